@@ -15,7 +15,7 @@ import { judge } from "./support/doctor/judge.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./support/doctor/look.ts";
 import { reportAsJson, reportForPeople, withoutSecrets } from "./support/doctor/report.ts";
 import { readConfiguration } from "./support/configuration.ts";
-import { readEnvironmentFile } from "./support/environment-file.ts";
+import { watchersEnvironment } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { UsageError } from "./support/usage-error.ts";
 
@@ -54,7 +54,7 @@ export function registerDoctor(program: Command): void {
 
 async function runDoctor(flags: DoctorFlags): Promise<number> {
   const from = performance.now();
-  const live = await readConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const live = await readConfiguration(watchersEnvironment(flags.env));
   const configuration = live.current;
   const secrets = new Set(secretsOf(configuration));
   const access = kubeAccessOf(flags, live, (token) => secrets.add(token));

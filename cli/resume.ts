@@ -13,7 +13,7 @@ import { readApiServer } from "./support/api-server.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";
 import { readConfiguration } from "./support/configuration.ts";
 import { SWITCH_OFF } from "./support/end-on-foreign-write.ts";
-import { readEnvironmentFile } from "./support/environment-file.ts";
+import { watchersEnvironment } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { printable } from "./support/printable.ts";
 import { decideResume, newestForeignWrite } from "./support/resume.ts";
@@ -43,7 +43,7 @@ export function registerResume(program: Command): void {
 }
 
 async function runResume(flags: ResumeFlags): Promise<number> {
-  const live = await readConfiguration(flags.env === undefined ? process.env : readEnvironmentFile(flags.env));
+  const live = await readConfiguration(watchersEnvironment(flags.env));
   const configuration = live.current;
   if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
   const { kubeconfig } = flags;

@@ -10,7 +10,7 @@ import { rotateDigestKey } from "./support/rotate/digest-key.ts";
 import { rotateMacKey } from "./support/rotate/mac-key.ts";
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./support/rotate/tokens.ts";
 import type { TokenPlan } from "./support/rotate/tokens.ts";
-import { readEnvironmentFile } from "./support/environment-file.ts";
+import { watchersEnvironment } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { untilSignalled } from "./support/signals.ts";
@@ -73,9 +73,8 @@ export function registerRotate(program: Command): void {
       )
       .option("--finish", "of mac-key: go on where a rotation was ended, with the secret's first key as the new one")
       .action(async ({ env, wait, finish }: KeyFlags) => {
-        const environment = env === undefined ? process.env : readEnvironmentFile(env);
         const done = await run({
-          environment,
+          environment: watchersEnvironment(env),
           ...(wait !== undefined && { waitMs: wait }),
           finish: finish === true,
           say,

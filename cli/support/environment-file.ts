@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { messageOf } from "../../shared/api/errors.ts";
+import type { Variables } from "../../shared/lambda/configuration.ts";
 import { UsageError } from "./usage-error.ts";
 
 /** `NAME='value'` lines; what `readEnvironmentFile` reads the same from. No value of ours holds both kinds of quotes. */
@@ -12,6 +13,20 @@ export function environmentFile(variables: Readonly<Record<string, string>>): st
       return `${name}=${quote}${value}${quote}\n`;
     })
     .join("");
+}
+
+/**
+ * The watcher's environment: that of a file, or this process's own. The file's region is this process's then, too: in another one a secret or a
+ * queue of the same name is another deployment's. Credentials are those of whoever asks.
+ *
+ * @throws {UsageError} when it cannot be read
+ */
+export function watchersEnvironment(file: string | undefined): Variables {
+  if (file === undefined) return process.env;
+  const variables = readEnvironmentFile(file);
+  const region = variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"];
+  if (region !== undefined) process.env["AWS_REGION"] = region;
+  return variables;
 }
 
 /** @throws {UsageError} when it cannot be read */

@@ -1,17 +1,22 @@
-/** Catches a value that comes back as another one, and an environment that the doctor of a `dev` could not read. */
+/**
+ * Catches a value that comes back as another one, an environment that the doctor of a `dev` could not read, and secrets and queues that are
+ * looked for in another region than the watcher's.
+ */
 import { assert, constantFrom, property, string } from "fast-check";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, expect, it } from "vitest";
+import { afterAll, afterEach, expect, it, vi } from "vitest";
 
-import { environmentFile, readEnvironmentFile } from "../../../../cli/support/environment-file.ts";
+import { environmentFile, readEnvironmentFile, watchersEnvironment } from "../../../../cli/support/environment-file.ts";
 import { UsageError } from "../../../../cli/support/usage-error.ts";
+import { environmentRegion } from "../../../../shared/adapters/aws-signature.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-env-"));
 const file = join(folder, "env");
 afterAll(() => rmSync(folder, { recursive: true }));
+afterEach(() => vi.unstubAllEnvs());
 
 it("what is written is read again, whatever quote, mark or space is in it", () => {
   const value = string({ unit: constantFrom(..."abcn =#$\\'\"`:/".split("")), maxLength: 20 }).filter(
@@ -28,4 +33,17 @@ it("what is written is read again, whatever quote, mark or space is in it", () =
 
 it("a file that is not there is wrong use", () => {
   expect(() => readEnvironmentFile(join(folder, "no"))).toThrow(UsageError);
+});
+
+it.each([
+  { name: "is asked", text: "AWS_REGION=eu-central-1", own: undefined, want: "eu-central-1" },
+  { name: "goes before this process's own", text: "AWS_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
+  { name: "by its other name, too", text: "AWS_DEFAULT_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
+  { name: "that is not told is this process's", text: "DELTALOOP_MODE=act", own: "us-east-1", want: "us-east-1" },
+])("[informer T115] the region of the watcher's environment $name", ({ text, own, want }) => {
+  vi.stubEnv("AWS_DEFAULT_REGION", undefined);
+  vi.stubEnv("AWS_REGION", own);
+  writeFileSync(file, text);
+  watchersEnvironment(file);
+  expect(environmentRegion()).toBe(want);
 });
