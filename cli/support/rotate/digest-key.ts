@@ -58,6 +58,10 @@ export async function untilRebuilt(
     }
     await after(LOOK_MS, signal).catch(() => undefined);
   }
+  if (signal.aborted) {
+    say("ended; the key stays written, and what comes of it comes without this");
+    return false;
+  }
   say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why");
   return false;
 }

@@ -1,12 +1,14 @@
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
 import { describeUse, isClean, keyUses } from "../key-uses.ts";
 import { UsageError } from "../usage-error.ts";
-import { newKey, openRotation, write } from "./rotation.ts";
+import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
 
 /**
  * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between everybody reads it, and before the last what the old key has
  * signed is signed anew. Ended anywhere it leaves a value with which all goes on. @returns whether it came to its end
+ *
+ * @throws {UsageError} when somebody else writes the secret meanwhile, whose value stays
  */
 export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
   const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");
@@ -30,10 +32,12 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
       await write(open, [old, fresh].join(","));
       say("1/4 both keys are accepted, the old one signs");
       if (!(await waited())) return false;
+      await assertKeys(open, [old, fresh]);
       await write(open, [fresh, old].join(","));
     }
     say("2/4 the new key signs");
     if (!(await waited())) return false;
+    await assertKeys(open, [fresh, old]);
     const { store } = openCache(
       { ...configuration, macKeys: [fresh, old] },
       redisStore(configuration.redis, () => undefined), // calls fail by themselves
@@ -43,6 +47,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
       say("3/4 what the old key has signed is signed anew");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
+        await assertKeys(open, [fresh, old]);
         await write(open, fresh);
         say("4/4 the old key is gone");
         return true;

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 
 import { createSecrets } from "../../../shared/adapters/secrets/secrets.ts";
+import { parseMacKeys } from "../../../shared/lambda/configuration.ts";
 import type { Configuration, Variables } from "../../../shared/lambda/configuration.ts";
 import { referencesIn } from "../../../shared/lambda/secret-values.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
@@ -62,7 +63,22 @@ export function newKey(): string {
 
 /** @throws {UsageError} */
 export async function write({ secrets, reference }: OpenRotation, value: string): Promise<void> {
-  await secrets.write(reference, value).catch((error: unknown) => {
-    throw error instanceof SecretError ? new UsageError(error.message) : error;
-  });
+  await secrets.write(reference, value).catch(refused);
+}
+
+/**
+ * Whoever has written it meanwhile rotates it, too: what they have signed would be nobody's with our next value.
+ *
+ * @throws {UsageError} when the MAC keys in the secret are not `expected`
+ */
+export async function assertKeys({ secrets, reference }: OpenRotation, expected: readonly string[]): Promise<void> {
+  const value = (await secrets.read([reference]).catch(refused)).get(reference);
+  if (parseMacKeys({ DELTALOOP_MAC_KEY: value }).join() !== expected.join())
+    throw new UsageError(
+      `${reference} was changed by somebody else: it is left as it is. Does another rotation run? When none does, --finish goes on`,
+    );
+}
+
+function refused(error: unknown): never {
+  throw error instanceof SecretError ? new UsageError(error.message) : error;
 }

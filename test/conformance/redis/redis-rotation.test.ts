@@ -168,6 +168,39 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     }
   });
 
+  it.each([
+    { name: "before the new key signs", at: 1, others: [OLD, NEW] },
+    { name: "before what the old one has signed is signed anew", at: 2, others: [OLD] },
+  ])("[informer T116] of two rotations at once one ends with 2, and the other's value stays: $name", async ({ at, others }) => {
+    const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
+    const secret = join(folder, "mac-key");
+    try {
+      await writeFile(secret, OLD);
+      await create("web", 3);
+      let waits = 0;
+      const rotating = rotateMacKey({
+        environment: {
+          ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+          DELTALOOP_MAC_KEY: undefined,
+          DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
+        },
+        waitMs: 0,
+        finish: false,
+        now: () => 0,
+        after: async () => {
+          if (++waits === at) await writeFile(secret, others.join(","));
+        },
+        signal: new AbortController().signal,
+        say: () => undefined,
+      });
+      await expect(rotating).rejects.toThrow(`file:${secret} was changed by somebody else`);
+      expect(readFileSync(secret, "utf8")).toBe(others.join(","));
+      expect(await keys([OLD])).toMatchObject({ code: 0 });
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
   it("a key that goes before its rows were signed anew costs live reads and no object", async () => {
     await create("web", 5);
     rig.rekey({ watcher: [NEW], functions: [NEW] });

@@ -118,11 +118,11 @@ it.each<{
   expect(heard).toEqual(said);
 });
 
-it("whoever ends it waits no longer", async () => {
+it("[informer T116] whoever ends it waits no longer, and hears no verdict on a watcher", async () => {
   const { said, ending, waits } = scene();
   ending.abort();
   expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
-  expect([said, waits.now()]).toEqual([["no watcher has begun a new epoch: is one running?"], 0]);
+  expect([said, waits.now()]).toEqual([["ended; the key stays written, and what comes of it comes without this"], 0]);
 });
 
 it("writes a new key of 256 bits to its own secret and to no other, once, and prints none", async () => {
