@@ -19,6 +19,7 @@ export interface Chosen {
   readonly subnetIds: string;
   readonly store: string;
   readonly redisUrl: string;
+  readonly redisSecret: string;
   readonly secrets: string;
   readonly alarmTopics: string;
   readonly watcherImage: string;
@@ -33,6 +34,8 @@ export interface Lacks {
 
 /** Zones that a VPC's subnets must be in, for the store. */
 const SUBNETS_MIN = 2;
+/** Where the security groups let functions and watcher go (network.yml). */
+const STORE_PORT = "6379";
 /** Of an alarm's actions. */
 const TOPICS_MAX = 5;
 
@@ -40,6 +43,7 @@ export function lacksOf(chosen: Chosen): Lacks {
   const { stage, mode, clusterId, kubeServer, network, vpcId, store, redisUrl } = chosen;
   const server = URL.canParse(kubeServer) ? new URL(kubeServer) : undefined;
   const port = server === undefined || server.port === "" ? "443" : server.port;
+  const storePort = URL.canParse(redisUrl) ? new URL(redisUrl).port || STORE_PORT : STORE_PORT;
   const { kubePort, kubeCidr, kubeEksCluster } = chosen;
   const topics = chosen.alarmTopics.split(",").filter((topic) => topic !== "");
   const foreignTopics = topics.filter((topic) => !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(topic));
@@ -83,6 +87,14 @@ export function lacksOf(chosen: Chosen): Lacks {
     ],
     [store === "given" && redisUrl.startsWith("redis://"), "redisUrl is without TLS: rediss://"],
     [
+      store === "given" && inVpc && storePort !== STORE_PORT,
+      `redisUrl is at :${storePort}, and the security groups let nobody go there: ${STORE_PORT}`,
+    ],
+    [
+      store === "given" && !isReadable(chosen.redisSecret, stage),
+      `redisSecret=${chosen.redisSecret}: the functions may read deltaloop/${stage}/redis and no other`,
+    ],
+    [
       store === "given" && chosen.redisCluster === "true" && chosen.redisDurability === "B",
       "redisDurability=B waits on one connection, and a cluster has many: one primary with a replica, or A",
     ],
@@ -110,6 +122,13 @@ function cidrOf(text: string): BlockList | undefined {
   const list = new BlockList();
   list.addSubnet(address, Number(bits));
   return list;
+}
+
+/** By the name or the ARN that roles.yml allows. None is fine: a store may want no password. */
+function isReadable(reference: string, stage: string): boolean {
+  const [name = ""] = /[^:]*$/.exec(reference) ?? [];
+  const allowed = `deltaloop/${stage}/redis`;
+  return reference === "" || reference === allowed || (reference.startsWith("arn:") && name.replace(/-\w{6}$/, "") === allowed);
 }
 
 /** None is fine: that of a public authority needs none, and one may stand beside each credential. */
@@ -149,6 +168,7 @@ export function chosenIn(stage: string, state: unknown): Chosen {
     subnetIds: of("SubnetIds"),
     store: of("Store"),
     redisUrl: of("RedisUrl"),
+    redisSecret: otherwise("DELTALOOP_REDIS_SECRET"),
     secrets: of("Secrets"),
     alarmTopics: of("AlarmTopics"),
     watcherImage: of("WatcherImage"),

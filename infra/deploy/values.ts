@@ -1,6 +1,6 @@
 /**
- * What is wrong with single values, one line each and before AWS is asked: those that CloudFormation's parameters do not allow, and those that a
- * function would end with at its start.
+ * What is wrong with single values, one line each and before AWS is asked: those that CloudFormation's parameters or SQS do not allow, and those
+ * that a function would end with at its start.
  */
 import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
 import { referencesIn } from "../../shared/lambda/secret-values.ts";
@@ -18,7 +18,12 @@ interface State {
     readonly provider: {
       readonly stackParameters: readonly { readonly ParameterKey: string; readonly ParameterValue: string }[];
       readonly environment: Readonly<Record<string, unknown>>;
-      readonly compiledCloudFormationTemplate: { readonly Parameters: Readonly<Record<string, Kind>> };
+      readonly compiledCloudFormationTemplate: {
+        readonly Parameters: Readonly<Record<string, Kind>>;
+        readonly Resources: {
+          readonly DeltasQueue: { readonly Properties: { readonly RedrivePolicy: { readonly maxReceiveCount: string | number } } };
+        };
+      };
     };
   };
 }
@@ -26,17 +31,22 @@ interface State {
 /** Variables whose value is a parameter's and nothing else; those of lacks.ts are not among them. */
 const OF_PARAMETERS = ["MODE", "GUARD", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_EKS_CLUSTER", "SQS_ENDPOINT", "LOG_LEVEL"];
 const SECONDS = "DELTALOOP_SECRETS_SECONDS";
+/** Source: Amazon SQS API reference, SetQueueAttributes, RedrivePolicy. */
+const RECEIVES: Kind = { MinValue: 1, MaxValue: 1_000 };
 
 /** @param state osls' own record of a packaged service */
 export function wrongValuesIn(state: unknown): readonly string[] {
   const { stackParameters, environment, compiledCloudFormationTemplate } = (state as State).service.provider; // written by osls just now
-  const kinds = compiledCloudFormationTemplate.Parameters;
+  const { Parameters: kinds, Resources } = compiledCloudFormationTemplate;
+  const receives = String(Resources.DeltasQueue.Properties.RedrivePolicy.maxReceiveCount);
+  const whyNotSo = whyNot(receives, RECEIVES);
   return [
     ...stackParameters.flatMap(({ ParameterKey: key, ParameterValue: value }) => {
       const { NoEcho: isSecret = false, ...kind } = kinds[key] ?? {};
       const why = whyNot(String(value), kind);
       return why === undefined ? [] : [`${parameterOf(key)}${isSecret ? "" : `=${value}`}: ${why}`];
     }),
+    ...(whyNotSo === undefined ? [] : [`deltasMaxReceiveCount=${receives}: ${whyNotSo}`]),
     ...wrongVariables(environment),
   ];
 }

@@ -28,6 +28,7 @@ const COMPLETE: Chosen = {
   subnetIds: "",
   store: "valkey",
   redisUrl: "",
+  redisSecret: "",
   secrets: "given",
   alarmTopics: "arn:aws:sns:eu-central-1:123456789012:people",
   watcherImage: "registry.example.com/deltaloop:0.1.0",
@@ -56,6 +57,25 @@ const REFUSED: readonly { readonly name: string; readonly chosen: Partial<Chosen
   { name: "a password in a URL", chosen: { store: "given", redisUrl: "rediss://u:p@cache:6379" }, want: /password/ },
   { name: "a store without TLS", chosen: { store: "given", redisUrl: "redis://cache:6379" }, want: /without TLS/ },
   {
+    name: "[informer T117] a store's port that the security groups let nobody reach",
+    chosen: { store: "given", redisUrl: "rediss://cache:6380" },
+    want: /^redisUrl is at :6380.*6379$/,
+  },
+  {
+    name: "[informer T117] a store's secret that no role may read",
+    chosen: { store: "given", redisUrl: "rediss://cache:6379", redisSecret: "people/redis" },
+    want: /^redisSecret=people\/redis: .* deltaloop\/prod\/redis /,
+  },
+  {
+    name: "[informer T117] a store's secret of another stage",
+    chosen: {
+      store: "given",
+      redisUrl: "rediss://cache:6379",
+      redisSecret: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:deltaloop/test/redis-a1B2c3",
+    },
+    want: /^redisSecret=arn:.* deltaloop\/prod\/redis /,
+  },
+  {
     name: "class B on a cluster",
     chosen: { store: "given", redisUrl: "rediss://cache:6379", redisCluster: "true" },
     want: /^redisDurability=B/,
@@ -78,6 +98,11 @@ describe("a deployment", () => {
     expect(lacksOf(COMPLETE)).toEqual({ refused: [], noted: [] });
     const given = { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2", store: "given", redisUrl: "rediss://cache:6379" };
     expect(lacksOf({ ...COMPLETE, ...given }).refused).toEqual([]);
+    const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:deltaloop/prod/redis-a1B2c3";
+    for (const redisSecret of ["deltaloop/prod/redis", arn]) expect(lacksOf({ ...COMPLETE, ...given, redisSecret }).refused).toEqual([]);
+    // Without security groups of ours nothing is known of ports.
+    const outside = { network: "none", store: "given", redisUrl: "rediss://cache:6380" };
+    expect(lacksOf({ ...COMPLETE, ...outside }).refused).toEqual([]);
   });
 
   it.each(REFUSED)("with $name is refused in one line", ({ chosen, want }) => {
@@ -111,6 +136,7 @@ describe("a deployment", () => {
       DELTALOOP_KUBE_EKS_CLUSTER: "",
       DELTALOOP_REDIS_CLUSTER: { "Fn::If": ["MakesMemoryDb", "true", "false"] },
       DELTALOOP_REDIS_DURABILITY: { "Fn::If": ["MakesMemoryDb", "A", "B"] },
+      DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", "deltaloop/prod/redis", "deltaloop/prod/given"] },
     };
     const stackParameters = names.map((name) => ({ ParameterKey: name, ParameterValue: `of ${name}` }));
     expect(chosenIn("prod", { service: { provider: { stackParameters, environment } } })).toEqual({
@@ -120,6 +146,7 @@ describe("a deployment", () => {
       kubeEksCluster: "",
       redisCluster: "false",
       redisDurability: "B",
+      redisSecret: "deltaloop/prod/given",
       ...Object.fromEntries(names.map((name) => [(name[0] ?? "").toLowerCase() + name.slice(1), `of ${name}`])),
     });
   });
@@ -132,13 +159,16 @@ describe("values", () => {
     KeyArn: { Type: "String", AllowedPattern: "make|none|arn:.+:kms:.+" },
     RedisUrl: { Type: "String", NoEcho: true, AllowedPattern: "rediss:.+" },
   };
-  const wrong = (given: Readonly<Record<string, string>>, environment: object = {}, kinds: object = KINDS): readonly string[] =>
+  const wrong = (given: Readonly<Record<string, string>>, environment: object = {}, maxReceiveCount = "1000"): readonly string[] =>
     wrongValuesIn({
       service: {
         provider: {
           stackParameters: Object.entries(given).map(([ParameterKey, ParameterValue]) => ({ ParameterKey, ParameterValue })),
           environment,
-          compiledCloudFormationTemplate: { Parameters: kinds },
+          compiledCloudFormationTemplate: {
+            Parameters: KINDS,
+            Resources: { DeltasQueue: { Properties: { RedrivePolicy: { maxReceiveCount } } } },
+          },
         },
       },
     });
@@ -158,6 +188,13 @@ describe("values", () => {
     ]);
     expect(wrong({ KubePort: "https" })).toEqual(["kubePort=https: from 1 to 65535"]);
   });
+
+  it.each(["0", "1001", "often"])(
+    "[informer T117] that SQS would refuse in the middle of a deployment are refused: %s receives",
+    (receives) => {
+      expect(wrong({}, {}, receives)).toEqual([`deltasMaxReceiveCount=${receives}: from 1 to 1000`]);
+    },
+  );
 
   it("that functions would not start with are refused", () => {
     const good = {
