@@ -15,11 +15,13 @@ import { parseArgs } from "node:util";
 import { PARAMETERS } from "../../cli/support/cost/stack.ts";
 import { parameterTexts } from "../../cli/support/parameter-texts.ts";
 import { messageOf } from "../../shared/api/errors.ts";
+import { alone } from "./alone.ts";
 import { chosenIn, lacksOf } from "./lacks.ts";
 import { wrongValuesIn } from "./values.ts";
 
 const ROOT = process.cwd();
 const OUT = ".serverless";
+const LOCK = join(".cache", "deploy.lock");
 const EXIT_REFUSED = 2;
 const USAGE = "usage: npm run package|deploy -- [--stage NAME] [--region NAME] [--params FILE] [--param=name=value …]";
 
@@ -33,6 +35,11 @@ async function main(): Promise<number> {
   if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
   const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
+  // osls reads again from .serverless what it deploys: of two runs at once one would give its stack the other's template.
+  return await alone(join(ROOT, LOCK), async () => await make(verb, stage, args));
+}
+
+async function make(verb: "package" | "deploy", stage: string, args: readonly string[]): Promise<number> {
   const built = await run(process.execPath, [join(ROOT, "infra", "build", "build.ts")]);
   if (built !== 0) return built;
   const code = await osls(["package", ...args]);

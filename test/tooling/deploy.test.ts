@@ -1,13 +1,15 @@
-/** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, a rule of CloudFormation's that we do not say first. */
+/** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, or with another run's template, a rule of CloudFormation's that we do not say first. */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
 import { PARAMETERS } from "../../cli/support/cost/stack.ts";
 import { parameterTexts } from "../../cli/support/parameter-texts.ts";
+import { alone } from "../../infra/deploy/alone.ts";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";
 import { wrongValuesIn } from "../../infra/deploy/values.ts";
@@ -246,6 +248,31 @@ it.each([
   const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", "package", ...flags], { encoding: "utf8" });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toMatch(says);
+});
+
+describe("[informer T118] two deployments at once in one checkout", () => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-alone-"));
+  const lock = join(folder, "cache", "deploy.lock");
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it("are one, and the second is told whose it is; after its end, however it ended, the next one begins", async () => {
+    const order: string[] = [];
+    const first = alone(lock, async () => {
+      await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is at it`);
+      order.push("first");
+      throw new Error("osls failed");
+    });
+    await expect(first).rejects.toThrow("osls failed");
+    await alone(lock, async () => void order.push("third"));
+    expect(order).toEqual(["first", "third"]);
+  });
+
+  it("are one and what a killed one has left", async () => {
+    const { pid } = spawnSync(process.execPath, ["--version"]);
+    writeFileSync(lock, String(pid));
+    expect(await alone(lock, async () => "done")).toBe("done");
+    expect(existsSync(lock)).toBe(false);
+  });
 });
 
 describe("what people are told to type", () => {
