@@ -75,7 +75,7 @@ function rolesYaml(registry: Registry): string {
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
-${queue === undefined ? "" : consume(queue.logical)}${rings ? ring(bells) : ""}${readSecrets([...SECRETS, ...(usesKube ? [kubeSecret(name)] : [])])}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n"}`,
+${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...SECRETS, ...(usesKube ? [kubeSecret(name)] : [])])}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
   );
   return `# One role per function: its own log group, its own queue to read, the doorbells to ring, its own secrets, and the network interface of a VPC.
 # What a function may do to the cluster is not here but in infra/manifests/rbac.yaml.
@@ -103,19 +103,28 @@ const ASSUMED_BY_LAMBDA = `        Version: "2012-10-17"
         Statement: [{ Effect: Allow, Principal: { Service: lambda.amazonaws.com }, Action: sts:AssumeRole }]
 `;
 
+/** Source: AWS Lambda Developer Guide, "Giving Lambda functions access to resources in an Amazon VPC", and lambda:SourceFunctionArn. */
 const NETWORK = `              # Lambda makes and removes the interfaces of a VPC with the function's role; these actions know no resource.
               - &network
                 Sid: Network
                 Effect: Allow
-                Action: [ec2:CreateNetworkInterface, ec2:DescribeNetworkInterfaces, ec2:DeleteNetworkInterface]
+                Action: &interfaces [ec2:CreateNetworkInterface, ec2:DescribeNetworkInterfaces, ec2:DeleteNetworkInterface]
                 Resource: "*"
+              # They are everybody's in the account, and our code has no use for them: a function's own calls say whose they are, Lambda's do not.
+              - &lambdaAlone
+                Sid: NetworkForLambdaAlone
+                Effect: Deny
+                Action: *interfaces
+                Resource: "*"
+                Condition: { "Null": { "lambda:SourceFunctionArn": "false" } }
 `;
 
-function consume(queue: string): string {
+/** Source: AWS managed policy AWSLambdaSQSQueueExecutionRole, which is what Lambda needs; the visibility is for our own code (BA4). */
+function consume({ logical, makesVisible }: NonNullable<FunctionEntry["queue"]>): string {
   return `              - Sid: Consume
                 Effect: Allow
-                Action: [sqs:ReceiveMessage, sqs:DeleteMessage, sqs:ChangeMessageVisibility, sqs:GetQueueAttributes]
-                Resource: !GetAtt ${queue}.Arn
+                Action: [sqs:ReceiveMessage, sqs:DeleteMessage, ${makesVisible ? "sqs:ChangeMessageVisibility, " : ""}sqs:GetQueueAttributes]
+                Resource: !GetAtt ${logical}.Arn
 `;
 }
 

@@ -9,8 +9,11 @@ export interface FunctionEntry {
   /** In CloudFormation. */
   readonly logical: string;
   readonly timeoutSeconds: number;
-  /** CloudFormation name of the queue it is on, and how many invocations read it; absent: nothing but time calls it. */
-  readonly queue?: { readonly logical: string; readonly maximumConcurrency: string };
+  /**
+   * CloudFormation name of the queue it is on, how many invocations read it, and whether what failed is made visible sooner; absent: nothing but
+   * time calls it.
+   */
+  readonly queue?: { readonly logical: string; readonly maximumConcurrency: string; readonly makesVisible: boolean };
   /** Whose keys it syncs. */
   readonly controller?: string;
   /** Calls the API server, with a service account and a token of its own. */
@@ -27,7 +30,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       logical: pascalCase("apply-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["apply-deltas"],
       // A FIFO queue never runs more invocations than it has busy groups (25 lanes).
-      queue: { logical: "DeltasQueue", maximumConcurrency: "25" },
+      queue: { logical: "DeltasQueue", maximumConcurrency: "25", makesVisible: true },
       usesKube: true,
       rings: true,
     },
@@ -36,8 +39,8 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       name: "dead-deltas",
       logical: pascalCase("dead-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["dead-deltas"],
-      // Lambda's least.
-      queue: { logical: "DeltasDeadQueue", maximumConcurrency: "2" },
+      // Lambda's least. Nobody waits for a dead letter.
+      queue: { logical: "DeltasDeadQueue", maximumConcurrency: "2", makesVisible: false },
       usesKube: false,
       rings: false,
     },
@@ -45,7 +48,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       name: syncFunction(entry.name),
       logical: `Sync${logicalName(entry, resources)}`,
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS.sync,
-      queue: { logical: `${logicalName(entry, resources)}Queue`, maximumConcurrency: "${param:maximumConcurrency}" },
+      queue: { logical: `${logicalName(entry, resources)}Queue`, maximumConcurrency: "${param:maximumConcurrency}", makesVisible: true },
       controller: entry.name,
       usesKube: true,
       rings: true,

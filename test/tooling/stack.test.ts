@@ -13,6 +13,7 @@ import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
 import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
 import { parseYaml } from "../../shared/adapters/system/yaml.ts";
+import { functionsOf } from "../../shared/registry/functions.ts";
 import { REGISTRY } from "../../shared/registry/registry.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Resource, Template } from "../support/packaged.ts";
@@ -283,6 +284,37 @@ describe("wildcards", () => {
       ),
     );
     expect(open.filter((place) => !place.includes("Endpoint ThisAccountOnly"))).toEqual(["Key Account kms:*"]);
+  });
+});
+
+describe("a function's role", () => {
+  const statements = () =>
+    ofType("AWS::Lambda::Function").map(([name, { Properties }]) => {
+      const [role = ""] = (Properties["Role"] as { readonly "Fn::GetAtt": readonly string[] })["Fn::GetAtt"]; // as serverless.yml has it
+      return [name, statementsOf(properties(role))] as const;
+    });
+
+  it("[informer T119] gives Lambda the account's network interfaces, and the function's code none of them", () => {
+    for (const [name, all] of statements()) {
+      const interfaces = ({ Action }: Statement) => text(Action).includes("ec2:");
+      const [allowed, ...others] = all.filter(({ Effect, ...each }) => Effect === "Allow" && interfaces({ Effect, ...each }));
+      const denied = all.filter(({ Effect }) => Effect === "Deny");
+      expect([others, denied.length], name).toEqual([[], 1]);
+      expect(denied[0], name).toMatchObject({
+        Action: allowed?.Action,
+        Resource: "*",
+        Condition: { Null: { "lambda:SourceFunctionArn": "false" } },
+      });
+    }
+  });
+
+  it("[informer T119] changes the visibility of messages where the function does, and nowhere else", () => {
+    const may = statements().filter(([, all]) => text(all).includes("sqs:ChangeMessageVisibility"));
+    const does = functionsOf(REGISTRY).filter(({ queue }) => queue?.makesVisible === true);
+    expect(may.map(([, all]) => /"Sid":"Consume".*?"Fn::GetAtt":\["(\w+)"/.exec(text(all))?.[1])).toEqual(
+      does.map(({ queue }) => queue?.logical),
+    );
+    expect(does.map(({ name }) => name)).not.toContain("dead-deltas");
   });
 });
 
