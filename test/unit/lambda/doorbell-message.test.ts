@@ -1,4 +1,4 @@
-/** Catches a doorbell that crashes a batch, and one that names no key and is worked on all the same. */
+/** Catches a doorbell that crashes a batch, one that names no key and is worked on all the same, and one that fills a log. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
@@ -23,6 +23,17 @@ const BAD = [
 
 it.each(BAD)("takes $name for undecodable and says why", ({ body, why }) => {
   expect(decodeDoorbell(body)).toEqual({ kind: "undecodable", why: expect.stringMatching(why) });
+});
+
+it("[informer T120] reads the longest key that an API server lets be", () => {
+  const message = { ...GOOD, k: `${"n".repeat(63)}/${"w".repeat(253)}` };
+  expect(decodeDoorbell(JSON.stringify(message))).toEqual({ kind: "bell", message });
+});
+
+it.each(["v", "c", "ctl", "e", "k"])("[informer T120] a body of a megabyte in %s is told in one short line", (field) => {
+  const text = "x".repeat(1_000_000);
+  const decoded = decodeDoorbell(JSON.stringify({ ...GOOD, [field]: field === "k" ? `shop/${text}` : field === "e" ? [text] : text }));
+  expect(decoded).toEqual({ kind: "undecodable", why: expect.stringMatching(new RegExp(`^${field}: .{1,200}$`)) });
 });
 
 it("never throws", () => {
