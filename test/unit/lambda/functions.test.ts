@@ -7,6 +7,7 @@ import { createSweep } from "../../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
+import { CONTROLLERS } from "../../../shared/api/resources.ts";
 import type { SyncHandler } from "../../../shared/controller/session.ts";
 import { createSyncFunction } from "../../../shared/lambda/sync-function.ts";
 import type { ClusterWiring, FunctionWiring } from "../../../shared/lambda/wiring.ts";
@@ -176,4 +177,20 @@ it("a sweep tells which gates are open, without an epoch, too: an alarm listens"
     replicaset: 0,
     replicationcontroller: 0,
   });
+});
+
+it("[informer T121] a sweep whose queue is away has told which gates are open, and fails", async () => {
+  const { wired } = wiring({
+    epoch: () => Promise.resolve({ epoch: "e1" }),
+    sweep: () => Promise.resolve([{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }]),
+    gate: () => Promise.resolve({ open: true }),
+  });
+  const away = { ...wired.cluster(CID), doorbells: { ring: () => Promise.reject(new Error("SQS is away")) } } as unknown as ClusterWiring;
+  const lines: string[] = [];
+  const metrics = createEmfMetrics({ namespace: "n", dimensions: { function: "sweep" }, now: () => 0, write: (line) => lines.push(line) });
+  const sweep = createSweep({ ...wired, cluster: () => away, metrics });
+  await expect(sweep()).rejects.toThrow("SQS is away");
+  expect(lines.filter((line) => line.includes('"deltaloop_gate_open":1'))).toHaveLength(CONTROLLERS.length);
+  // It has not swept, so it says nothing of how much.
+  expect(lines.join()).not.toContain("deltaloop_sweeper_rings_total");
 });
