@@ -16,6 +16,7 @@ import { SWITCH_OFF } from "./support/end-on-foreign-write.ts";
 import { watchersEnvironment } from "./support/environment-file.ts";
 import { kubeAccess } from "./support/kube-access.ts";
 import { printable } from "./support/printable.ts";
+import { redisFailure } from "./support/redis-failure.ts";
 import { decideResume, newestForeignWrite } from "./support/resume.ts";
 import { UsageError } from "./support/usage-error.ts";
 
@@ -56,12 +57,15 @@ async function runResume(flags: ResumeFlags): Promise<number> {
   const { cid } = await readClusterIdentity(kube);
   if (cid !== configuration.cluster)
     throw new UsageError(`DELTALOOP_CLUSTER is ${configuration.cluster}, but this API server's cluster is ${cid}`);
+  let lost: Error | undefined;
   const { store } = openCache(
     configuration,
-    redisStore(configuration.redis, () => undefined), // what fails is told by the call
+    redisStore(configuration.redis, (error) => (lost = error)),
   );
   try {
-    const state = await store.guard();
+    const state = await store.guard().catch((error: unknown) => {
+      throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
+    });
     if (state.stop) say(describeStop(state.stop));
     const { dateMs = Date.now() } = await readApiServer(client);
     const newest = state.stop && (await newestForeignWrite(kube, dateMs, new AbortController().signal));

@@ -31,7 +31,7 @@ interface State {
 /** Variables whose value is a parameter's and nothing else; those of lacks.ts are not among them. */
 const OF_PARAMETERS = ["MODE", "GUARD", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_EKS_CLUSTER", "SQS_ENDPOINT", "LOG_LEVEL"];
 const SECONDS = "DELTALOOP_SECRETS_SECONDS";
-/** Source: Amazon SQS API reference, SetQueueAttributes, RedrivePolicy. */
+/** Source: SQS API reference, SetQueueAttributes, `maxReceiveCount`. */
 const RECEIVES: Kind = { MinValue: 1, MaxValue: 1_000 };
 
 /** @param state osls' own record of a packaged service */

@@ -1,5 +1,6 @@
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
 import { describeUse, isClean, keyUses } from "../key-uses.ts";
+import { redisFailure } from "../redis-failure.ts";
 import { UsageError } from "../usage-error.ts";
 import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
@@ -38,12 +39,16 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
     say("2/4 the new key signs");
     if (!(await waited())) return false;
     await assertKeys(open, [fresh, old]);
+    let lost: Error | undefined;
     const { store } = openCache(
       { ...configuration, macKeys: [fresh, old] },
-      redisStore(configuration.redis, () => undefined), // calls fail by themselves
+      redisStore(configuration.redis, (error) => (lost = error)),
     );
     try {
-      const uses = await keyUses(store, true);
+      const uses = await keyUses(store, true).catch((error: unknown) => {
+        say("ended; what was written stays, and deltaloop rotate mac-key --finish goes on");
+        throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
+      });
       say("3/4 what the old key has signed is signed anew");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
