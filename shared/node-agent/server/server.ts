@@ -72,6 +72,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   server.on("request", (request, response) => void handle(request, response));
   server.on("upgrade", (request, socket, head) => {
     const response = responseOn(request, socket);
+    if (response === undefined) return void socket.destroy();
     void handle(request, response, {
       socket,
       head,
@@ -171,13 +172,21 @@ function urlOf(request: IncomingMessage): URL | undefined {
   return target.startsWith("/") && URL.canParse(`https://node${target}`) ? new URL(`https://node${target}`) : undefined;
 }
 
-/** Node leaves a request that asks for an upgrade without a response object; whoever refuses one answers like everybody else. */
-function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse {
+/**
+ * Node leaves a request that asks for an upgrade without a response object; whoever refuses one answers like everybody else. `undefined`: the
+ * request came behind another one whose answer is still on its way, which no client of streams does. Node would say so by an error that
+ * nobody hears.
+ */
+function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | undefined {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;
   socket.on("error", () => socket.destroy());
   const connection = socket as Socket; // a TLSSocket at run time; its declared type is wider
-  response.assignSocket(connection);
+  try {
+    response.assignSocket(connection);
+  } catch {
+    return undefined;
+  }
   response.once("finish", () => connection.destroySoon()); // nobody else would close it if the client does not
   return response;
 }

@@ -38,8 +38,8 @@ export type Review = { readonly kind: "TokenReview" | "SubjectAccessReview"; rea
 
 /** What the API server and the runtime say from now on; a test changes it as it goes. */
 export interface Script {
-  /** Answers `status`, or throws. */
-  review: (review: Review) => object;
+  /** Answers `status`, at once or later, or throws. */
+  review: (review: Review) => object | Promise<object>;
   /** What `now()` is ahead of the machine. */
   skewMs: number;
   lastLoopMs: number;
@@ -259,14 +259,13 @@ export function line(text: string): string {
   return `${T} stdout F ${text}\n`;
 }
 
-function reviewer(answer: (review: Review) => object): KubeWriter {
+function reviewer(answer: Script["review"]): KubeWriter {
   const never = (): Promise<never> => Promise.reject(new Error("the server only creates reviews"));
   return {
-    create: ({ body }) =>
-      new Promise((resolve) => {
-        const review = body as Review; // the server's reviews have kind and spec
-        resolve({ metadata: { name: "", uid: "", resourceVersion: "" }, ...{ status: answer(review) } });
-      }),
+    create: async ({ body }) => {
+      const review = body as Review; // the server's reviews have kind and spec
+      return { metadata: { name: "", uid: "", resourceVersion: "" }, ...{ status: await answer(review) } };
+    },
     patch: never,
     delete: never,
     replace: never,

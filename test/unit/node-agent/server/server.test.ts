@@ -326,6 +326,25 @@ describe("the server", () => {
     await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });
 
+  it("[node-agent 496] hangs up on who asks for an upgrade behind a request that is not answered yet, and on nobody else", async () => {
+    const { port, ask, script } = await start();
+    const { review } = script;
+    const asked = Promise.withResolvers<void>();
+    script.review = (one) => {
+      if (one.spec["token"] !== "slow") return review(one);
+      asked.resolve();
+      return new Promise(() => undefined);
+    };
+    const socket = tlsConnect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+    const closed = new Promise((resolve) => void socket.on("error", () => undefined).once("close", resolve));
+    await once(socket, "secureConnect");
+    const plain = "GET /pods HTTP/1.1\r\nHost: n1\r\nAuthorization: Bearer slow\r\n\r\n";
+    socket.write(`${plain}GET /pods HTTP/1.1\r\nHost: n1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n`);
+    await asked.promise;
+    await closed;
+    expect((await ask("/healthz")).code).toBe(200);
+  });
+
   it("lets go of every connection when it stops: idle ones, half-made ones, and followers", async () => {
     const { port, open, stop } = await start();
     const raw = connect(port, "127.0.0.1");
