@@ -10,7 +10,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { pipeline } from "node:stream/promises";
 
-import { serveSpdy } from "./spdy.ts";
+import { serveSpdy, STREAMS_MAX } from "./spdy.ts";
 import type { SpdyStream } from "./spdy.ts";
 import type { Session } from "./streaming-server.ts";
 
@@ -49,7 +49,10 @@ export function portForwardSession(podSandboxId: string, network: string): Sessi
       await serveSpdy(socket, (stream) => {
         const id = stream.headers.get("requestid") ?? "";
         const other = waiting.get(id);
-        if (other === undefined) return void waiting.set(id, stream);
+        if (other === undefined) {
+          if (waiting.size >= STREAMS_MAX) return void socket.destroy(); // they may have been ended, and wait for ever
+          return void waiting.set(id, stream);
+        }
         waiting.delete(id);
         const [data, error] = stream.headers.get("streamtype") === "error" ? [other, stream] : [stream, other];
         void connection(data, error, { podSandboxId, network, running }).catch(() => socket.destroy());

@@ -64,8 +64,10 @@ function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<
       const late = setTimeout(() => socket.destroy(), STREAMS_MS_MAX);
       let isRunning = false;
       await serveSpdy(socket, (stream) => {
-        streams.set(stream.headers.get("streamtype") ?? "", stream);
-        if (isRunning || !wanted.every((name) => streams.has(name))) return;
+        const name = stream.headers.get("streamtype") ?? "";
+        if (isRunning || !wanted.includes(name)) return; // nothing comes of it
+        streams.set(name, stream);
+        if (!wanted.every((one) => streams.has(one))) return;
         isRunning = true;
         clearTimeout(late);
         tellEnd(start, request, streams, socket).then(

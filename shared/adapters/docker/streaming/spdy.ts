@@ -3,6 +3,7 @@
  *
  * SD1 frames are read one after the other; a reader that is slow makes the other side wait, by TCP.
  * SD2 header blocks of a direction are one zlib stream, so each is read, also of what is not understood.
+ * SD3 what the other side says, be it nonsense, ends its own connection at most, and it has at most `STREAMS_MAX` streams at once.
  *
  * Source: SPDY draft 3.1, 2.2 Framing and 2.6.10 Name/Value Header Block; moby/spdystream, which uses no flow control of streams.
  */
@@ -33,6 +34,10 @@ const FIN = 1;
 /** Of a frame that is not data; those of an exec are far below. */
 const CONTROL_BYTES_MAX = 64 * 1024;
 const DATA_BYTES_MAX = 64 * 1024;
+/** Of one block of headers, which a few bytes can stand for. */
+const HEADERS_BYTES_MAX = 64 * 1024;
+/** An exec has five, a port that is forwarded two for each connection. */
+export const STREAMS_MAX = 1_000;
 /** As much of what is written to a stream as is kept until somebody reads it. */
 const INPUT_BYTES_MAX = 256 * 1024;
 
@@ -42,6 +47,7 @@ const INPUT_BYTES_MAX = 256 * 1024;
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
+  inflate.on("error", () => undefined); // who reads a block is told
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
     if (!socket.writable) throw new Error("the client is gone");
@@ -50,6 +56,7 @@ export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) =
   const opened = async (frame: Buffer): Promise<void> => {
     const id = frame.readUInt32BE(0) & ~CONTROL;
     const headers = parseHeaders(await inflated(inflate, frame.subarray(10)));
+    if (inputs.size >= STREAMS_MAX) throw new Error("too many streams");
     const input = new PassThrough({ highWaterMark: INPUT_BYTES_MAX });
     inputs.set(id, input);
     await send(control(TYPES.synReply, Buffer.concat([uint32(id), await deflated(deflate, uint32(0))])));
@@ -142,9 +149,28 @@ function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   return new Map(Array.from({ length: Math.min(count, block.length / HEADER_BYTES) }, () => [word(), word()]));
 }
 
+/** Read while it is written: of what is not read zlib keeps little, and then waits. It tells no write of its error. */
 async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
-  await new Promise<void>((resolve, reject) => inflate.write(block, (error) => (error ? reject(error) : resolve())));
-  return readAll(inflate);
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  return await new Promise((resolve, reject) => {
+    const settle = (settled: () => void): void => {
+      inflate.off("readable", take).off("error", fail);
+      settled();
+    };
+    const fail = (error: Error): void => settle(() => reject(error));
+    const take = (): void => {
+      const part = readAll(inflate);
+      parts.push(part);
+      bytes += part.length;
+      if (bytes > HEADERS_BYTES_MAX) fail(new Error("headers that are too long"));
+    };
+    inflate.on("readable", take).on("error", fail);
+    inflate.write(block, () => {
+      take();
+      settle(() => resolve(Buffer.concat(parts)));
+    });
+  });
 }
 
 async function deflated(deflate: Deflate, block: Buffer): Promise<Buffer> {

@@ -152,6 +152,43 @@ describe("a command with streams on Docker [node-agent 402]", () => {
   });
 });
 
+describe("a client that says what no client says [node-agent 497]", () => {
+  const closed = (socket: Socket): Promise<void> =>
+    new Promise((resolve) => void socket.on("error", () => undefined).once("close", () => resolve()).resume());
+  const opening = (block: Buffer): Buffer => frame(0x8003_0001, 0, Buffer.concat([uint32(1), uint32(0), Buffer.alloc(2), block]));
+
+  it("ends its own connection by headers that are none", async () => {
+    const socket = await upgrade(await execAt(daemon(0)));
+    socket.write(opening(Buffer.from("no zlib at all")));
+    await closed(socket);
+    expect((await run(await execAt(daemon(0)), Buffer.from("x")))["stdout"]).toBe("x|");
+  });
+
+  it("ends it by headers of megabytes in few bytes", async () => {
+    const socket = await upgrade(await execAt(daemon(0)));
+    const ends = closed(socket);
+    await open(socket, [{ streamtype: "x".repeat(10_000_000) }]);
+    await ends;
+  });
+
+  it("has its headers read when they are merely long", async () => {
+    const socket = await upgrade(await execAt(daemon(0)));
+    await open(socket, [{ streamtype: "error", long: "x".repeat(40_000) }, ...STREAMS.slice(1).map((streamtype) => ({ streamtype }))]);
+    socket.write(frame(3, 1, Buffer.from("x")));
+    expect(read(await collect(socket))["stdout"]).toBe("x|");
+  });
+
+  it("ends it by streams without end", async () => {
+    const socket = await upgrade(await execAt(daemon(0)));
+    const ends = closed(socket);
+    await open(
+      socket,
+      Array.from({ length: 1_100 }, (_none, index) => ({ streamtype: String(index) })),
+    );
+    await ends;
+  });
+});
+
 describe("a container's own process on Docker [node-agent 461]", () => {
   it("is told all that is sent, says what it says, and its end is no failure", async () => {
     const { cmd: _cmd, ...request } = REQUEST;
