@@ -89,10 +89,20 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
   };
 }
 
-/** `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}` */
+type Signal = { readonly member?: string; readonly payload?: { readonly data?: readonly unknown[] } | null } | null;
+
+/**
+ * `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}`. The last line of a busctl that was ended may be a
+ * part of one.
+ */
 function valueOf(line: string): boolean | undefined {
-  const { member, payload } = JSON.parse(line) as { readonly member?: string; readonly payload?: { readonly data?: readonly unknown[] } }; // so busctl writes a message
-  const value = member === SIGNAL ? payload?.data?.[0] : undefined;
+  let message: Signal;
+  try {
+    message = JSON.parse(line) as Signal; // so busctl writes one
+  } catch {
+    return undefined;
+  }
+  const value = message?.member === SIGNAL ? message.payload?.data?.[0] : undefined;
   return typeof value === "boolean" ? value : undefined;
 }
 
