@@ -22,7 +22,7 @@ import { createDeadline, unansweredWithin } from "./deadline.ts";
 import type { Deadline } from "./deadline.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
-import { createSlots } from "./slots.ts";
+import { createSlots } from "../../ports/slots.ts";
 import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts";
 
 /** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */

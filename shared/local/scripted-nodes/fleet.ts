@@ -1,4 +1,4 @@
-import { createSlots } from "../../adapters/kube-http/slots.ts";
+import { createSlots } from "../../ports/slots.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
 import type { Kube } from "../../ports/kube.ts";

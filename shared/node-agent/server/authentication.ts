@@ -9,8 +9,10 @@ import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 import * as v from "valibot";
 import type { Clock } from "../../ports/clock.ts";
+import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
+import { createSlots } from "../../ports/slots.ts";
 import { createExpiringCache, review } from "./review.ts";
 
 export interface User {
@@ -20,12 +22,14 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-/** `undefined`: nobody we know. */
-export type Authenticate = (request: IncomingMessage) => Promise<User | undefined>;
+/** `undefined`: nobody we know. @throws the signal's reason */
+export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Promise<User | undefined>;
 
 /** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
 const TOKEN_MS = 2 * 60_000;
 const TOKENS_MAX = 8_192;
+/** Anybody may send tokens without end, and the node's pods need calls of the same client. */
+const TOKEN_REVIEWS_AT_ONCE_MAX = CALLS_AT_ONCE_MAX / 4;
 const AUTHENTICATED = "system:authenticated";
 const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 
@@ -34,23 +38,32 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   // Keyed by a digest, so that no memory dump of the cache gives a token away.
   const known = createExpiringCache<{ readonly user: User | undefined }>(clock, TOKENS_MAX);
 
-  async function userOfToken(token: string): Promise<User | undefined> {
+  const places = createSlots(TOKEN_REVIEWS_AT_ONCE_MAX);
+
+  async function userOfToken(token: string, signal: AbortSignal): Promise<User | undefined> {
     const digest = createHash("sha256").update(token).digest("base64");
-    const cached = known.get(digest);
-    if (cached !== undefined) return cached.user;
-    const user = userOfStatus(await review(given, "tokenreviews", { token }));
-    known.set(digest, { user }, TOKEN_MS);
-    return user;
+    if (known.get(digest) === undefined) {
+      const leave = await places.acquire(signal);
+      try {
+        // Somebody with the same token may have stood before us.
+        if (known.get(digest) === undefined)
+          known.set(digest, { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) }, TOKEN_MS);
+      } finally {
+        leave();
+      }
+    }
+    return known.get(digest)?.user;
   }
 
-  return async (request) => {
+  return async (request, signal) => {
     const user = userOfCertificate(request, clock.now());
     if (user !== undefined) return user;
     const token = bearerToken(request.headers.authorization);
     if (token === undefined) return undefined;
     try {
-      return await userOfToken(token);
+      return await userOfToken(token, signal);
     } catch (error) {
+      signal.throwIfAborted();
       log.warn("token could not be reviewed", { error: String(error) });
       return undefined;
     }

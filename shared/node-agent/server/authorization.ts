@@ -9,8 +9,15 @@ import type { Log } from "../../ports/log.ts";
 import type { User } from "./authentication.ts";
 import { createExpiringCache, review } from "./review.ts";
 
-/** `undefined`: allowed. */
-export type Authorize = (user: User, method: string, path: string) => Promise<Refusal | undefined>;
+/** `undefined`: allowed. @throws the signal's reason */
+export type Authorize = (user: User, request: Asked) => Promise<Refusal | undefined>;
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  /** The client is gone. */
+  readonly signal: AbortSignal;
+}
 
 export interface Refusal {
   readonly code: 403 | 500;
@@ -62,24 +69,25 @@ export function createAuthorization(given: {
   const { clock, log, nodeName } = given;
   const answers = createExpiringCache<boolean>(clock, ANSWERS_MAX);
 
-  async function isAllowed(spec: object): Promise<boolean> {
+  async function isAllowed(spec: object, signal: AbortSignal): Promise<boolean> {
     const question = JSON.stringify(spec);
     const cached = answers.get(question);
     if (cached !== undefined) return cached;
-    const allowed = saysAllowed(await review(given, "subjectaccessreviews", spec));
+    const allowed = saysAllowed(await review(given, "subjectaccessreviews", { spec, signal }));
     if (question.length <= QUESTION_CHARS_MAX) answers.set(question, allowed, allowed ? ALLOWED_MS : DENIED_MS);
     return allowed;
   }
 
-  return async ({ name: user, uid, groups, extra }, method, path) => {
+  return async ({ name: user, uid, groups, extra }, { method, path, signal }) => {
     const verb = verbOf(method, path);
     const subresources = subresourcesOf(path);
     const who = `user=${user}, verb=${verb}, resource=nodes`;
     for (const subresource of subresources) {
       const resourceAttributes = { verb, version: "v1", resource: "nodes", subresource, name: nodeName };
       try {
-        if (await isAllowed({ user, ...(uid !== undefined && { uid }), groups, extra, resourceAttributes })) return undefined;
+        if (await isAllowed({ user, ...(uid !== undefined && { uid }), groups, extra, resourceAttributes }, signal)) return undefined;
       } catch (error) {
+        signal.throwIfAborted();
         log.error("authorization failed", { user, verb, subresource, error: String(error) });
         return { code: 500, text: `Authorization error (${who}, subresource=${subresource})` };
       }

@@ -30,9 +30,9 @@ const REPLACED_MS = 100;
 
 export async function sendContainerLogs(
   { backend, podLogsDir, runtimeLogsDir, clock, log }: NodeApiOptions,
-  asked: ContainerPath & { readonly query: URLSearchParams; readonly response: ServerResponse },
+  asked: ContainerPath & { readonly query: URLSearchParams; readonly response: ServerResponse; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { namespace, pod: podName, container, query, response } = asked;
+  const { namespace, pod: podName, container, query, response, signal } = asked;
   const parsed = parseContainerLogRequest(query, clock.now());
   if (parsed.kind === "refused") return answer(response, parsed.code, parsed.text);
   const found = await backend.pod(namespace, podName);
@@ -43,9 +43,7 @@ export async function sendContainerLogs(
   const target = podLogTarget(pod.metadata.name, status, container, parsed.request.previous);
   if (target.kind === "refused") return answer(response, 400, target.text);
 
-  const gone = new AbortController();
-  response.once("close", () => gone.abort(new Error("the client is gone")));
-  const { signal } = gone;
+  signal.throwIfAborted();
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
   response.flushHeaders(); // whoever follows a silent container knows that it has begun
   try {

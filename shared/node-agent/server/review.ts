@@ -13,12 +13,12 @@ const RETRY_FACTOR = 1.5;
 /**
  * The `status` of the answer. An API server that does not answer is asked again: while it restarts, `kubectl logs` had better wait.
  *
- * @throws {KubeApiError | UnansweredError} what the last attempt ended with
+ * @param given.signal nobody waits for it any more @throws {KubeApiError | UnansweredError} what the last attempt ended with
  */
 export async function review(
   { kube, clock }: { readonly kube: KubeWriter; readonly clock: Clock },
   resource: Extract<Resource, "tokenreviews" | "subjectaccessreviews">,
-  spec: object,
+  { spec, signal }: { readonly spec: object; readonly signal: AbortSignal },
 ): Promise<unknown> {
   const { apiVersion, kind } = RESOURCES[resource];
   for (let attempt = 1, delayMs = RETRY_MS; ; attempt++, delayMs *= RETRY_FACTOR) {
@@ -27,7 +27,7 @@ export async function review(
       return "status" in answer ? answer.status : undefined;
     } catch (error) {
       if (attempt === ATTEMPTS_MAX || !(isUnanswered(error) || isTooManyRequests(error))) throw error;
-      await clock.after(delayMs);
+      await clock.after(delayMs, signal);
     }
   }
 }

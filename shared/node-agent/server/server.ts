@@ -4,7 +4,8 @@
  * HS1 every request is authenticated and authorised before it is looked at, also one that asks for an upgrade; nobody is anonymous.
  * HS2 authorisation and routing read one and the same path, so that what was allowed is what is done.
  * HS3 no token, no header and no query is ever logged: a command may hold a secret.
- * HS4 a connection that closes ends what was done for it; `stop` closes all of them.
+ * HS4 a connection that closes ends what was done for it, whenever it does; `stop` closes all of them.
+ * HS5 who is nobody yet waits in a line of his own: of questions whose token it is a few are on their way at once, however many ask.
  *
  * Source: pkg/kubelet/server/server.go.
  */
@@ -25,6 +26,7 @@ import { healthz } from "./health.ts";
 import type { NodeApiBackend, NodeApiOptions } from "./options.ts";
 import { RESOURCE_METRICS_TYPE, resourceMetrics } from "./resource-metrics.ts";
 import { routeOf } from "./routes.ts";
+import type { Route } from "./routes.ts";
 import { runningPods } from "./running-pods.ts";
 import { attach, exec, portForward, run } from "./streams.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
@@ -104,6 +106,17 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   };
 }
 
+/** Those of whose connection every byte is somebody's. */
+const UPGRADED: readonly Route["kind"][] = ["exec", "attach", "portForward"];
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly upgrade: Upgrade | undefined;
+  /** The client is gone. */
+  readonly signal: AbortSignal;
+}
+
 type Handler = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade) => Promise<void>;
 
 function createHandler(options: NodeApiOptions): Handler {
@@ -111,19 +124,22 @@ function createHandler(options: NodeApiOptions): Handler {
   const authorize = createAuthorization(options);
   const { backend, clock, log } = options;
 
-  async function serve(request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): Promise<void> {
+  async function serve({ request, response, upgrade, signal }: Asked): Promise<void> {
     const { method = "GET" } = request;
     const url = urlOf(request);
     if (url === undefined) return answer(response, 400, "Bad Request");
-    const user = await authenticate(request);
+    const user = await authenticate(request, signal);
     if (user === undefined) return answer(response, 401, "Unauthorized");
-    const refusal = await authorize(user, method, url.pathname);
+    signal.throwIfAborted();
+    const refusal = await authorize(user, { method, path: url.pathname, signal });
     if (refusal !== undefined) return answer(response, refusal.code, refusal.text);
+    signal.throwIfAborted();
 
     const route = routeOf(method, url.pathname);
+    if (upgrade !== undefined && !UPGRADED.includes(route.kind)) endWithClient(upgrade.socket);
     switch (route.kind) {
       case "containerLogs":
-        return await sendContainerLogs(options, { ...route, query: url.searchParams, response });
+        return await sendContainerLogs(options, { ...route, query: url.searchParams, response, signal });
       case "exec":
         return await exec(options, { ...route, query: url.searchParams, request, response, upgrade });
       case "attach":
@@ -131,7 +147,7 @@ function createHandler(options: NodeApiOptions): Handler {
       case "portForward":
         return await portForward(options, { ...route, query: url.searchParams, request, response, upgrade });
       case "run":
-        return await run(options, { ...route, query: url.searchParams, response });
+        return await run(options, { ...route, query: url.searchParams, response, signal });
       case "healthz":
         return healthz(response, { ...route, query: url.searchParams, nowMs: clock.now(), lastLoopMs: backend.lastLoopMs() });
       case "pods":
@@ -156,9 +172,12 @@ function createHandler(options: NodeApiOptions): Handler {
   return async (request, response, upgrade) => {
     // What fails on a connection that is gone has nobody left to be told.
     response.on("error", () => undefined);
+    const gone = new AbortController();
+    response.once("close", () => gone.abort(new Error("the client is gone")));
     try {
-      await serve(request, response, upgrade);
+      await serve({ request, response, upgrade, signal: gone.signal });
     } catch (error) {
+      if (gone.signal.aborted) return;
       log.error("request failed", { method: request.method, path: urlOf(request)?.pathname, error: String(error) });
       if (response.headersSent) response.destroy();
       else answer(response, 500, "Internal Server Error");
@@ -189,6 +208,11 @@ function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | 
   }
   response.once("finish", () => connection.destroySoon()); // nobody else would close it if the client does not
   return response;
+}
+
+/** Nobody reads what comes on it, and so nobody would see its end, which with any other request ends the connection. */
+function endWithClient(socket: Duplex): void {
+  socket.once("end", () => socket.end()).resume();
 }
 
 /** The raw ones: closing them closes what was upgraded on them, and handshakes that are not finished. */

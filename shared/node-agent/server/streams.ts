@@ -75,16 +75,19 @@ export async function portForward(options: NodeApiOptions, asked: PodPath & Aske
   });
 }
 
-/** `POST /run/…?cmd=`: the command's words stand between single spaces, its output is the answer. */
-export async function run({ backend }: NodeApiOptions, asked: ContainerPath & Pick<Asked, "query" | "response">): Promise<void> {
-  const { namespace, pod, uid, container, query, response } = asked;
+/** `POST /run/…?cmd=`: the command's words stand between single spaces, its output is the answer. It ends with whoever waits for it. */
+export async function run(
+  { backend }: NodeApiOptions,
+  asked: ContainerPath & Pick<Asked, "query" | "response"> & { readonly signal: AbortSignal },
+): Promise<void> {
+  const { namespace, pod, uid, container, query, response, signal } = asked;
   const found = await backend.pod(namespace, pod, uid);
   if (found === undefined) return answer(response, 404, "pod does not exist");
   try {
     const containerId = await runningContainer(backend.cri, found.pod, container);
     if (containerId === undefined) return answer(response, 500, `container not found ("${container}")`);
     const cmd = (query.get("cmd") ?? "").split(" ");
-    const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX);
+    const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX, { signal });
     if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream's word for it
     answer(response, 500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${stderr}`);
   } catch (error) {

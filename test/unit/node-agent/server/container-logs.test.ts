@@ -2,11 +2,14 @@
 import { once } from "node:events";
 import { appendFileSync, readdirSync, readlinkSync, renameSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect } from "node:tls";
+import type { TLSSocket } from "node:tls";
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { eventually } from "../../../support/e2e.ts";
-import { bodyOf, createTestPki, line, startFixture } from "./fixture.ts";
+import { bodyOf, createTestPki, line, startFixture, TOKEN } from "./fixture.ts";
 import type { Fixture } from "./fixture.ts";
 
 /** How long a file that was replaced is waited for; no other wait is as long. */
@@ -34,6 +37,12 @@ function reading(response: IncomingMessage): { text: string } {
   const so = { text: "" };
   response.setEncoding("utf8").on("data", (chunk: string) => (so.text += chunk));
   return so;
+}
+
+async function connected(port: number): Promise<TLSSocket> {
+  const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false }).on("error", () => undefined);
+  await once(socket, "secureConnect");
+  return socket;
 }
 
 /** This process's open files of that name. */
@@ -188,5 +197,37 @@ describe("a follow", () => {
     response.destroy();
     await eventually("the log is closed", () => openFiles(fixture.logPath) === 0, 500);
     expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+  });
+
+  it.each([
+    { asking: "who he is", kind: "TokenReview" },
+    { asking: "whether he may", kind: "SubjectAccessReview" },
+  ])("[node-agent 499] does not begin for a client that went while the API server was asked $asking", async ({ kind }) => {
+    const { review } = fixture.script;
+    const answered = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    fixture.script.review = async (one) => {
+      if (one.kind === kind) asked.resolve();
+      if (one.kind === kind) await answered.promise;
+      return review(one);
+    };
+    const client = await connected(fixture.port);
+    client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`);
+    await asked.promise;
+    client.destroy();
+    await sleep(100);
+    answered.resolve();
+    await sleep(200);
+    expect([openFiles(fixture.logPath), fixture.statusCalls()]).toEqual([0, 0]);
+    expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+  });
+
+  it("[node-agent 499] ends with its client also where that asked for an upgrade, which a log has none of", async () => {
+    const client = await connected(fixture.port);
+    const upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
+    client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\n${upgrade}Authorization: Bearer ${TOKEN}\r\n\r\n`);
+    await eventually("the log is open", () => openFiles(fixture.logPath) === 1);
+    client.destroy();
+    await eventually("the log is closed", () => openFiles(fixture.logPath) === 0, 2_000);
   });
 });

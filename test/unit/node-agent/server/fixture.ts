@@ -51,7 +51,7 @@ export interface Script {
   execUrl: string;
   /** The pod's ready ones, the oldest first. */
   sandboxes: readonly string[];
-  execSync: (cmd: readonly string[]) => ExecSyncResponse;
+  execSync: (cmd: readonly string[], signal?: AbortSignal) => ExecSyncResponse | Promise<ExecSyncResponse>;
 }
 
 export interface Fixture {
@@ -83,6 +83,7 @@ export interface AskOptions {
   readonly token?: string | null;
   readonly certificate?: Certificate;
   readonly headers?: Readonly<Record<string, string | string[]>>;
+  readonly signal?: AbortSignal;
 }
 
 const POD: NodePod = parseNodePod({
@@ -185,7 +186,7 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
           forwards.push([id, ports]);
           return script.execUrl;
         },
-        execSync: async (_id, cmd) => script.execSync(cmd),
+        execSync: async (_id, cmd, _seconds, { signal } = {}) => script.execSync(cmd, signal),
       },
     },
     metrics: { contentType: "text/plain", text: async () => "figures 1\n" },
@@ -205,11 +206,11 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
 
   const call = (
     path: string,
-    { method = "GET", token = TOKEN, certificate, headers = {} }: AskOptions,
+    { method = "GET", token = TOKEN, certificate, headers = {}, signal }: AskOptions,
   ): ReturnType<typeof httpsRequest> => {
     const authorization = token === null ? {} : { authorization: `Bearer ${token}` };
     const identity = certificate === undefined ? {} : { cert: certificate.certificate, key: certificate.key };
-    const target: RequestOptions = { host: "127.0.0.1", port: api.port, path, method, rejectUnauthorized: false, agent: false };
+    const target: RequestOptions = { host: "127.0.0.1", port: api.port, path, method, rejectUnauthorized: false, agent: false, signal };
     return httpsRequest({ ...target, ...identity, headers: { ...authorization, ...headers } });
   };
   const open: Fixture["open"] = (path, asked = {}) =>

@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect as tlsConnect } from "node:tls";
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -11,6 +12,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { subresourcesOf } from "../../../../shared/node-agent/server/authorization.ts";
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
+import { eventually } from "../../../support/e2e.ts";
 import { createTestPki, startFixture, TOKEN } from "./fixture.ts";
 import type { Fixture, Review } from "./fixture.ts";
 
@@ -123,6 +125,41 @@ describe("who asks", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 200 });
     expect(asked(fixture, "TokenReview")).toHaveLength(3);
     expect(JSON.stringify(log.lines)).not.toMatch(/t0ken|wrong/u);
+  });
+
+  it("[node-agent 500] waits in a line of his own by a token that nobody knows yet, and leaves it when he goes", async () => {
+    const { ask, open, script } = await start();
+    const answers: (() => void)[] = [];
+    const { review } = script;
+    script.review = (one) => {
+      if (one.kind !== "TokenReview" || one.spec["token"] === TOKEN) return review(one);
+      return new Promise((resolve) => void answers.push(() => resolve(review(one))));
+    };
+    const goes = new AbortController();
+    const strangers = Array.from({ length: 100 }, (_none, index) => open("/pods", { token: `t${index}`, signal: goes.signal }));
+    const ends = Promise.allSettled(strangers);
+    await eventually("some of them are asked for", () => answers.length > 0);
+    await sleep(300);
+    expect(answers.length).toBe(8);
+    expect(await ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 200 });
+    goes.abort();
+    await ends;
+    await sleep(200); // until the server has seen it, too
+    for (const give of answers) give();
+    expect(await ask("/pods")).toMatchObject({ code: 200 });
+    expect(answers.length).toBe(8);
+  });
+
+  it("[node-agent 500] is asked for by a few, however many come with the same token at once", async () => {
+    const { ask, script } = await start();
+    const { review } = script;
+    script.review = async (one) => {
+      await sleep(100);
+      return review(one);
+    };
+    const codes = await Promise.all(Array.from({ length: 50 }, async () => (await ask("/pods")).code));
+    expect(codes).toEqual(Array(50).fill(200));
+    expect(asked(fixture, "TokenReview").length).toBeLessThanOrEqual(8);
   });
 
   it("is nobody while the API server refuses to say, and is asked for again", async () => {

@@ -312,6 +312,20 @@ describe("a command that is run", () => {
     fixture.script.containerState = "CONTAINER_EXITED";
     expect(await fixture.ask("/run/shop/web/main?cmd=ls", post)).toEqual({ code: 500, body: `container not found ("main")` });
   });
+
+  it("[node-agent 499] ends with the client that waits for it", async () => {
+    const runs = Promise.withResolvers<AbortSignal | undefined>();
+    fixture.script.execSync = (_cmd, signal) => {
+      runs.resolve(signal);
+      return new Promise(() => undefined);
+    };
+    const goes = new AbortController();
+    const asking = fixture.open("/run/shop/web/main?cmd=sleep+infinity", { method: "POST", signal: goes.signal });
+    asking.catch(() => undefined);
+    const signal = await runs.promise;
+    goes.abort();
+    await expect.poll(() => signal?.aborted, { timeout: 2_000 }).toBe(true);
+  });
 });
 
 describe("two joined streams", () => {
