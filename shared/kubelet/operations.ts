@@ -5,7 +5,8 @@
  * OP1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
  * OP2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
  *    for it gets the outcome, once.
- * OP3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on.
+ * OP3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on. `forget`
+ *     aborts them all: of a pod that is gone nothing goes on.
  * OP4 they live and die with the host: after a crash the next turn looks at CRI and does what is left to do (§18.8).
  */
 import type { Clock } from "../ports/clock.ts";
@@ -114,8 +115,9 @@ export class Operations {
     for (const [name, { outcome }] of this.#running.get(uid) ?? []) if (outcome !== undefined) this.#forget(uid, name);
   }
 
-  /** The pod is gone: outcomes that nobody fetched go with it. */
+  /** The pod is gone: outcomes that nobody fetched go with it, and what still goes on for it. */
   forget(uid: string): void {
+    for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod is gone"));
     this.#running.delete(uid);
     this.#waits.delete(uid);
   }

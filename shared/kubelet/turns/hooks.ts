@@ -21,28 +21,32 @@ export interface HookCall {
   readonly podIp: string;
   /** preStop: what is left of the grace period. */
   readonly timeoutMs?: number;
+  /** Nobody waits for its end any more: a grace may be years, and the pod gone long before. */
+  readonly signal: AbortSignal;
 }
 
-/** @throws {HookError} */
+/** @throws {HookError}; the signal's reason */
 export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">, call: HookCall): Promise<void> {
-  const { handler, container, containerId, podIp, timeoutMs } = call;
+  const { handler, container, containerId, podIp, timeoutMs, signal } = call;
   const request = hookRequest(handler, { container, podIp, timeoutMs: timeoutMs ?? HTTP_TIMEOUT_MS });
   switch (request.kind) {
     case "exec": {
       const timeoutSeconds = timeoutMs === undefined ? 0 : Math.max(1, Math.ceil(timeoutMs / 1000));
-      const { exitCode } = await ports.cri.execSync(containerId, request.command, timeoutSeconds).catch((error: unknown) => {
+      const { exitCode } = await ports.cri.execSync(containerId, request.command, timeoutSeconds, { signal }).catch((error: unknown) => {
+        signal.throwIfAborted();
         throw new HookError("the command could not be run, or did not end in time", { cause: error });
       });
       if (exitCode !== 0) throw new HookError(`the command ended with exit code ${exitCode}`);
       return;
     }
     case "http": {
-      const { result } = await ports.prober.httpGet(request.request);
+      const { result } = await ports.prober.httpGet(request.request, signal);
+      signal.throwIfAborted();
       if (result !== "Success") throw new HookError("the HTTP request did not succeed");
       return;
     }
     case "sleep":
-      return await ports.clock.after(Math.min(request.seconds * 1000, timeoutMs ?? Infinity));
+      return await ports.clock.after(Math.min(request.seconds * 1000, timeoutMs ?? Infinity), signal);
     case "invalid":
       throw new HookError(request.message);
     default:

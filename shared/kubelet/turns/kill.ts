@@ -16,6 +16,11 @@ export interface KillOptions {
   readonly skipHook?: (containerId: string) => boolean;
 }
 
+/** Of the operation: its pod is gone. */
+interface Abortable {
+  readonly signal: AbortSignal;
+}
+
 /** Of the operation that stops one container. */
 export function stopName(containerId: string): string {
   return `stop:${containerId}`;
@@ -31,7 +36,7 @@ export async function endPod(
   await ports.operations.run({
     uid: pod.metadata.uid,
     name,
-    act: () => killPod(ports, pod, observed, options),
+    act: (signal) => killPod(ports, pod, observed, { ...options, signal }),
     pause: "the pod's containers are ending",
     orElse: async (error) => {
       podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
@@ -45,7 +50,7 @@ export async function endPod(
  *
  * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
  */
-async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions): Promise<void> {
+async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
     pod,
@@ -72,11 +77,12 @@ export async function killContainers(
   pod: NodePod,
   observed: ObservedPod,
   wanted: readonly ContainerToKill[],
+  signal: AbortSignal,
 ): Promise<void> {
   for (const { id, message, reason } of wanted) {
     const container = observed.containers.find((one) => one.id === id);
     if (container !== undefined)
-      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", turn: Promise.resolve() });
+      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", turn: Promise.resolve(), signal });
   }
 }
 
@@ -84,13 +90,14 @@ export async function killContainer(
   ports: NodePorts,
   pod: NodePod,
   container: ObservedContainer,
-  options: KillOptions & {
-    readonly message?: string;
-    readonly reason?: KillReason | undefined;
-    readonly podIp: string;
-    /** When it is this container's turn to be stopped. */
-    readonly turn: Promise<unknown>;
-  },
+  options: KillOptions &
+    Abortable & {
+      readonly message?: string;
+      readonly reason?: KillReason | undefined;
+      readonly podIp: string;
+      /** When it is this container's turn to be stopped. */
+      readonly turn: Promise<unknown>;
+    },
 ): Promise<void> {
   const { cri, clock } = ports;
   const spec = specOf(pod, container.name);
@@ -107,7 +114,8 @@ export async function killContainer(
     });
   const preStop = spec?.lifecycle?.preStop;
   if (preStop && !skipHook && graceSeconds > 0) {
-    const call = { handler: preStop, container: spec, containerId: container.id, podIp: options.podIp, timeoutMs: graceSeconds * 1000 };
+    const { podIp, signal } = options;
+    const call = { handler: preStop, container: spec, containerId: container.id, podIp, timeoutMs: graceSeconds * 1000, signal };
     await runHook(ports, call).catch((error: unknown) => {
       if (!(error instanceof HookError)) throw error;
       podEvent(ports, pod, { type: "Warning", reason: "FailedPreStopHook", message: "PreStopHook failed", container: container.name });

@@ -124,7 +124,7 @@ async function endContainers(ports: NodePorts, { pod, observed, actions }: Actio
     await ports.operations.run({
       uid: pod.metadata.uid,
       name: stopName(wanted.id),
-      act: () => killContainers(ports, pod, observed, [wanted]),
+      act: (signal) => killContainers(ports, pod, observed, [wanted], signal),
       pause: `container ${wanted.name} is ending`,
     });
   }

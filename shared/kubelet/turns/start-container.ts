@@ -222,10 +222,10 @@ async function postStart(
     uid,
     name: `hook:post:${containerId}`,
     pause: `postStart hook of ${container.name} runs in pod ${observed.name}`,
-    act: async () => {
+    act: async (signal) => {
       await linkLog(ports, input, containerId);
       try {
-        await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "" });
+        await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "", signal });
       } catch (error) {
         if (!(error instanceof HookError)) throw error;
         podEvent(ports, pod, {
@@ -234,7 +234,7 @@ async function postStart(
           message: "PostStartHook failed",
           container: container.name,
         });
-        await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "" });
+        await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "", signal });
         // Also when the turn that began it is over: the next status says why the container ended.
         const reason = { reason: "PostStartHookError", message: error.message };
         await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
@@ -255,11 +255,12 @@ export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: str
 async function killStarted(
   ports: NodePorts,
   pod: NodePod,
-  started: { readonly name: string; readonly containerId: string; readonly podIp: string },
+  started: { readonly name: string; readonly containerId: string; readonly podIp: string; readonly signal: AbortSignal },
 ): Promise<void> {
   const now = await observePod(ports, pod.metadata);
   const container = now.containers.find(({ id }) => id === started.containerId);
   if (container === undefined) return;
   const message = "FailedPostStartHook";
-  await killContainer(ports, pod, container, { message, reason: "FailedPostStartHook", podIp: started.podIp, turn: Promise.resolve() });
+  const { podIp, signal } = started;
+  await killContainer(ports, pod, container, { message, reason: "FailedPostStartHook", podIp, turn: Promise.resolve(), signal });
 }

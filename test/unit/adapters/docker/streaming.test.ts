@@ -154,7 +154,13 @@ describe("a command with streams on Docker [node-agent 402]", () => {
 
 describe("a client that says what no client says [node-agent 497]", () => {
   const closed = (socket: Socket): Promise<void> =>
-    new Promise((resolve) => void socket.on("error", () => undefined).once("close", () => resolve()).resume());
+    new Promise(
+      (resolve) =>
+        void socket
+          .on("error", () => undefined)
+          .once("close", () => resolve())
+          .resume(),
+    );
   const opening = (block: Buffer): Buffer => frame(0x8003_0001, 0, Buffer.concat([uint32(1), uint32(0), Buffer.alloc(2), block]));
 
   it("ends its own connection by headers that are none", async () => {
