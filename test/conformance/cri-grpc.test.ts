@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { handleUnaryCall, sendUnaryData, ServerUnaryCall } from "@grpc/grpc-js";
-import { method } from "../../shared/adapters/cri/load.ts";
+import { message as readerOf, method } from "../../shared/adapters/cri/load.ts";
 import { afterEach, describe, expect, it } from "vitest";
 
 import { connect } from "../../shared/adapters/cri/connection.ts";
@@ -22,6 +22,11 @@ import { isNotFound, isUnavailable } from "../../shared/ports/cri-error.ts";
 type Call = ServerUnaryCall<Buffer, Buffer>;
 /** Bytes in, bytes out: what is sent is exactly what stands in the test. */
 type Answer = (call: Call, answer: sendUnaryData<Buffer>) => void;
+
+/** As a runtime reads it. */
+function requestOf(name: string, bytes: Buffer): { readonly timeout?: unknown } {
+  return readerOf(`${name}Request`)(bytes);
+}
 
 const NOTHING: Answer = (_call, answer) => answer(null, Buffer.alloc(0));
 const sandboxConfig = { metadata: { name: "p", namespace: "n", uid: "u", attempt: 0 } };
@@ -62,6 +67,27 @@ describe("cri over gRPC", () => {
     expect(await cri.listPodSandbox()).toMatchObject([{ id: "z", state: "SANDBOX_NOTREADY" }]);
     expect((await cri.podSandboxStatus("z")).namespaceOptions).toEqual({ pid: "POD", ipc: "POD" });
   });
+
+  it.each([10 ** 10, 10 ** 18, 2 ** 63])(
+    "[node-agent 502] asks for no more seconds than a runtime can count, of a grace of %d",
+    async (grace) => {
+      const asked: unknown[] = [];
+      const note =
+        (name: string): Answer =>
+        (call, answer) => {
+          const { timeout } = requestOf(name, call.request);
+          asked.push([name, timeout]);
+          answer(null, Buffer.alloc(0));
+        };
+      const { cri } = await open({ "RuntimeService/StopContainer": note("StopContainer"), "RuntimeService/ExecSync": note("ExecSync") });
+      await cri.stopContainer("x", grace);
+      await cri.execSync("x", ["y"], grace);
+      expect(asked).toEqual([
+        ["StopContainer", 9_223_372_036],
+        ["ExecSync", 9_223_372_036],
+      ]);
+    },
+  );
 
   it("CR1 gives every verb its time, and a pull and an endless command none", async () => {
     const seconds: number[] = [];

@@ -14,6 +14,8 @@ import { message, method } from "./load.ts";
 /** Node-agent §1. */
 const REQUEST_MS = 120_000;
 const RUN_POD_SANDBOX_MS = 240_000;
+/** A runtime counts nanoseconds in 64 bits, and takes more than 292 years for less than none. A pod may ask for any number. */
+const SECONDS_MAX = Math.floor(2 ** 63 / 1_000_000_000);
 /** The kubelet's own word for what it wants spoken; runtimes ignore it. */
 const KUBELET_API_VERSION = "0.1.0";
 
@@ -54,8 +56,10 @@ export function createCri(endpoint: string): CriAdapter {
     createContainer: async (podSandboxId, config, sandboxConfig) =>
       decode.containerId(await runtime("CreateContainer", { podSandboxId, config: containerConfig(config), sandboxConfig })),
     startContainer: async (containerId) => void (await runtime("StartContainer", { containerId })),
-    stopContainer: (containerId, timeoutSeconds) =>
-      done(runtime("StopContainer", { containerId, timeout: timeoutSeconds }, { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 })),
+    stopContainer: (containerId, timeoutSeconds) => {
+      const timeout = Math.min(timeoutSeconds, SECONDS_MAX);
+      return done(runtime("StopContainer", { containerId, timeout }, { timeoutMs: REQUEST_MS + timeout * 1_000 }));
+    },
     removeContainer: (containerId) => done(runtime("RemoveContainer", { containerId })),
     containerStatus: async (containerId) => decode.containerStatus(await runtime("ContainerStatus", { containerId })),
     updateContainerResources: async (containerId, resources) =>
@@ -63,8 +67,9 @@ export function createCri(endpoint: string): CriAdapter {
     listContainers: (filter = {}) => list(containers, "ListContainers", containerFilter(filter)),
     reopenContainerLog: async (containerId) => void (await runtime("ReopenContainerLog", { containerId })),
     execSync: async (containerId, cmd, timeoutSeconds, options = {}) => {
-      const limit = timeoutSeconds === 0 ? {} : { timeoutMs: REQUEST_MS + timeoutSeconds * 1_000 };
-      return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout: timeoutSeconds }, { ...options, ...limit }));
+      const timeout = Math.min(timeoutSeconds, SECONDS_MAX);
+      const limit = timeout === 0 ? {} : { timeoutMs: REQUEST_MS + timeout * 1_000 };
+      return decode.execSync(await runtime("ExecSync", { containerId, cmd, timeout }, { ...options, ...limit }));
     },
     exec: async (request) => decode.url(await runtime("Exec", request)),
     attach: async (request) => decode.url(await runtime("Attach", request)),
