@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { once } from "node:events";
+import { stat } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";
 import type { RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
@@ -143,6 +144,123 @@ describe("exchanges of HTTP/1.1", () => {
     await after(60);
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
+  });
+
+  describe("[informer T123] HX5 of a connection that was used before", () => {
+    const POST: Request = { method: "POST", target: "/", headers: {}, body: "{}" };
+    const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+
+    /** Answers the first request on each connection, and what `act` says to the first one that is the second on its. */
+    async function renewed(act: (socket: Socket) => void): Promise<{ readonly exchanges: Exchanges; readonly requests: string[] }> {
+      const requests: string[] = [];
+      let acted = false;
+      const port = await listen(
+        createServer((socket) => {
+          let onThis = 0;
+          socket.on("data", (bytes) => {
+            requests.push(bytes.toString().slice(0, 4).trim());
+            if (++onThis === 1 || acted) return void socket.write(X);
+            acted = true;
+            act(socket);
+          });
+        }),
+      );
+      return { exchanges: exchangesOf(port), requests };
+    }
+
+    it.each<readonly [what: string, act: string]>([
+      ["an end", "socket.end()"],
+      ["a reset", "socket.resetAndDestroy()"],
+      ["an answer that nobody asked for", `socket.write(${JSON.stringify(EVIL)})`],
+    ])("sends nothing where %s has come while this process was busy, whatever is asked", async (_what, act) => {
+      // In a thread of its own, it goes on while this one is busy: says what came behind the first answer on its first connection.
+      const server = new Worker(
+        `const { parentPort } = require("node:worker_threads");
+        let count = 0;
+        const server = require("node:net").createServer((socket) => {
+          const isFirst = count++ === 0;
+          let isAnswered = false;
+          socket.on("error", () => undefined);
+          socket.on("data", () => {
+            if (isFirst && isAnswered) parentPort.postMessage("more");
+            isAnswered = true;
+            socket.write(${JSON.stringify(X)});
+            if (isFirst) setTimeout(() => { ${act}; }, 20);
+          });
+        });
+        server.listen(0, "${LOOPBACK}", () => parentPort.postMessage(server.address().port));`,
+        { eval: true },
+      );
+      ending.push(() => server.terminate());
+      const [port] = (await once(server, "message")) as [number];
+      const told: unknown[] = [];
+      server.on("message", (what) => told.push(what));
+      const exchanges = exchangesOf(port);
+      await exchanges.ask(GET, BOUNDS);
+      await stat(tmpdir()); // the loop has just polled, and tells
+      const until = performance.now() + 60;
+      while (performance.now() < until);
+      expect((await exchanges.ask(POST, BOUNDS)).body).toBe("x");
+      await after(20);
+      expect(told).toEqual([]);
+    });
+
+    it.each<readonly [what: string, act: (socket: Socket) => void]>([
+      ["ends", (socket) => socket.end()],
+      ["is reset", (socket) => socket.resetAndDestroy()],
+      ["says what is no answer", (socket) => socket.write("pong\r\n\r\n")],
+    ])("asks a GET once more, at once and elsewhere, where it %s before an answer has begun", async (_what, act) => {
+      const { exchanges, requests } = await renewed(act);
+      await exchanges.ask(GET, BOUNDS);
+      const startedMs = performance.now();
+      expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+      expect(performance.now() - startedMs).toBeLessThan(900); // a read's wait (KC4) is 1 s
+      expect(requests).toEqual(["GET", "GET", "GET"]);
+    });
+
+    it.each<Request>([POST, { ...POST, method: "PUT" }, { ...POST, method: "PATCH" }, { ...GET, method: "DELETE" }])(
+      "sends no $method twice",
+      async (request) => {
+        const { exchanges, requests } = await renewed((socket) => socket.end());
+        await exchanges.ask(GET, BOUNDS);
+        await expect(exchanges.ask(request, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET", message: "socket hang up" });
+        expect(requests).toHaveLength(2);
+      },
+    );
+
+    it("asks nothing again of which an answer has begun", async () => {
+      const { exchanges, requests } = await renewed((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"));
+      await exchanges.ask(GET, BOUNDS);
+      await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
+      expect(requests).toHaveLength(2);
+    });
+
+    it("asks once more only, and in the time of one call", async () => {
+      let requests = 0;
+      const { exchanges } = await rude((socket) => void (++requests === 1 ? socket.write(X) : setTimeout(() => socket.destroy(), 150)));
+      await exchanges.ask(GET, BOUNDS);
+      await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
+      expect(requests).toBe(3);
+
+      const slow = await rude((socket) => void (++requests === 4 ? socket.write(X) : setTimeout(() => socket.destroy(), 150)));
+      await slow.exchanges.ask(GET, BOUNDS);
+      await expect(slow.exchanges.ask(GET, { ...BOUNDS, timeoutMs: 200 })).rejects.toThrow("too late");
+    });
+
+    it("asks nothing again that was given up", async () => {
+      const ended = new AbortController();
+      const { exchanges, requests } = await renewed(() => ended.abort(new Error("no more")));
+      await exchanges.ask(GET, BOUNDS);
+      await expect(exchanges.ask(GET, { ...BOUNDS, signal: ended.signal })).rejects.toThrow("no more");
+      expect(requests).toHaveLength(2);
+    });
+
+    it("asks nothing again after its connections were ended", async () => {
+      const { exchanges, requests } = await renewed(() => exchanges.destroy());
+      await exchanges.ask(GET, BOUNDS);
+      await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
+      expect(requests).toHaveLength(2);
+    });
   });
 
   it("HX2 an answer behind an answer is nobody's, and fails the call that it follows", async () => {
