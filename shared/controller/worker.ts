@@ -95,7 +95,7 @@ export async function runKey(
   if (outcome.kind === "retry") metrics?.count("workqueue_retries_total", { name });
   metrics?.observe("workqueue_work_duration_seconds", { name }, (ports.clock.now() - take.takenAtMs) / 1000);
   const done = ended.done ?? (await ports.store.done(taken, outcome));
-  if (done.kind === "stolen") ports.log.warn("the key was taken over", { key: taken.key, controller });
+  if (done.kind === "stolen") ports.log.warn("the key was taken over", of(taken));
   else if (done.bell) await ring(ports, [done.bell]);
 }
 

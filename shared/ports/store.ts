@@ -44,7 +44,7 @@
  * Work queue (informer §12)
  * WQ1  adds before a take collapse into one run; an add during a run leads to exactly one more.
  * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen". The same
- *     take once more, its answer having been lost, is answered once more.
+ *     take once more, its answer having been lost, is answered once more; of the same end what is due by then is rung once more.
  * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
  * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
  * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated, and none is rung for a key that a run

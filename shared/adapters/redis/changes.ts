@@ -231,8 +231,8 @@ export function outcomeArgs(outcome: Outcome): readonly [kind: string, delay: st
 }
 
 export function parseDone(names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {
-  const [failures, bells] = asList(answer);
-  if (failures === undefined) return { kind: "stolen" };
+  const [ended, bells] = asList(answer);
+  if (ended === undefined) return { kind: "stolen" };
   const [bell] = bells === undefined ? [] : parseBells(names, keys, bells);
-  return { kind: "done", failures: asNumber(failures), ...(bell && { bell }) };
+  return { ...(ended === "ended" ? { kind: ended } : { kind: "done", failures: asNumber(ended) }), ...(bell && { bell }) };
 }

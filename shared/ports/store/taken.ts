@@ -19,5 +19,9 @@ export type Outcome =
   /** Given up after its last retry, or at once: parked (WQ6). */
   | { readonly kind: "drop" };
 
-/** `failures`: in a row, this run included. */
-export type DoneResult = { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell } | { readonly kind: "stolen" };
+export type DoneResult =
+  /** `failures`: in a row, this run included. */
+  | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
+  /** It had ended before, and nobody has the key: the same call, mostly, whose answer was lost with its doorbell. */
+  | { readonly kind: "ended"; readonly bell?: Doorbell }
+  | { readonly kind: "stolen" };

@@ -86,7 +86,7 @@ export function lossCases(open: OpenRig): void {
     await restore();
     expect(await beat(rig, 3, 2)).toMatchObject({ kind: "setBack" });
     expect(await rig.dirty("replicaset")).toEqual([RS]);
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
+    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "ended", bell: { key: RS } });
     expect(await rig.store.registerIntents(run, rs.metadata.uid, [])).toBe("stolen");
     await rig.raiseFence("101");
     for (const resource of CACHED_RESOURCES) await rig.relist(resource, resource === "replicasets" ? [rs] : [], "6", put);

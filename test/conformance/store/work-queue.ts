@@ -492,8 +492,31 @@ export function workQueueCases(open: OpenRig): void {
     expect(await rig.store.registerIntents(frozen.run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }])).toBe("stolen");
     expect(await rig.store.queued(C)).toEqual(before);
     expect(await rig.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    expect(await rig.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "stolen" });
   });
+
+  it.each([
+    { outcome: { kind: "ok" }, delayMs: undefined },
+    { outcome: { kind: "retry" }, delayMs: 5 },
+    { outcome: { kind: "requeueAfter", delayMs: 0 }, delayMs: 0 },
+    { outcome: { kind: "drop" }, delayMs: undefined },
+  ] as const)(
+    "WQ2 [informer T124] the same end once more, its answer having been lost, tells its doorbell: $outcome.kind",
+    async (ended) => {
+      const { outcome, delayMs } = ended;
+      const rig = await ready();
+      await add(rig);
+      const { run } = await rig.taken(C, KEY);
+      await rig.store.done(run, outcome);
+      const before = [await rig.store.queued(C), await rig.store.parked(C)];
+      const again = await rig.store.done(run, outcome);
+      expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
+      expect([await rig.store.queued(C), await rig.store.parked(C)]).toEqual(before);
+      await add(rig);
+      const heir = await rig.taken(C, KEY);
+      expect(await rig.store.done(run, outcome)).toEqual({ kind: "stolen" });
+      expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    },
+  );
 
   it("[informer T71] delays above 900 s: what is rung too early is told the rest", async () => {
     const rig = await ready();

@@ -281,7 +281,7 @@ export function writeThroughCases(open: OpenRig): void {
     expect(rung(answer)).toEqual(["deployment shop/web"]);
     expect(await rig.row("replicasets", KEY)).toMatchObject({ rv: "7" });
     expect([await rig.dirty(C), await lease(rig)]).toEqual([[], undefined]);
-    expect([await rig.store.renew(run), await rig.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "stolen" }]);
+    expect([await rig.store.renew(run), await rig.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
   });
 
   it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
@@ -349,7 +349,7 @@ export function writeThroughCases(open: OpenRig): void {
     const items = await rig.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
     await rig.writeThrough(run, "replicasets", [], write);
-    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ outcomes: ["same"], done: { kind: "stolen" } });
+    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ outcomes: ["same"], done: { kind: "ended" } });
     expect(await rig.dirty(C)).toEqual([]);
     await rig.store.add(rig.epoch, C, KEY, 0);
     const heir = await rig.taken(C, KEY);

@@ -12,7 +12,7 @@ import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/ports/kube.ts";
 import type { Patience } from "../../../shared/ports/patience.ts";
-import type { Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
+import type { DoneResult, Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import { countedMetrics } from "../../support/counted.ts";
 
@@ -27,7 +27,7 @@ interface Scene {
   readonly sync?: SyncHandler;
   readonly options?: WorkerOptions;
   readonly renews?: readonly (number | "stopped" | undefined | Error)[];
-  readonly done?: { readonly kind: "stolen" };
+  readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
   /** What each call of the run is told. */
   readonly hear?: (patience: Patience | undefined) => unknown;
@@ -262,6 +262,12 @@ describe("runKey", () => {
     expect(lost.did.at(-1)).toContain("doorbells not rung");
     const stolen = await play({ takes: [ok], done: { kind: "stolen" } });
     expect(stolen.did.at(-1)).toContain("taken over");
+  });
+
+  it("[informer T124] an end whose answer was lost is told once more, and what is due is rung", async () => {
+    const again = await play({ takes: [ok], done: { kind: "ended", bell: { ...bell, delayMs: 5 } } });
+    expect(again.did.slice(1)).toEqual(["ring 5"]);
+    expect((await play({ takes: [ok], done: { kind: "ended" } })).did.slice(1)).toEqual([]);
   });
 });
 

@@ -9,6 +9,7 @@ import { primaryAsOwner } from "../../../api/owner-id.ts";
 import type { OwnerId } from "../../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../../api/resources.ts";
 import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../../ports/store.ts";
+import type { Doorbell } from "../../../ports/doorbells.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
@@ -181,6 +182,13 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
 export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
   const queue = epoch.queues[run.controller];
   const { key } = run;
+  const rung = (): { readonly bell?: Doorbell } => {
+    const readyAtMs = queue.ready.get(key);
+    if (readyAtMs === undefined) return {};
+    queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+    return { bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
+  };
+  if (!queue.runs.has(key)) return { kind: "ended", ...rung() };
   if (!holds(queue, key, run.token)) return { kind: "stolen" };
   queue.runs.delete(key);
   queue.parked.delete(key);
@@ -209,11 +217,7 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
     default:
       outcome satisfies never;
   }
-  const readyAtMs = queue.ready.get(key);
-  const failures = queue.failures.get(key) ?? 0;
-  if (readyAtMs === undefined) return { kind: "done", failures };
-  queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
-  return { kind: "done", failures, bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
+  return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
 /**

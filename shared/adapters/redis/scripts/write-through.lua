@@ -6,7 +6,7 @@
 --       9… lowered: id · planned: id, mayLand 0|1, or h to hold it pending · gone: key, uid, lane base · slices: owner uid or "-<namespace>", slot
 --       then changes (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
---         { "applied", bells, outcomes, or with an end { failures } · { failures, bell } · {} when stolen } · { "retry", bells, outcomes, items done }: nothing of the ops is done
+--         { "applied", bells, outcomes, or with an end as done.lua } · { "retry", bells, outcomes, items done }: nothing of the ops is done
 if otherEpoch() then return { "otherEpoch" } end
 local key, token, ownStatus = ARGV[3], ARGV[4], ARGV[6] == "1"
 local laneCount = call("HGET", KEYS[9], "lanes")

@@ -3,10 +3,16 @@ local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
 local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller together: 10 a second, 100 at once
 
 -- `outcome`: ok|retry|requeueAfter|drop · `delay`: ms of requeueAfter; of retry: at the latest, or empty · `limiter`: rl
--- { failures } · { failures, bell } · {} when stolen
+-- { failures } · { failures, bell } · { "ended" } · { "ended", bell } when nobody has the key · {} when stolen
 local function endRun(base, key, token, outcome, delay, limiter)
-  if holder(base, key) ~= token then return {} end
-  local state, failures = keyState(base, key), 0
+  local state, failures, held = keyState(base, key), 0, holder(base, key)
+  local function ending(what)
+    if not state.at then return { what } end
+    setBell(state, state.at, "0")
+    return { what, bellReply(state) }
+  end
+  if not held then return ending("ended") end
+  if held ~= token then return {} end
   call("HDEL", KEYS[base + P], key)
   state.held = true -- its doorbell is in the answer, not among others
   if primaryOf(state) then
@@ -23,7 +29,5 @@ local function endRun(base, key, token, outcome, delay, limiter)
     call("HDEL", KEYS[base + F], key)
     if outcome == "requeueAfter" then add(state, now + math.max(0, tonumber(delay))) end
   end
-  if not state.at then return { failures } end
-  setBell(state, state.at, "0")
-  return { failures, bellReply(state) }
+  return ending(failures)
 end
