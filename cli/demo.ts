@@ -2,8 +2,7 @@
  * `deltaloop demo`: a Deployment created, scaled and rolled by the functions, while the watcher that leads is ended; on embedded
  * defaults, in a few seconds.
  */
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { KubeObject } from "../shared/api/wire.ts";
@@ -18,6 +17,7 @@ import { describeTrace } from "./support/describe.ts";
 import { startEmbedded } from "./support/embedded.ts";
 import type { Embedded } from "./support/embedded.ts";
 import { LagMeter } from "./support/lag-meter.ts";
+import { createOwnFolder } from "./support/own-folder.ts";
 import { isRolledOut, updatedOf } from "./support/rollout.ts";
 import type { Rollout } from "./support/rollout.ts";
 import { untilSignalled } from "./support/signals.ts";
@@ -232,7 +232,7 @@ function activityLine(atMs: number, who: string, what: string): string {
 }
 
 async function keep(embedded: Embedded, view: DemoView, signalled: AbortSignal): Promise<void> {
-  const file = join(mkdtempSync(join(tmpdir(), "deltaloop-demo-")), "kubeconfig");
+  const file = join(createOwnFolder("demo").path, "kubeconfig");
   writeFileSync(file, kubeconfig(embedded.url), { mode: 0o600 });
   view.say(`
 It stays up until Ctrl-C. In another terminal:

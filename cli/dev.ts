@@ -3,8 +3,7 @@
  * watcher, queue, redis-server, function host; with `--watchers` more of the first, of which one leads. Shadow unless `--act`.
  */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { createClient } from "../shared/adapters/kube-http/client.ts";
@@ -29,6 +28,7 @@ import { SUPPORTED_VERSIONS, unsupported } from "./support/kubernetes-versions.t
 import { kubeconfigPath } from "./support/kubeconfig-path.ts";
 import { freePort, startLocalRedis } from "./support/local-redis.ts";
 import type { LocalRedis } from "./support/local-redis.ts";
+import { createOwnFolder } from "./support/own-folder.ts";
 import { redisFailure } from "./support/redis-failure.ts";
 import { reviewRights } from "./support/rights.ts";
 import { startNodes } from "./support/nodes.ts";
@@ -85,9 +85,9 @@ class Dev {
   readonly #children = new Map<string, Child>();
   readonly #ending = new AbortController();
   #redis: LocalRedis | undefined;
-  /** Of this process alone, with what its parts are told. */
-  readonly #folder = mkdtempSync(join(tmpdir(), "deltaloop-dev-"));
-  readonly #invocations = join(this.#folder, "invocations");
+  /** With what its parts are told. */
+  readonly #folder = createOwnFolder("dev");
+  readonly #invocations = join(this.#folder.path, "invocations");
   #exitCode = 0;
 
   constructor(flags: DevFlags) {
@@ -184,7 +184,7 @@ class Dev {
 
   /** The doctor is told what the parts are told, keys included: in a file that only its owner may read. */
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
-    const file = join(this.#folder, "env");
+    const file = join(this.#folder.path, "env");
     writeFileSync(file, environmentFile(environment), { mode: 0o600 });
     const { kubeconfig, context } = this.#kube;
     const more = context === undefined ? "" : ` --context ${context}`;
@@ -273,7 +273,7 @@ class Dev {
     await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));
     await store?.close().catch(() => undefined);
     await this.#redis?.stop();
-    rmSync(this.#folder, { recursive: true, force: true });
+    this.#folder.remove();
   }
 }
 

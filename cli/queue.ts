@@ -43,13 +43,16 @@ export function registerQueue(program: Command): void {
 async function runQueue(flags: QueueFlags): Promise<void> {
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
   const sqs = await startFauxqs({ port: flags.port });
-  const client = sqsClient({ endpoint: sqs.endpoint });
-  const queues = await createQueues(client, flags.prefix);
-  client.destroy();
-  if (flags.invocations !== undefined) await invokeThere(flags.invocations, (functions) => void poll(functions, sqs, queues, flags));
-  process.stdout.write(`${JSON.stringify({ endpoint: sqs.endpoint, queues })}\n`);
-  await new Promise<void>((resolve) => ends.addEventListener("abort", () => resolve(), { once: true }));
-  await Promise.race([sqs.stop(), new Promise((resolve) => setTimeout(resolve, 1000))]); // long polls may still hang on it
+  try {
+    const client = sqsClient({ endpoint: sqs.endpoint });
+    const queues = await createQueues(client, flags.prefix);
+    client.destroy();
+    if (flags.invocations !== undefined) await invokeThere(flags.invocations, (functions) => void poll(functions, sqs, queues, flags));
+    process.stdout.write(`${JSON.stringify({ endpoint: sqs.endpoint, queues })}\n`);
+    await new Promise<void>((resolve) => (ends.aborted ? resolve() : ends.addEventListener("abort", () => resolve(), { once: true })));
+  } finally {
+    await Promise.race([sqs.stop(), new Promise((resolve) => setTimeout(resolve, 1000))]); // long polls may still hang on it
+  }
   process.exit();
 }
 

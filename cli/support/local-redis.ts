@@ -1,12 +1,12 @@
 /** A redis-server of our own: loopback, a free port, nothing on disk, and a password, as loopback is everybody's on this machine. */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { redisClient } from "../../shared/adapters/redis/client.ts";
 import { startProgram } from "./child-process.ts";
 import type { Child } from "./child-process.ts";
+import { createOwnFolder } from "./own-folder.ts";
 
 export interface LocalRedis {
   readonly url: string;
@@ -23,7 +23,7 @@ const STOP_GRACE_MS = 500;
  * @param password stands in the URL, and otherwise in a file that nobody else may read; empty: none is asked for
  */
 export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
-  const directory = mkdtempSync(join(tmpdir(), "deltaloop-redis-"));
+  const folder = createOwnFolder("redis");
   const port = await freePort();
   const url = `redis://${password === "" ? "" : `:${password}@`}127.0.0.1:${port}`;
   const settings = {
@@ -31,19 +31,19 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
     bind: "127.0.0.1",
     save: "",
     appendonly: "no",
-    dir: directory,
+    dir: folder.path,
     loglevel: "warning",
     "maxmemory-policy": "noeviction",
     ...(password !== "" && { requirepass: password }),
   };
   // Not on the command line, which everybody may read.
-  const file = join(directory, "redis.conf");
+  const file = join(folder.path, "redis.conf");
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`);
   writeFileSync(file, lines.join(""), { mode: 0o600 });
   const child = startProgram("redis-server", [file]);
   const stop = async (): Promise<void> => {
     await child.end(STOP_GRACE_MS);
-    rmSync(directory, { recursive: true, force: true });
+    folder.remove();
   };
   const gaveUp = new AbortController();
   const ready = await Promise.race([child.exited.then(() => false), reachable(url, gaveUp.signal)]);

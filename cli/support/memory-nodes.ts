@@ -2,8 +2,6 @@
  * Nodes for the demo: the node agent as `deltaloop node` wires it, one for each, on a container runtime in memory and with its files
  * in a temporary folder. Every image can be pulled, and what it holds runs until it is stopped; nothing of the machine is touched.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
 import { createMemoryCri } from "../../shared/adapters/memory/cri/cri.ts";
@@ -21,6 +19,7 @@ import type { Log } from "../../shared/ports/log.ts";
 import type { Prober } from "../../shared/ports/prober.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { createNodeAgent, startCondition } from "./node-agent.ts";
+import { createOwnFolder } from "./own-folder.ts";
 
 export interface MemoryNodesOptions {
   readonly count: number;
@@ -37,13 +36,13 @@ const PULL_MS = 300;
 /** Until `signal` aborts. */
 export async function runMemoryNodes(kube: Kube, options: MemoryNodesOptions, signal: AbortSignal): Promise<void> {
   const { count, clock, random } = options;
-  const folder = await mkdtemp(join(tmpdir(), "deltaloop-nodes-"));
+  const folder = createOwnFolder("nodes");
   const names = Array.from({ length: count }, (_, index) => `node-${index}`);
   try {
-    const agents = names.map((name, index) => runNode(kube, { name, index, folder: join(folder, name), ...options }, signal));
+    const agents = names.map((name, index) => runNode(kube, { name, index, folder: join(folder.path, name), ...options }, signal));
     await Promise.all([runBinder(kube, { nodes: names, clock, random }, signal), ...agents]);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    folder.remove();
   }
 }
 

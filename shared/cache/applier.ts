@@ -81,7 +81,10 @@ interface Call {
 export interface Message {
   readonly id: string;
   readonly body: string;
-  /** How often it has come, this time included. */
+  /**
+   * How often it has come, this time included; also behind a message of its lane that came again, when nobody tried it. Who has counted
+   * that is the queue, and a function that died knows no better. So its calls may be smaller than they need be, by a few milliseconds in all.
+   */
   readonly receiveCount?: number;
 }
 

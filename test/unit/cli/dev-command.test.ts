@@ -1,8 +1,14 @@
-/** `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is told as a failure of what had not begun. */
+/**
+ * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is told as a failure of what had not begun, and
+ * keys that stay behind.
+ */
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { ChildProcessByStdio } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -27,18 +33,57 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
+/** Until its queue has started, whose process id is told. In a group of its own, as a terminal's. */
+async function begun(): Promise<{
+  readonly dev: ChildProcessByStdio<null, null, Readable>;
+  readonly group: number;
+  readonly queue: number;
+  readonly said: () => string;
+  readonly ended: Promise<number | null>;
+  /** With its parts, which write to its standard error. */
+  readonly allEnded: Promise<number | null>;
+  readonly left: () => readonly string[];
+}> {
   const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // nobody gets as far
-  // A group of its own, as a terminal's.
-  const dev = spawn(process.execPath, parameters, { cwd: folder, detached: true, stdio: ["ignore", "ignore", "pipe"] });
-  const group = -(dev.pid ?? 0);
+  const temporary = mkdtempSync(join(folder, "tmp-"));
+  const env = { ...process.env, TMPDIR: temporary };
+  const dev = spawn(process.execPath, parameters, { cwd: folder, env, detached: true, stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
-  dev.stderr.setEncoding("utf8").on("data", (text: string) => {
-    if (!said.includes("queue started") && `${said}${text}`.includes("queue started")) process.kill(group, "SIGINT");
-    said += text;
+  const queue = await new Promise<number>((resolve) => {
+    dev.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+      const pid = /queue started .*?pid\D*(\d+)/.exec(said)?.[1];
+      if (pid !== undefined) resolve(Number(pid));
+    });
   });
-  const code = await new Promise<number | null>((resolve) => dev.once("close", resolve));
-  expect(said).not.toContain("before it was ready");
-  expect(code).toBe(0);
+  const ended = new Promise<number | null>((resolve) => dev.once("exit", resolve));
+  const allEnded = new Promise<number | null>((resolve) => dev.once("close", resolve));
+  return { dev, group: -(dev.pid ?? 0), queue, said: () => said, ended, allEnded, left: () => readdirSync(temporary) };
+}
+
+it("[informer T125] Ctrl-C before it has ended with its terminal ends it at once, and nothing of its keys stays", async () => {
+  const { dev, queue, ended, allEnded, left } = await begun();
+  expect(left()).toEqual([expect.stringMatching(/^deltaloop-dev-/)]);
+  process.kill(queue, "SIGSTOP"); // it is waited for
+  dev.kill("SIGHUP");
+  dev.kill("SIGINT");
+  expect([129, 130]).toContain(await ended); // whichever is heard last
+  expect(left()).toEqual([]);
+  process.kill(queue, "SIGCONT");
+  await allEnded;
+});
+
+it("[informer T125] a part whose parent has ended before it has begun ends, too", async () => {
+  const queue = spawn(process.execPath, [MAIN, "queue", "--child"], { stdio: ["pipe", "ignore", "ignore"] });
+  queue.stdin.end();
+  expect(await once(queue, "exit")).toEqual([0, null]);
+});
+
+it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
+  const { group, said, allEnded, left } = await begun();
+  process.kill(group, "SIGINT");
+  expect(await allEnded).toBe(0);
+  expect(said()).not.toContain("before it was ready");
   expect(() => process.kill(group, 0)).toThrow("ESRCH");
+  expect(left()).toEqual([]);
 });
