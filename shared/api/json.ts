@@ -20,6 +20,12 @@ export function ownAt<T>(map: Readonly<Record<string, T>> | undefined, key: stri
   return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
 }
 
+/** Puts `value` under a key of somebody else's making, which is one like any other: `__proto__`, too. */
+export function setOwn<T>(map: Record<string, T>, key: string, value: T): void {
+  if (key === "__proto__") Object.defineProperty(map, key, { value, writable: true, enumerable: true, configurable: true });
+  else map[key] = value;
+}
+
 /** The object under `key`, or `undefined` if there is none or it is something else. */
 export function objectAt(parent: JsonObject | undefined, key: string): JsonObject | undefined {
   const value = parent?.[key];
@@ -72,7 +78,7 @@ export function namespaceOf(object: JsonObject): string {
 /** A map of strings (labels, annotations, a plain selector) with everything that is no string left out. */
 export function stringMap(value: Json | undefined): Record<string, string> {
   const map: Record<string, string> = {};
-  if (isObject(value)) for (const [key, entry] of Object.entries(value)) if (typeof entry === "string") map[key] = entry;
+  if (isObject(value)) for (const [key, entry] of Object.entries(value)) if (typeof entry === "string") setOwn(map, key, entry);
   return map;
 }
 
@@ -83,7 +89,7 @@ export function clone<T extends Json>(value: T): T {
   }
   if (!isObject(value)) return value;
   const copy: JsonObject = {};
-  for (const key of Object.keys(value)) copy[key] = clone(value[key] ?? null);
+  for (const key of Object.keys(value)) setOwn(copy, key, clone(value[key] ?? null));
   // As above: same keys, cloned values.
   return copy as T;
 }

@@ -1,6 +1,6 @@
 /** JSON patch (RFC 6902): what `kubectl rollout undo` sends. */
 import { badRequest, patchNotApplicable } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../../../api/json.ts";
+import { clone, isObject, type Json, type JsonObject, jsonEqual, setOwn } from "../../../api/json.ts";
 
 /** @throws {ApiError} 422 where an operation does not apply, 400 where it is none. */
 export function applyJsonPatch(object: JsonObject, patch: Json): JsonObject {
@@ -65,13 +65,13 @@ function find(box: JsonObject, path: string): Json {
 function set(box: JsonObject, path: string, value: Json): void {
   const { parent, step } = locate(box, path);
   if (Array.isArray(parent)) parent[Number(step)] = value;
-  else parent[step] = value;
+  else setOwn(parent, step, value);
 }
 
 function add(box: JsonObject, path: string, value: Json): void {
   const { parent, step } = locate(box, path);
   if (!Array.isArray(parent)) {
-    parent[step] = value;
+    setOwn(parent, step, value);
     return;
   }
   const index = step === "-" ? parent.length : Number(step);

@@ -1,11 +1,11 @@
 /** JSON merge patch (RFC 7396): `null` removes, objects merge, everything else replaces. */
-import { clone, isObject, type Json, type JsonObject } from "../../../api/json.ts";
+import { clone, isObject, ownAt, setOwn, type Json, type JsonObject } from "../../../api/json.ts";
 
 export function applyMergePatch(object: JsonObject, patch: JsonObject): JsonObject {
   const merged: JsonObject = { ...object };
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete merged[key];
-    else merged[key] = mergeValue(merged[key], value);
+    else setOwn(merged, key, mergeValue(ownAt(merged, key), value));
   }
   return merged;
 }

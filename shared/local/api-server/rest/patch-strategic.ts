@@ -7,7 +7,7 @@
  * Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go (mergeMap, mergeSlice, normalizeElementOrder).
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { clone, isObject, type Json, type JsonObject, jsonEqual } from "../../../api/json.ts";
+import { clone, isObject, type Json, type JsonObject, jsonEqual, ownAt, setOwn } from "../../../api/json.ts";
 
 const SET_ELEMENT_ORDER = "$setElementOrder/";
 const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";
@@ -41,7 +41,7 @@ const MERGE_KEYS: Readonly<Record<string, string>> = {
 const MERGED_PRIMITIVES = new Set(["metadata.finalizers", "spec.podCIDRs"]);
 
 function mergeKeyOf(kind: string, field: string): string | undefined {
-  return kind === "Service" && field === "ports" ? "port" : MERGE_KEYS[field];
+  return kind === "Service" && field === "ports" ? "port" : ownAt(MERGE_KEYS, field);
 }
 
 /** @throws {ApiError} 400 for a malformed patch. */
@@ -67,10 +67,10 @@ function mergeMap(kind: string, path: string, original: JsonObject, patch: JsonO
     delete patch[key];
   }
   for (const [field, order] of orders) {
-    const merged = mergeList(kind, join(path, field), original[field], patch[field] ?? undefined);
+    const merged = mergeList(kind, join(path, field), ownAt(original, field), ownAt(patch, field) ?? undefined);
     delete patch[field];
-    if (merged !== undefined)
-      original[field] = inOrder(merged, order, Array.isArray(original[field]) ? original[field] : [], mergeKeyOf(kind, field));
+    const old = ownAt(original, field);
+    if (merged !== undefined) setOwn(original, field, inOrder(merged, order, Array.isArray(old) ? old : [], mergeKeyOf(kind, field)));
   }
 
   for (const [key, value] of Object.entries(patch)) {
@@ -81,14 +81,14 @@ function mergeMap(kind: string, path: string, original: JsonObject, patch: JsonO
 }
 
 function mergeField(kind: string, path: string, original: JsonObject, key: string, value: Json): void {
-  const old = original[key];
+  const old = ownAt(original, key);
   if (value === null) delete original[key];
-  else if (isObject(value)) original[key] = isObject(old) ? mergeMap(kind, join(path, key), old, value) : withoutDirectives(value);
+  else if (isObject(value)) setOwn(original, key, isObject(old) ? mergeMap(kind, join(path, key), old, value) : withoutDirectives(value));
   else if (Array.isArray(value)) {
     const merged = mergeList(kind, join(path, key), old, value) ?? [];
     const isMerged = Array.isArray(old) && isMergedList(kind, join(path, key));
-    original[key] = isMerged ? inOrder(merged, value, old, mergeKeyOf(kind, key)) : merged;
-  } else original[key] = value;
+    setOwn(original, key, isMerged ? inOrder(merged, value, old, mergeKeyOf(kind, key)) : merged);
+  } else setOwn(original, key, value);
 }
 
 function join(path: string, field: string): string {
@@ -149,15 +149,19 @@ function withoutDirectives(value: Json): Json {
   const plain: JsonObject = {};
   for (const [key, entry] of Object.entries(value)) {
     if (key === "$patch" || key === "$retainKeys" || key.startsWith(SET_ELEMENT_ORDER) || key.startsWith(DELETE_FROM_LIST)) continue;
-    if (entry !== null) plain[key] = withoutDirectives(entry);
+    if (entry !== null) setOwn(plain, key, withoutDirectives(entry));
   }
   return plain;
 }
 
 function deleteFromList(original: JsonObject, field: string, values: Json): void {
-  const list = original[field];
+  const list = ownAt(original, field);
   if (Array.isArray(list) && Array.isArray(values))
-    original[field] = list.filter((entry) => !values.some((value) => jsonEqual(value, entry)));
+    setOwn(
+      original,
+      field,
+      list.filter((entry) => !values.some((value) => jsonEqual(value, entry))),
+    );
 }
 
 /**

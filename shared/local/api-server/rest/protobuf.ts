@@ -5,7 +5,7 @@
  * Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf (envelope), api/resource, util/intstr, meta/v1 (special messages).
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { isObject, type Json, type JsonObject } from "../../../api/json.ts";
+import { isObject, setOwn, type Json, type JsonObject } from "../../../api/json.ts";
 import { PROTOBUF_SCHEMA } from "./protobuf-schema.ts";
 
 export const PROTOBUF_MEDIA_TYPE = "application/vnd.kubernetes.protobuf";
@@ -66,7 +66,7 @@ function put(object: JsonObject, { name, type }: Field, value: WireValue): void 
   if (type.startsWith("m:")) {
     const map = objectIn(object, name);
     const [key, entry] = decodeEntry(type.slice(2), value);
-    map[key] = entry;
+    setOwn(map, key, entry);
     return;
   }
   if (type.endsWith("*")) {

@@ -366,3 +366,25 @@ test("who wrote what is told to listeners", async () => {
   await post(DEPLOYMENTS, deployment("web2"));
   expect(seen).toEqual(["create deployments web 201 me test", "create deployments web 409  test"]);
 });
+
+test("[informer T126] keys named like members of every object are keys: refused as labels where they are none, kept as data", async () => {
+  const { get, post, patch } = setUp();
+  const wire = (text: string): object => JSON.parse(text) as object; // written down, `{ __proto__: … }` would be something else
+  await post(PODS, pod("web"));
+  for (const type of [MERGE, STRATEGIC])
+    expect(await patch(`${PODS}/web`, type, wire('{"metadata":{"labels":{"__proto__":"x"}}}'))).toMatchObject({ status: 422 });
+  await patch(`${PODS}/web`, MERGE, { metadata: { labels: { toString: "x" } } });
+  for (const [labelSelector, found] of Object.entries({
+    toString: 1,
+    "toString=x": 1,
+    constructor: 0,
+    "!constructor": 1,
+    "constructor!=x": 1,
+  }))
+    expect([labelSelector, at((await get(PODS, { labelSelector })).body, "items")]).toMatchObject([labelSelector, { length: found }]);
+
+  const created = await post(CONFIGMAPS, wire('{"metadata":{"name":"c","__proto__":{"finalizers":["a/b"]}},"data":{"__proto__":"x"}}'));
+  expect(JSON.stringify(created.body["data"])).toBe('{"__proto__":"x"}');
+  expect(metaText(created.body, "name")).toBe("c");
+  expect((created.body["metadata"] as { readonly finalizers?: unknown }).finalizers).toBeUndefined();
+});

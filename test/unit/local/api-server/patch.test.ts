@@ -164,3 +164,31 @@ test.each(OPERATIONS)("JSON patch: $name", ({ patch, want }) => {
   else expect(applyJsonPatch(object, patch)).toEqual(want);
   expect(object).toEqual({ a: { b: 1 }, l: ["x", "y"] });
 });
+
+/** As it comes over the wire: written down, `{ __proto__: … }` would be something else. */
+const wire = (text: string): JsonObject => JSON.parse(text) as JsonObject;
+
+test.each<readonly [how: string, apply: (object: JsonObject, patch: JsonObject) => JsonObject]>([
+  ["merge patch", applyMergePatch],
+  ["strategic merge patch", (object, patch) => applyStrategicMergePatch("Pod", object, patch)],
+  [
+    "JSON patch",
+    (object, patch) =>
+      applyJsonPatch(
+        object,
+        Object.entries(patch).map(([key, value]) => ({ op: "add", path: `/${key}`, value })),
+      ),
+  ],
+])("[informer T126] %s: a key named like a member of every object is a key", (_how, apply) => {
+  const patch = '{"__proto__":{"finalizers":["a/b"]},"constructor":[{"name":"a"}],"toString":{"x":"1"}}';
+  const patched = apply({ a: "1" }, wire(patch));
+  expect(JSON.stringify(patched)).toBe(`{"a":"1",${patch.slice(1)}`);
+  expect([patched["finalizers"], Object.getPrototypeOf(patched), Object.hasOwn(Object.prototype, "finalizers")]).toEqual([
+    undefined,
+    Object.prototype,
+    false,
+  ]);
+  const again = apply(patched, wire('{"__proto__":{"more":"1"},"constructor":[{"name":"b"}]}'));
+  expect(again["constructor"]).toEqual([{ name: "b" }]);
+  expect(Object.hasOwn(Object.prototype, "more")).toBe(false);
+});
