@@ -24,7 +24,8 @@ type Preempts = Extract<Preemption, { readonly kind: "preempts" }>;
 
 /**
  * Resolves when their containers have ended, or should have: the critical pod is let in then. Until then nothing else is handled that sources
- * say, as with upstream's loop; what runs already goes on.
+ * say, as with upstream's loop; what runs already goes on. An end of the agent does not wait for it: nobody waits for what sources say, but the
+ * look at pending resizes, which the host gives 5 s.
  *
  * Source: preemption.go evictPodsToFreeRequests. Differs from upstream: they end beside each other, not one after the other.
  */
