@@ -279,14 +279,14 @@ export const BREAKAGES: readonly Breakage[] = [
     seed: 85,
     script: {
       scripts: ["done", "writeThrough"],
-      from: `local state, failures = keyState(base, key), 0`,
-      to: `call("ZREM", KEYS[base], key)\nlocal state, failures = keyState(base, key), 0`,
+      from: `local state, failures, held = keyState(base, key), 0, holder(base, key)`,
+      to: `call("ZREM", KEYS[base], key)\nlocal state, failures, held = keyState(base, key), 0, holder(base, key)`,
     },
   },
   {
     rule: "WQ8 token",
     off: "a write-through ends whatever run has its key",
-    script: { scripts: ["writeThrough"], from: `if holder(base, key) ~= token then return {} end`, to: "" },
+    script: { scripts: ["writeThrough"], from: `if held ~= token then return {} end`, to: "" },
   },
   { rule: "sweeper", off: "lost doorbells are not rung", seed: 3, store: (store) => ({ ...store, sweep: async () => [] }) },
   {
