@@ -638,6 +638,20 @@ describe("files of the pod", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("leaves alone what is no log among those that stepped aside [node-agent 503]", async () => {
+    const { files } = rig();
+    const folder = await files.makeLogDirectory("shop_web_u/main");
+    const path = join(folder, "0.log");
+    execFileSync("mkfifo", [join(folder, "0.log.20260102-030400")]);
+    symlinkSync("/dev/zero", join(folder, "0.log.20260102-030401"));
+    writeFileSync(join(folder, "0.log.20260102-030402"), "line\n");
+    writeFileSync(path, "line\n");
+    const limits = { bytesMax: 4, filesMax: 6, nowMs: Date.UTC(2026, 0, 2, 3, 4, 5) };
+    expect(await files.rotateLog(path, limits)).toBeDefined();
+    const left = ["030400", "030401", "030402.gz", "030405"].map((end) => `0.log.20260102-${end}`);
+    expect(readdirSync(folder).toSorted()).toEqual(left);
+  });
+
   it("puts a log back that the runtime did not open anew, and looks at no log but its own", async () => {
     const { files, root } = rig();
     const path = join(await files.makeLogDirectory("shop_web_u/main"), "0.log");

@@ -1,6 +1,6 @@
 /** A container log that has grown too large steps aside (node-agent §7.8). */
-import { createReadStream, createWriteStream } from "node:fs";
-import { lstat, readdir, rename, unlink } from "node:fs/promises";
+import { constants, createWriteStream } from "node:fs";
+import { lstat, open, readdir, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
@@ -37,9 +37,12 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   };
 }
 
+/** What is no regular file nobody rotated: it stays as it is, for opening a FIFO would keep a thread for ever. */
 async function compress(path: string): Promise<void> {
+  if ((await ifThere(lstat(path)))?.isFile() !== true) return;
   const draft = `${path}${DRAFT}`;
-  await pipeline(createReadStream(path), createGzip(), createWriteStream(draft));
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  await pipeline(file.createReadStream(), createGzip(), createWriteStream(draft, { flags: "wx" }));
   await rename(draft, `${path}${COMPRESSED}`);
   await unlink(path);
 }

@@ -3,9 +3,10 @@
  *
  * LF1 never more than one block and one line is in memory, however large the file is.
  * LF2 nothing outside the pod log directory is opened, also not by a symlink; save in the one folder to which the runtime's own links
- *     lead, where there is one (CR9).
+ *     lead, where there is one (CR9). What is no regular file there is not read: opening a FIFO would keep a thread for ever.
  * LF3 a file that was renamed is read to its end before the one that took its name.
  */
+import { constants } from "node:fs";
 import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join, relative, resolve, sep } from "node:path";
@@ -36,13 +37,14 @@ export interface LogRoots {
 
 /**
  * @param tailLines so many lines from its end, an incomplete last one not counted; absent: from its beginning
- * @throws {NodeApiError} when it is missing or stands elsewhere
+ * @throws {NodeApiError} when it is missing, stands elsewhere or is no regular file
  */
 export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {
   const real = await realPathInside(path, roots);
-  const file = await open(real, "r");
+  const file = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const opened = await file.stat();
+    if (!opened.isFile()) throw new NodeApiError(`log file "${path}" is no regular file`);
     return reader(real, file, opened.ino, tailLines === undefined ? 0 : await tailStart(file, opened.size, tailLines));
   } catch (error) {
     await file.close();

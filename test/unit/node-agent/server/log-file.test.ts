@@ -1,4 +1,5 @@
 /** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is nobody's log. */
+import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -87,6 +88,13 @@ describe("a log file", () => {
     mkdirSync(runtimeLogsDir);
     await expect(openLogFile(path, { podLogsDir: root, runtimeLogsDir }), "a link past the runtime's folder").rejects.toThrow("is not in");
     await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
+  });
+
+  it("is a regular file: one that somebody has to write to first keeps nobody [node-agent 503]", async () => {
+    execFileSync("mkfifo", [path]);
+    await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is no regular file");
+    mkdirSync(join(root, "1.log"));
+    await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is no regular file");
   });
 
   it("is where the runtime's own link leads, and asked for by its place among the pods' logs alone", async () => {
