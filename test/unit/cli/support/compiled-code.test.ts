@@ -1,6 +1,6 @@
 /** Would catch: code that is run from a folder that somebody else may name, and a start that compiles all of it again. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -10,8 +10,9 @@ const elsewhere = mkdtempSync(join(tmpdir(), "deltaloop-compiled-"));
 
 afterAll(() => rmSync(elsewhere, { recursive: true, force: true }));
 
-function folderOf(environment: Readonly<Record<string, string>>): string {
-  const code = `const { keepCompiledCode } = await import(${JSON.stringify(FILE)}); process.stdout.write(String(keepCompiledCode()));`;
+function folderOf(environment: Readonly<Record<string, string>>, home?: string): string {
+  const call = `keepCompiledCode(${home === undefined ? "" : JSON.stringify(home)})`;
+  const code = `process.umask(0); const { keepCompiledCode } = await import(${JSON.stringify(FILE)}); process.stdout.write(String(${call}));`;
   const { NODE_COMPILE_CACHE: _ours, ...inherited } = process.env;
   const env = { ...inherited, ...environment };
   return execFileSync(process.execPath, ["--input-type=module", "--eval", code], { env, encoding: "utf8" });
@@ -27,5 +28,14 @@ describe("keepCompiledCode", () => {
     expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // of this Node alone
     expect(readdirSync(elsewhere)).not.toEqual([]);
     expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
+  });
+
+  it("is in a folder where nobody else may write, whatever the umask", () => {
+    const home = join(elsewhere, "home");
+    const folder = join(home, ".cache", "deltaloop", "compiled");
+    expect(folderOf({}, home)).toBe(folder);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    chmodSync(folder, 0o770);
+    expect(folderOf({}, home)).toBe("undefined");
   });
 });
