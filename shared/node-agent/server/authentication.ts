@@ -37,22 +37,25 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   const { clock, log } = given;
   // Keyed by a digest, so that no memory dump of the cache gives a token away.
   const known = createExpiringCache<{ readonly user: User | undefined }>(clock, TOKENS_MAX);
-
   const places = createSlots(TOKEN_REVIEWS_AT_ONCE_MAX);
 
   async function userOfToken(token: string, signal: AbortSignal): Promise<User | undefined> {
     const digest = createHash("sha256").update(token).digest("base64");
-    if (known.get(digest) === undefined) {
-      const leave = await places.acquire(signal);
-      try {
-        // Somebody with the same token may have stood before us.
-        if (known.get(digest) === undefined)
-          known.set(digest, { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) }, TOKEN_MS);
-      } finally {
-        leave();
-      }
+    const { user } = known.get(digest) ?? (await reviewed(token, digest, signal));
+    return user;
+  }
+
+  async function reviewed(token: string, digest: string, signal: AbortSignal): Promise<{ readonly user: User | undefined }> {
+    const leave = await places.acquire(signal);
+    try {
+      const before = known.get(digest); // somebody with the same token may have stood before us
+      if (before !== undefined) return before;
+      const found = { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) };
+      known.set(digest, found, TOKEN_MS);
+      return found;
+    } finally {
+      leave();
     }
-    return known.get(digest)?.user;
   }
 
   return async (request, signal) => {
