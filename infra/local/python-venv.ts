@@ -1,12 +1,12 @@
 /** Python environments for programs of others: made once, kept in the user's cache folder, shared by all checkouts with the same pins. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { access, constants, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf } from "../../shared/api/errors.ts";
 import { cacheFolder } from "../build/cache-folder.ts";
+import { holdingLock, waitAtMost } from "../build/lock-file.ts";
 
 const run = promisify(execFile);
 
@@ -46,7 +46,10 @@ export async function pythonVenv(wanted: Wanted): Promise<PythonVenv | { readonl
   if ((await answerOf("python3", ["-c", "import venv, ensurepip"])) === undefined)
     return { missing: `${needs}, and this one cannot make environments (Debian: apt-get install python3-venv)` };
   await mkdir(dirname(folder), { recursive: true });
-  return await holdingLock(`${folder}.lock`, wanted.title, async () => {
+  const whenHeld = waitAtMost({ mostMs: INSTALL_MS_MAX, pollMs: LOCK_POLL_MS }, (owner) =>
+    say(`waiting for process ${owner || "?"}, which is installing ${wanted.title}`),
+  );
+  return await holdingLock(`${folder}.lock`, whenHeld, async () => {
     if (await isExecutable(venv.python)) return venv;
     try {
       await install(folder, wanted);
@@ -91,40 +94,6 @@ function folderOf({ name, pins }: Wanted, minor: string): string {
 
 async function pythonMinor(): Promise<string | undefined> {
   return await answerOf("python3", ["-c", "import sys; print(sys.version_info.minor)"]);
-}
-
-/** Runs `work` while no other live process runs it. The file holds its owner's pid; a dead owner's lock is broken. */
-async function holdingLock<T>(lockFile: string, title: string, work: () => Promise<T>): Promise<T> {
-  const giveUpAt = performance.now() + INSTALL_MS_MAX;
-  for (let told = false; ; told = true) {
-    try {
-      await writeFile(lockFile, String(process.pid), { flag: "wx" });
-      break;
-    } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-    }
-    const owner = Number(await readFile(lockFile, "utf8").catch(() => ""));
-    // 0: made, and its pid not yet written.
-    if ((owner !== 0 && !isAlive(owner)) || performance.now() > giveUpAt) await rm(lockFile, { force: true });
-    else {
-      if (!told) say(`waiting for process ${owner || "?"}, which is installing ${title}`);
-      await sleep(LOCK_POLL_MS);
-    }
-  }
-  try {
-    return await work();
-  } finally {
-    await rm(lockFile, { force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function answerOf(command: string, args: readonly string[]): Promise<string | undefined> {

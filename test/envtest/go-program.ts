@@ -1,13 +1,13 @@
 /** What is built of Go modules, once for each pin, and kept outside the checkout. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { access, constants, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
+import { holdingLock, waitAtMost } from "../../infra/build/lock-file.ts";
 
 const run = promisify(execFile);
 
@@ -49,7 +49,10 @@ export async function builtOnce(what: GoBuild): Promise<{ readonly folder: strin
   if (await isWhole()) return { folder };
 
   await mkdir(dirname(folder), { recursive: true });
-  return await holdingLock(`${folder}.lock`, what, async () => {
+  const whenHeld = waitAtMost({ mostMs: BUILD_WAIT_MAX_MS, pollMs: BUILD_POLL_MS }, (owner) =>
+    say(what, `waiting for process ${owner || "?"}, which is building it`),
+  );
+  return await holdingLock(`${folder}.lock`, whenHeld, async () => {
     if (await isWhole()) return { folder };
     try {
       await buildInto(folder, what);
@@ -109,38 +112,6 @@ async function fingerprint({ module, files, flags }: GoBuild, goVersion: string)
   return hash.update(goVersion).update("\0").update(flags.join(" ")).digest("hex").slice(0, 16);
 }
 
-/**
- * Runs `work` while no other live process runs it under the same lock file. The file holds its owner's pid; a dead
- * owner's lock is broken. Two processes may break it at the same moment and then both work: that costs time, never
- * a wrong result, because the work ends in a rename.
- */
-async function holdingLock<T>(lockFile: string, what: GoBuild, work: () => Promise<T>): Promise<T> {
-  const giveUpAt = performance.now() + BUILD_WAIT_MAX_MS;
-  let told = false;
-  for (;;) {
-    try {
-      await writeFile(lockFile, String(process.pid), { flag: "wx" });
-      break;
-    } catch (error) {
-      if (!isErrno(error, "EEXIST")) throw error;
-    }
-    const owner = Number(await readFile(lockFile, "utf8").catch(() => ""));
-    // 0: the owner has made the file and not yet written its pid, or has just removed it.
-    if ((owner !== 0 && !isAlive(owner)) || performance.now() > giveUpAt) {
-      await rm(lockFile, { force: true });
-      continue;
-    }
-    if (!told) say(what, `waiting for process ${owner || "?"}, which is building it`);
-    told = true;
-    await sleep(BUILD_POLL_MS);
-  }
-  try {
-    return await work();
-  } finally {
-    await rm(lockFile, { force: true });
-  }
-}
-
 /** `line` is what `go version` prints: "go version go1.26.8 linux/amd64". A development Go ("devel") counts as new. */
 function isNewEnough(line: string): boolean {
   const match = /\bgo1\.(\d+)/.exec(line);
@@ -162,19 +133,6 @@ export async function isExecutable(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return isErrno(error, "EPERM");
-  }
-}
-
-function isErrno(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
 }
 
 /** The last line a failed command printed, which in Go's case is the one that says why. */

@@ -1,0 +1,60 @@
+/** One process at a time, by a file that holds its owner's pid. */
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/**
+ * What becomes of whoever finds another live process there: called again and again until that one is gone, it may wait and throw, and answers
+ * whether the other's lock is broken all the same. `owner` is 0 when it has made the file and not yet written its pid, or has just removed it.
+ */
+export type WhenHeld = (owner: number) => boolean | Promise<boolean>;
+
+/**
+ * Runs `work` while no other live process does so with the same file; a dead owner's lock is broken. Two processes may break it at the same
+ * moment and then both work.
+ */
+export async function holdingLock<T>(lockFile: string, whenHeld: WhenHeld, work: () => Promise<T>): Promise<T> {
+  while (!(await isTaken(lockFile))) {
+    const owner = Number(await readFile(lockFile, "utf8").catch(() => ""));
+    if ((owner !== 0 && !isAlive(owner)) || (await whenHeld(owner))) await rm(lockFile, { force: true });
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(lockFile, { force: true });
+  }
+}
+
+/** Waits, and says so once; whoever holds it longer than `mostMs` loses it. */
+export function waitAtMost(
+  { mostMs, pollMs }: { readonly mostMs: number; readonly pollMs: number },
+  tell: (owner: number) => void,
+): WhenHeld {
+  const giveUpAt = performance.now() + mostMs;
+  let told = false;
+  return async (owner) => {
+    if (performance.now() > giveUpAt) return true;
+    if (!told) tell(owner);
+    told = true;
+    await sleep(pollMs);
+    return false;
+  };
+}
+
+async function isTaken(lockFile: string): Promise<boolean> {
+  try {
+    await writeFile(lockFile, String(process.pid), { flag: "wx" });
+    return true;
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    return false;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM"; // somebody else's
+  }
+}
