@@ -2,12 +2,14 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { environmentOfOthers } from "./environment-of-others.ts";
 
 export interface Child {
   readonly pid: number;
-  /** The first line it wrote to standard output; rejects when it ended before. */
+  /** The first line it wrote to standard output; rejects when it ended before, as late as `exited` is told. */
   readonly firstLine: Promise<string>;
+  /** Told TOLD_AFTER_MS after it has ended. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
   /** SIGTERM, and SIGKILL when it has not ended by then. */
   end(graceMs: number): Promise<void>;
@@ -24,6 +26,12 @@ export const LEAN_HEAP = ["--max-semi-space-size=4", "--heap-growing-percent=20"
  * Deployments went at once 4.5 ms a pod with half of this new space and 4.2 ms so, for 15 MiB more; twice as much again saves nothing.
  */
 const WORKING_HEAP = ["--max-semi-space-size=16", "--heap-growing-percent=40"] as const;
+
+/**
+ * A Ctrl-C goes to a terminal's whole group, to each process when its turn comes. Told at once that a child has ended, we might take it for a
+ * fault and not know yet that we shall end as well.
+ */
+const TOLD_AFTER_MS = 250;
 
 /** How the heaps of verbs differ from LEAN_HEAP. */
 const HEAPS: Readonly<Record<string, readonly string[]>> = { host: WORKING_HEAP };
@@ -61,9 +69,13 @@ function endWithUs(program: ChildProcess, pid: number): void {
 }
 
 function watched(child: ChildProcess): Child {
-  const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+  const gone = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
     child.once("error", () => resolve({ code: 127, signal: null }));
+  });
+  const exited = gone.then(async (how) => {
+    await sleep(TOLD_AFTER_MS);
+    return how;
   });
   const firstLine = new Promise<string>((resolve, reject) => {
     if (child.stdout) createInterface({ input: child.stdout }).once("line", resolve);
@@ -79,7 +91,7 @@ function watched(child: ChildProcess): Child {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill("SIGTERM");
       const killer = setTimeout(() => child.kill("SIGKILL"), graceMs);
-      await exited;
+      await gone;
       clearTimeout(killer);
     },
   };

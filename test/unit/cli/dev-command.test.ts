@@ -87,3 +87,21 @@ it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
   expect(() => process.kill(group, 0)).toThrow("ESRCH");
   expect(left()).toEqual([]);
 });
+
+it("a part that has ended by a Ctrl-C before dev hears of it, too, is no failure", async () => {
+  const { dev, queue, said, allEnded, left } = await begun();
+  process.kill(queue, "SIGINT"); // which ends whoever has only begun
+  await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
+  dev.kill("SIGINT");
+  expect(await allEnded, said()).toBe(0);
+  expect(said()).not.toContain("died");
+  expect(left()).toEqual([]);
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
