@@ -245,7 +245,8 @@ class Dev {
       if (code === EXIT_USAGE) return this.#fail(`${name} was not configured`, EXIT_USAGE);
       this.#log.warn(`${name} died, it is started again`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
-      if (!this.#ending.signal.aborted) await this.#keep(name, start);
+      // One that ends before it is ready has this told, too, and is started once more.
+      if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);
     });
     if (!name.startsWith(WATCHER)) await child.firstLine; // which has nothing to hand on
     return child;

@@ -147,6 +147,24 @@ await whereRealPartsAre("dev on a real control plane", () => {
       measured(`dev killed −9: its processes gone after ${((performance.now() - from) / 1000).toFixed(1)} s`);
     });
 
+    it("starts its queue as often as it dies, also before it was ready", async () => {
+      const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
+      try {
+        await dev.line("ready:");
+        const first = dev.pids()["queue"];
+        killHard(first);
+        await eventually("the queue is started again", () => dev.pids()["queue"] !== first);
+        const second = dev.pids()["queue"];
+        killHard(second); // it has only begun
+        await eventually("and once more", () => dev.pids()["queue"] !== second);
+        await cluster.apply({ ...web, metadata: { ...web.metadata, name: "web-after" } });
+        await dev.line("create ReplicaSet web-after-");
+      } finally {
+        await dev.stop();
+      }
+      expect((await dev.exited).code).toBe(0);
+    });
+
     it("stops acting, says why and ends with code 3 when upstream's controller manager writes a status", async () => {
       const dev = await startDev(cluster);
       try {
