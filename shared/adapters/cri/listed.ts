@@ -3,7 +3,7 @@
  * in other bytes than before, and is handed out once more while it does not: an agent at rest reads, and throws away, nothing.
  *
  * LU1 an item is as new as the answer it stands in: its bytes are compared, all of them.
- * LU2 what the last list of everything did not have is forgotten, so that no more is kept than that list.
+ * LU2 what a list of everything does not have is forgotten, so that no more is kept than that list and what lists of some have shown since.
  * LU3 items are frozen, since others have them as well.
  */
 import protobuf from "protobufjs";
@@ -11,17 +11,17 @@ import protobuf from "protobufjs";
 import { deepFreeze } from "../../api/freeze.ts";
 
 interface Read<T> {
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
   readonly item: T;
 }
 
 /** Of an answer that is field 1, repeated, and of items whose field 1 is their id, as all lists of CRI are. */
 export class ListReader<T> {
-  readonly #read: (bytes: Uint8Array) => T;
-  /** By how their ids begin, of the last list of everything. Of two that begin alike one is read each time. */
-  #known: ReadonlyMap<number, Read<T>> = new Map();
+  readonly #read: (bytes: Buffer) => T;
+  /** By how their ids begin. Of two that begin alike one is read each time. */
+  #known = new Map<number, Read<T>>();
 
-  constructor(read: (bytes: Uint8Array) => T) {
+  constructor(read: (bytes: Buffer) => T) {
     this.#read = read;
   }
 
@@ -33,7 +33,7 @@ export class ListReader<T> {
   /** @param isOfAll what is not in it is not there */
   items(answer: Buffer, { isOfAll }: { readonly isOfAll: boolean }): readonly T[] {
     const items: T[] = [];
-    const kept = new Map<number, Read<T>>();
+    const kept = isOfAll ? new Map<number, Read<T>>() : this.#known;
     const reader = protobuf.Reader.create(answer);
     while (reader.pos < reader.len) {
       const tag = reader.uint32();
@@ -47,15 +47,16 @@ export class ListReader<T> {
         kept.set(beginning, read);
       } else reader.skipType(tag & 7);
     }
-    if (isOfAll) this.#known = kept;
+    this.#known = kept;
     return items;
   }
 
   #readAt(answer: Buffer, start: number, length: number, known: Read<T> | undefined): Read<T> {
     const end = start + length;
     if (known?.bytes.length === length && answer.compare(known.bytes, 0, length, start, end) === 0) return known;
-    // A copy of its own: a part of the answer would keep all of it.
-    const bytes = new Uint8Array(answer.subarray(start, end));
+    // A copy of its own: a part of the answer would keep all of it. A Buffer, as protobufjs reads texts of other bytes character by character.
+    const bytes = Buffer.allocUnsafeSlow(length);
+    answer.copy(bytes, 0, start, end);
     return { bytes, item: deepFreeze(this.#read(bytes)) };
   }
 }

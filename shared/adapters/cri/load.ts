@@ -29,7 +29,7 @@ export interface Method<T = object> {
 }
 
 /** A message within others, as an answer would have it. @throws {Error} when runtime.proto has no such message */
-export function message(name: string): (bytes: Uint8Array) => object {
+export function message(name: string): (bytes: Buffer) => object {
   const type = root.lookupType(`runtime.v1.${name}`);
   return (bytes) => type.toObject(type.decode(bytes), READ);
 }

@@ -60,6 +60,15 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(read).toEqual(["a=up", "b=up", "b=up"]);
   });
 
+  it("reads what a list of some has shown no second time", () => {
+    const { list, read } = reader();
+    list.items(answerOf({ a: "up" }), ALL);
+    list.items(answerOf({ b: "up" }), SOME);
+    list.items(answerOf({ b: "up" }), SOME);
+    list.items(answerOf({ a: "up", b: "up" }), ALL);
+    expect(read).toEqual(["a=up", "b=up"]);
+  });
+
   it("passes over fields that it does not know, and reads items that begin with another", () => {
     const { list } = reader();
     const odd = Buffer.concat([field(2, Buffer.from("x")), field(2, Buffer.from("y"))]);
