@@ -6,10 +6,32 @@ export function jsonEqual(a: unknown, b: unknown): boolean {
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
   if (Array.isArray(a) || Array.isArray(b))
     return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => jsonEqual(entry, b[index]));
-  const [fieldsOfA, fieldsOfB] = [fields(a), fields(b)];
-  return (
-    fieldsOfA.length === fieldsOfB.length && fieldsOfA.every(([key, value]) => Object.hasOwn(b, key) && jsonEqual(value, valueAt(b, key)))
-  );
+  return sameFields(a, b, isUndefined, jsonEqual);
+}
+
+/**
+ * Whether two objects have the same fields but for those that are as good as absent. Each pod that changes is looked at so, all of it:
+ * nothing is made for that but a list of keys.
+ */
+export function sameFields(
+  a: object,
+  b: object,
+  isAbsent: (value: unknown) => boolean,
+  same: (a: unknown, b: unknown) => boolean,
+): boolean {
+  let fieldsOfA = 0;
+  for (const key of Object.keys(a)) {
+    const value = valueAt(a, key);
+    if (isAbsent(value)) continue;
+    fieldsOfA++;
+    if (!Object.hasOwn(b, key) || !same(value, valueAt(b, key))) return false;
+  }
+  for (const key of Object.keys(b)) if (!isAbsent(valueAt(b, key))) fieldsOfA--;
+  return fieldsOfA === 0;
+}
+
+function isUndefined(value: unknown): boolean {
+  return value === undefined;
 }
 
 /** Keys sorted, nothing between them: equal values have equal texts. */

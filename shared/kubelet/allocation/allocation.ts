@@ -45,22 +45,28 @@ export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined
 
 /** The spec differs from what is allocated: a resize was asked for, and is not granted. */
 export function asksForOther(pod: NodePod, allocation: PodAllocation | undefined): boolean {
-  return [...initContainersOf(pod), ...pod.spec.containers].some(({ name, resources = {} }) => {
-    const allocated = ownAt(allocation?.containers, name)?.allocated;
+  if (allocation === undefined) return false;
+  const isOther = ({ name, resources = {} }: ContainerSpec): boolean => {
+    const allocated = ownAt(allocation.containers, name)?.allocated;
     return allocated !== undefined && !sameResources(resources, allocated);
-  });
+  };
+  return initContainersOf(pod).some(isOther) || pod.spec.containers.some(isOther);
 }
 
 /** By value: `1000m` is `1`. */
 export function sameResources(a: ContainerResources, b: ContainerResources): boolean {
-  return sameAmounts(a.requests, b.requests) && sameAmounts(a.limits, b.limits);
+  return a === b || (sameAmounts(a.requests, b.requests) && sameAmounts(a.limits, b.limits));
 }
 
 type Amounts = Readonly<Record<string, string>>;
 
 function sameAmounts(a: Amounts = {}, b: Amounts = {}): boolean {
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((name) => {
-    const [x, y] = [ownAt(a, name), ownAt(b, name)];
-    return x !== undefined && y !== undefined && quantitiesEqual(x, y);
-  });
+  const names = Object.keys(a);
+  return (
+    names.length === Object.keys(b).length &&
+    names.every((name) => {
+      const [x, y] = [ownAt(a, name), ownAt(b, name)];
+      return x !== undefined && y !== undefined && quantitiesEqual(x, y);
+    })
+  );
 }

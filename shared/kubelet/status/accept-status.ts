@@ -10,7 +10,7 @@ import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../observed-pod.ts";
-import { jsonEqual } from "../json-equal.ts";
+import { sameFields } from "../json-equal.ts";
 import { isStaticPod } from "../labels.ts";
 
 /** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
@@ -169,15 +169,17 @@ export function withoutFields(status: PodStatus, fields: readonly Field[]): PodS
  * Source: apimachinery pkg/api/equality Semantic.DeepEqual, over values that were read from JSON.
  */
 export function sameField(a: unknown, b: unknown): boolean {
-  return jsonEqual(meaning(a), meaning(b));
+  if (saysNothing(a) || saysNothing(b)) return saysNothing(a) && saysNothing(b);
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b))
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => sameField(entry, b[index]));
+  return sameFields(a, b, saysNothing, sameField);
 }
 
-/** Empty objects stay: a `waiting: {}` says something. */
-function meaning(value: unknown): unknown {
-  if (value === null || value === "" || (Array.isArray(value) && value.length === 0)) return undefined;
-  if (Array.isArray(value)) return value.map(meaning);
-  if (typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, meaning(entry)]));
+/** Empty objects do: a `waiting: {}` says something. */
+function saysNothing(value: unknown): boolean {
+  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 /**
