@@ -41,6 +41,8 @@ export interface Classified {
 
 /** Never compared, and kept as they were first known. */
 const LOCAL_ANNOTATIONS: readonly string[] = [CONFIG_ANNOTATIONS.source, CONFIG_ANNOTATIONS.mirror, CONFIG_ANNOTATIONS.seen];
+/** Of which sent object a pod that is known was made: whatever a source sends once more is told at a glance. */
+const madeOf = new WeakMap<NodePod, NodePod>();
 const ORDER: readonly ConfigOp[] = ["REMOVE", "ADD", "UPDATE", "DELETE", "RECONCILE"];
 
 /**
@@ -54,7 +56,10 @@ export function classify(state: SourceState, source: PodSource, message: SourceM
   const pods = new Map(message.op === "SET" ? [] : state.pods);
   const changes: PodChange[] = [];
   for (const sent of unique) {
-    const { pod, op } = merge(state.pods.get(sent.metadata.uid), annotated(sent, { [CONFIG_ANNOTATIONS.source]: source }), nowMs);
+    const known = state.pods.get(sent.metadata.uid);
+    const isAsBefore = known !== undefined && madeOf.get(known) === sent;
+    const { pod, op }: Merged = isAsBefore ? { pod: known } : merge(known, annotated(sent, { [CONFIG_ANNOTATIONS.source]: source }), nowMs);
+    madeOf.set(pod, sent);
     pods.set(pod.metadata.uid, pod);
     if (op !== undefined) changes.push({ op, pod });
   }
@@ -82,10 +87,17 @@ function withoutDuplicates(pods: readonly NodePod[]): { readonly unique: readonl
   const names = new Set<string>();
   const [unique, duplicates]: [NodePod[], NodePod[]] = [[], []];
   for (const pod of pods) {
-    (names.has(fullName(pod)) ? duplicates : unique).push(pod);
-    names.add(fullName(pod));
+    const name = fullName(pod);
+    (names.has(name) ? duplicates : unique).push(pod);
+    names.add(name);
   }
   return { unique, duplicates };
+}
+
+interface Merged {
+  readonly pod: NodePod;
+  /** Absent: nothing that counts has changed. */
+  readonly op?: ConfigOp;
 }
 
 /**
@@ -94,7 +106,7 @@ function withoutDuplicates(pods: readonly NodePod[]): { readonly unique: readonl
  * Source: config.go checkAndUpdatePod. Differs from upstream: all of the new metadata but the identity is taken over, not only
  * the fields that are compared; a resourceVersion that belongs to another spec helps nobody.
  */
-function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): { readonly pod: NodePod; readonly op?: ConfigOp } {
+function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): Merged {
   if (known === undefined) return { pod: annotated(sent, { [CONFIG_ANNOTATIONS.seen]: new Date(nowMs).toISOString() }), op: "ADD" };
   if (!differ(known, sent)) {
     if (jsonEqual(known.status, sent.status)) return { pod: known };

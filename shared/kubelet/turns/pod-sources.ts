@@ -113,6 +113,7 @@ export class PodSources {
 }
 
 function withoutChanges(after: SourceState, before: SourceState = UNSEEN_SOURCE, failed: readonly NodePod[]): SourceState {
+  if (failed.length === 0) return after;
   const pods = new Map(after.pods);
   for (const { metadata } of failed) {
     const known = before.pods.get(metadata.uid);

@@ -194,6 +194,15 @@ describe("classify", () => {
     expect(state.pods.get("uid-a")?.status).toBe(sent.status);
   });
 
+  it("tells a change again whose state was not kept, though the object is the same", () => {
+    const known = knowing(pod("a"));
+    const [sent, fresh] = [pod("a", other), pod("b")];
+    for (let time = 0; time < 2; time++) expect(changes(known, "SET", sent, fresh)).toEqual(["ADD b", "UPDATE a"]);
+    const { state } = classify(known, "api", { op: "SET", pods: [sent, fresh] }, LATER_MS);
+    expect(changes(state, "SET", sent, fresh)).toEqual([]);
+    expect(changes(state, "SET", sent)).toEqual(["REMOVE b"]);
+  });
+
   it("nothing of the state before is changed", () => {
     const known = knowing(pod("a"), pod("b"));
     const before = structuredClone([...known.pods]);
