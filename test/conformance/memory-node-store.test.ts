@@ -13,4 +13,22 @@ describe("memory node store", () => {
     const row = await store.read("staticPods", "web_shop");
     expect(() => Object.assign(row?.waitingUids ?? [], ["u2"])).toThrow(TypeError);
   });
+
+  it("leaves rows that it has handed out as they were", async () => {
+    const store = createMemoryNodeStore();
+    await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u1"] }));
+    const before = await store.rows("staticPods");
+    await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u2"] }));
+    await store.update("staticPods", "db_shop", () => ({ waitingUids: [] }));
+    const after = await store.rows("staticPods");
+    await store.update("staticPods", "db_shop", () => undefined);
+    expect([before, after, await store.rows("staticPods")]).toEqual([
+      new Map([["web_shop", { waitingUids: ["u1"] }]]),
+      new Map([
+        ["web_shop", { waitingUids: ["u2"] }],
+        ["db_shop", { waitingUids: [] }],
+      ]),
+      new Map([["web_shop", { waitingUids: ["u2"] }]]),
+    ]);
+  });
 });

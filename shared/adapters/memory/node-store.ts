@@ -2,19 +2,25 @@
 import { deepFreeze } from "../../api/freeze.ts";
 import type { Agenda, Fence, NodeRow, NodeStore, NodeTable, RowChange } from "../../ports/node-store.ts";
 
-type Tables = { readonly [T in NodeTable]: Map<string, NodeRow<T>> };
+interface Table<T extends NodeTable> {
+  readonly rows: Map<string, NodeRow<T>>;
+  /** What was handed out last, while no row has changed since. */
+  copy?: ReadonlyMap<string, NodeRow<T>>;
+}
+
+type Tables = { readonly [T in NodeTable]: Table<T> };
 
 /** Each verb is one synchronous step behind a promise, so it is atomic by construction. Rows are handed out as they are, frozen. */
 export function createMemoryNodeStore(): NodeStore {
   const tables: Tables = {
-    workers: new Map(),
-    staticPods: new Map(),
-    statuses: new Map(),
-    reasons: new Map(),
-    restarts: new Map(),
-    allocations: new Map(),
-    backOffs: new Map(),
-    probes: new Map(),
+    workers: { rows: new Map() },
+    staticPods: { rows: new Map() },
+    statuses: { rows: new Map() },
+    reasons: { rows: new Map() },
+    restarts: { rows: new Map() },
+    allocations: { rows: new Map() },
+    backOffs: { rows: new Map() },
+    probes: { rows: new Map() },
   };
   const agendas: { readonly [A in Agenda]: Map<string, number> } = { pods: new Map(), probes: new Map() };
 
@@ -31,18 +37,25 @@ export function createMemoryNodeStore(): NodeStore {
     change: RowChange<T>,
     fence?: Fence,
   ): Promise<NodeRow<T> | "refused" | undefined> {
-    if (fence !== undefined && tables.workers.get(fence.uid)?.token !== fence.token) return "refused";
-    const rows: Map<string, NodeRow<T>> = tables[table];
-    const after = change(rows.get(key));
+    if (fence !== undefined && tables.workers.rows.get(fence.uid)?.token !== fence.token) return "refused";
+    const own: Table<T> = tables[table];
+    const { rows } = own;
+    const before = rows.get(key);
+    const after = change(before);
+    if (after === before) return after;
+    delete own.copy;
     if (after === undefined) rows.delete(key);
     else rows.set(key, deepFreeze(after));
     return after;
   }
 
   return {
-    read: async (table, key) => tables[table].get(key),
+    read: async (table, key) => tables[table].rows.get(key),
     update,
-    rows: async (table) => new Map(tables[table]),
+    async rows<T extends NodeTable>(table: T) {
+      const own: Table<T> = tables[table];
+      return (own.copy ??= new Map(own.rows));
+    },
     schedule: async (agenda, key, dueMs) => void agendas[agenda].set(key, dueMs),
     unschedule: async (agenda, key) => void agendas[agenda].delete(key),
     async takeDue(agenda, nowMs) {

@@ -1,5 +1,5 @@
 /** Keeps what two turns, or a turn and housekeeping, do at one place of the disk apart (NF6). */
-import { isWithin } from "./paths.ts";
+import { resolve, sep } from "node:path";
 
 export type AtPlace = <T>(place: string, act: () => Promise<T>) => Promise<T>;
 
@@ -10,8 +10,9 @@ export type AtPlace = <T>(place: string, act: () => Promise<T>) => Promise<T>;
  */
 export function oneAtATime(): AtPlace {
   const going = new Set<{ readonly place: string; readonly ended: Promise<unknown> }>();
-  return async (place, act) => {
-    const before = [...going].filter((other) => isWithin(other.place, place) || isWithin(place, other.place));
+  return async (asked, act) => {
+    const place = resolve(asked);
+    const before = [...going].filter((other) => other.place === place || isBelow(other.place, place) || isBelow(place, other.place));
     const acting = Promise.all(before.map(({ ended }) => ended)).then(act);
     const own = { place, ended: acting.catch(() => undefined) };
     going.add(own);
@@ -21,4 +22,9 @@ export function oneAtATime(): AtPlace {
       going.delete(own);
     }
   };
+}
+
+/** Of two paths that are resolved. */
+function isBelow(base: string, path: string): boolean {
+  return path.startsWith(base.endsWith(sep) ? base : `${base}${sep}`);
 }
