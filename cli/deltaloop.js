@@ -5,7 +5,8 @@ import { tooOld } from "./support/node-version.js";
 
 const problem = tooOld(process.versions.node);
 if (problem === undefined) {
-  keepCompiledCode();
+  // A node agent starts seldom, and would have what it read in memory, 3 MiB, as long as it lives.
+  if (process.argv[2] !== "node") keepCompiledCode();
   await import("./main.ts");
 } else {
   process.stderr.write(`deltaloop: ${problem}\n`);

@@ -2,7 +2,7 @@
 /** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`, 4 see `watch`. */
 import { runVerbs } from "./support/run-verbs.ts";
 import type { Verbs } from "./support/run-verbs.ts";
-import { beginWithSmallYoungHeap, LITTLE_GARBAGE } from "./support/young-heap.ts";
+import { beginWithSmallYoungHeap, LITTLE_GARBAGE, SMALL_THIRD_MIB } from "./support/young-heap.ts";
 
 const VERBS: Verbs = {
   demo: async () => (await import("./demo.ts")).registerDemo,
@@ -23,5 +23,5 @@ const VERBS: Verbs = {
   queue: async () => (await import("./queue.ts")).registerQueue,
 };
 
-if (process.argv[2] === "node") beginWithSmallYoungHeap(LITTLE_GARBAGE);
+if (process.argv[2] === "node") beginWithSmallYoungHeap(SMALL_THIRD_MIB, LITTLE_GARBAGE);
 await runVerbs(VERBS);

@@ -11,6 +11,7 @@ import { beginWithSmallYoungHeap } from "./young-heap.ts";
 
 /** On disk, gzip or not; below, nobody notices. */
 const LARGE_BYTES = 4 * 2 ** 20;
+const THIRD_MIB = 8;
 
 /**
  * Of a long capture little is held, but V8 cleans up late where there is room: on this condition it takes 160 MiB where it took 250, and a third
@@ -18,7 +19,7 @@ const LARGE_BYTES = 4 * 2 ** 20;
  */
 export function sparingMemory(file: string): void {
   const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
-  if (size >= LARGE_BYTES) beginWithSmallYoungHeap("--optimize-for-size");
+  if (size >= LARGE_BYTES) beginWithSmallYoungHeap(THIRD_MIB, "--optimize-for-size");
 }
 
 /**
