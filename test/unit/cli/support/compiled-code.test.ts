@@ -18,6 +18,19 @@ function folderOf(environment: Readonly<Record<string, string>>, home?: string):
   return execFileSync(process.execPath, ["--input-type=module", "--eval", code], { env, encoding: "utf8" });
 }
 
+const COMMAND = join(import.meta.dirname, "../../../../cli/deltaloop.js");
+
+it.each([
+  { verb: "keys", kept: join(userInfo().homedir, ".cache", "deltaloop", "compiled") },
+  { verb: "node", kept: "undefined" },
+])("of deltaloop $verb what is kept stands in $kept", ({ verb, kept }) => {
+  const tell =
+    "data:text/javascript,import { getCompileCacheDir } from 'node:module'; process.on('exit', () => console.log(getCompileCacheDir()))";
+  const { NODE_COMPILE_CACHE: _ours, NODE_OPTIONS: _none, ...env } = process.env;
+  const said = execFileSync(process.execPath, ["--import", tell, COMMAND, verb, "--help"], { env, encoding: "utf8" });
+  expect(said.trimEnd().split("\n").at(-1)?.startsWith(kept)).toBe(true);
+});
+
 describe("keepCompiledCode", () => {
   it("keeps it below the user's own home, whatever HOME says", () => {
     expect(folderOf({ HOME: elsewhere, XDG_CACHE_HOME: elsewhere })).toBe(join(userInfo().homedir, ".cache", "deltaloop", "compiled"));
