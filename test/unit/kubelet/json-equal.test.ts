@@ -16,6 +16,7 @@ describe("jsonEqual and canonicalJson agree", () => {
     { name: "a number and its text", a: { x: 1 }, b: { x: "1" }, equal: false },
     { name: "text with quotes", a: { 'a"': "b" }, b: { a: '"b' }, equal: false },
     { name: "a field that every object has", a: { x: 1 }, b: { toString: 1 }, equal: false },
+    { name: "a field that is called as what every object has", a: JSON.parse('{"__proto__":{}}'), b: { x: 1 }, equal: false },
   ];
   it.each(table)("$name: $equal", ({ a, b, equal }) => {
     expect([jsonEqual(a, b), jsonEqual(b, a), canonicalJson(a) === canonicalJson(b)]).toEqual([equal, equal, equal]);
