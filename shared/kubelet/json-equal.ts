@@ -1,30 +1,23 @@
 /** JSON compared, or written down, by what it says: the order of keys is no difference, and an `undefined` field is absent. */
 
-/** One object is equal to itself without a look inside, so a list that was mostly kept is compared in no time. */
-export function jsonEqual(a: unknown, b: unknown): boolean {
+/**
+ * One object is equal to itself without a look inside, so a list that was mostly kept is compared in no time. Each pod that changes is looked
+ * at so, all of it: nothing is made for that but lists of keys.
+ *
+ * @param isAbsent what is as good as no field; an `undefined` one by itself
+ */
+export function jsonEqual(a: unknown, b: unknown, isAbsent: (value: unknown) => boolean = isUndefined): boolean {
   if (a === b) return true;
+  if (isAbsent(a) || isAbsent(b)) return isAbsent(a) && isAbsent(b);
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
   if (Array.isArray(a) || Array.isArray(b))
-    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => jsonEqual(entry, b[index]));
-  return sameFields(a, b, isUndefined, jsonEqual);
-}
-
-/**
- * Whether two objects have the same fields but for those that are as good as absent. Each pod that changes is looked at so, all of it:
- * nothing is made for that but a list of keys.
- */
-export function sameFields(
-  a: object,
-  b: object,
-  isAbsent: (value: unknown) => boolean,
-  same: (a: unknown, b: unknown) => boolean,
-): boolean {
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => jsonEqual(entry, b[index], isAbsent));
   let fieldsOfA = 0;
   for (const key of Object.keys(a)) {
     const value = valueAt(a, key);
     if (isAbsent(value)) continue;
     fieldsOfA++;
-    if (!Object.hasOwn(b, key) || !same(value, valueAt(b, key))) return false;
+    if (!Object.hasOwn(b, key) || !jsonEqual(value, valueAt(b, key), isAbsent)) return false;
   }
   for (const key of Object.keys(b)) if (!isAbsent(valueAt(b, key))) fieldsOfA--;
   return fieldsOfA === 0;

@@ -10,7 +10,7 @@ import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../observed-pod.ts";
-import { sameFields } from "../json-equal.ts";
+import { jsonEqual } from "../json-equal.ts";
 import { isStaticPod } from "../labels.ts";
 
 /** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
@@ -169,12 +169,7 @@ export function withoutFields(status: PodStatus, fields: readonly Field[]): PodS
  * Source: apimachinery pkg/api/equality Semantic.DeepEqual, over values that were read from JSON.
  */
 export function sameField(a: unknown, b: unknown): boolean {
-  if (saysNothing(a) || saysNothing(b)) return saysNothing(a) && saysNothing(b);
-  if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  if (Array.isArray(a) || Array.isArray(b))
-    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((entry, index) => sameField(entry, b[index]));
-  return sameFields(a, b, saysNothing, sameField);
+  return jsonEqual(a, b, saysNothing);
 }
 
 /** Empty objects do: a `waiting: {}` says something. */
