@@ -13,7 +13,12 @@ import { deepFreeze } from "../../api/freeze.ts";
 interface Read<T> {
   readonly bytes: Buffer;
   readonly item: T;
+  /** As `fieldsOf` has them, once they were asked for. */
+  fields?: Fields | undefined;
 }
+
+/** Where each field begins, and where the last one ends; empty where there are more than `FIELDS_MAX`. */
+type Fields = readonly number[];
 
 /** Of an answer that is field 1, repeated, and of items whose field 1 is their id, as all lists of CRI are. */
 export class ListReader<T> {
@@ -42,7 +47,8 @@ export class ListReader<T> {
         const start = reader.pos;
         reader.skip(length);
         const beginning = beginningOfId(answer, start, length);
-        const read = this.#readAt(answer, start, length, this.#known.get(beginning));
+        const known = this.#known.get(beginning);
+        const read = known !== undefined && isSame(known, answer, start, length) ? known : this.#readAt(answer, start, length);
         items.push(read.item);
         kept.set(beginning, read);
       } else reader.skipType(tag & 7);
@@ -51,12 +57,10 @@ export class ListReader<T> {
     return items;
   }
 
-  #readAt(answer: Buffer, start: number, length: number, known: Read<T> | undefined): Read<T> {
-    const end = start + length;
-    if (known?.bytes.length === length && answer.compare(known.bytes, 0, length, start, end) === 0) return known;
+  #readAt(answer: Buffer, start: number, length: number): Read<T> {
     // A copy of its own: a part of the answer would keep all of it. A Buffer, as protobufjs reads texts of other bytes character by character.
     const bytes = Buffer.allocUnsafeSlow(length);
-    answer.copy(bytes, 0, start, end);
+    answer.copy(bytes, 0, start, start + length);
     return { bytes, item: deepFreeze(this.#read(bytes)) };
   }
 }
@@ -69,4 +73,47 @@ const BEGINNING_BYTES = 6;
 /** The tag of field 1, a length of one byte, the id. Of an item that begins with anything else it is as good, while that does not change. */
 function beginningOfId(answer: Buffer, start: number, length: number): number {
   return length < 2 + BEGINNING_BYTES ? 0 : answer.readUIntBE(start + 2, BEGINNING_BYTES);
+}
+
+/** An item with more is read anew: comparing them in any order could take longer. */
+const FIELDS_MAX = 64;
+
+function isSame(known: Read<unknown>, answer: Buffer, start: number, length: number): boolean {
+  if (known.bytes.length !== length) return false;
+  if (answer.compare(known.bytes, 0, length, start, start + length) === 0) return true;
+  const fields = fieldsOf(answer, start, start + length);
+  known.fields ??= fieldsOf(known.bytes, 0, length);
+  return fields.length > 0 && fields.length === known.fields.length && isReordered(known.bytes, known.fields, answer, fields);
+}
+
+/** Whether both have the same fields, each as often. */
+function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Fields): boolean {
+  const count = ofLeft.length - 1;
+  const isTaken: boolean[] = [];
+  /** Entries of a map come in turn, from another one on. */
+  let next = 0;
+  for (let i = 0; i < count; i++) {
+    const [from, to] = [ofRight[i] ?? 0, ofRight[i + 1] ?? 0];
+    let tries = 0;
+    for (; tries < count; tries++, next = (next + 1) % count) {
+      const [start, end] = [ofLeft[next] ?? 0, ofLeft[next + 1] ?? 0];
+      if (isTaken[next] !== true && end - start === to - from && left.compare(right, from, to, start, end) === 0) break;
+    }
+    if (tries === count) return false;
+    isTaken[next] = true;
+  }
+  return true;
+}
+
+/** @throws {Error} as protobufjs does for what is no message */
+function fieldsOf(bytes: Buffer, start: number, end: number): Fields {
+  const reader = protobuf.Reader.create(bytes);
+  reader.pos = start;
+  const fields = [start];
+  while (reader.pos < end) {
+    if (fields.length > FIELDS_MAX) return [];
+    reader.skipType(reader.uint32() & 7);
+    fields.push(reader.pos);
+  }
+  return fields;
 }

@@ -6,7 +6,11 @@ import { ListReader } from "../../../../shared/adapters/cri/listed.ts";
 /** By id, which each reader here gives its item as text: `<id>=<state>`. */
 type States = Readonly<Record<string, string>>;
 
-const field = (number: number, bytes: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
+/** Of less than 128 bytes, or of less than 16,384. */
+const field = (number: number, bytes: Buffer): Buffer => {
+  const length = bytes.length < 128 ? [bytes.length] : [(bytes.length & 127) | 128, bytes.length >> 7];
+  return Buffer.concat([Buffer.from([(number << 3) | 2, ...length]), bytes]);
+};
 const itemOf = ([id, state]: readonly [string, string]): Buffer =>
   Buffer.concat([field(1, Buffer.from(id.repeat(64))), field(2, Buffer.from(state))]);
 const answerOf = (states: States, order = Object.keys(states)): Buffer =>
@@ -98,5 +102,72 @@ describe("[node-agent 481] a list of the runtime", () => {
       }
     });
     fc.assert(law);
+  });
+});
+
+describe("[node-agent 504] an item whose labels come in another order", () => {
+  /** An id, and labels as field 8: what is read of it is their sorted text. */
+  const labelled = (id: string, labels: readonly string[]): Buffer =>
+    field(1, Buffer.concat([field(1, Buffer.from(id.repeat(64))), ...labels.map((label) => field(8, Buffer.from(label)))]));
+
+  function labelReader(): { readonly list: ListReader<Item>; count: number } {
+    const made = {
+      count: 0,
+      list: new ListReader((bytes): Item => {
+        made.count++;
+        const labels: string[] = [];
+        for (let at = 2 + (bytes[1] ?? 0); at < bytes.length; at += 2 + (bytes[at + 1] ?? 0))
+          labels.push(bytes.subarray(at + 2, at + 2 + (bytes[at + 1] ?? 0)).toString());
+        return { text: labels.toSorted().join() };
+      }),
+    };
+    return made;
+  }
+
+  it("is not read again", () => {
+    const read = labelReader();
+    const labels = ["app=web", "tier=a", "pod=1", "app=web"];
+    const [first] = read.list.items(labelled("a", labels), ALL);
+    for (let turn = 1; turn < labels.length; turn++) {
+      const turned = [...labels.slice(turn), ...labels.slice(0, turn)];
+      expect(read.list.items(labelled("a", turned), ALL)).toEqual([first]);
+      expect(read.list.items(labelled("a", turned.toReversed()), ALL)[0]).toBe(first);
+    }
+    expect(read.count).toBe(1);
+  });
+
+  it("is read where one of them has another value as long, or comes once more instead of another", () => {
+    const read = labelReader();
+    const texts = [
+      ["k=1", "l=2"],
+      ["l=3", "k=1"],
+      ["k=1", "k=1"],
+      ["l=3", "l=3"],
+    ].map((labels) => read.list.items(labelled("a", labels), ALL)[0]?.text);
+    expect(texts).toEqual(["k=1,l=2", "k=1,l=3", "k=1,k=1", "l=3,l=3"]);
+    expect(read.count).toBe(4);
+  });
+
+  it("is read with more fields than can be compared soon", () => {
+    const read = labelReader();
+    const many = (count: number): string[] => Array.from({ length: count }, (_, index) => `l${100 + index}`);
+    for (const [count, reads] of [
+      [63, 1],
+      [64, 3],
+    ] as const) {
+      read.list.items(labelled("a", many(count)), ALL);
+      read.list.items(labelled("a", many(count).toReversed()), ALL);
+      expect(read.count).toBe(reads);
+    }
+  });
+
+  it("is always what reading it anew would make", () => {
+    const labels = fc.array(fc.constantFrom("a=1", "a=2", "b=1", "b=22"), { maxLength: 5 });
+    fc.assert(
+      fc.property(fc.array(labels, { minLength: 1, maxLength: 8 }), (answers) => {
+        const { list } = labelReader();
+        for (const given of answers) expect(list.items(labelled("a", given), ALL)[0]?.text).toBe(given.toSorted().join());
+      }),
+    );
   });
 });
