@@ -9,6 +9,7 @@ import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/n
 import { ImagePuller } from "../../shared/kubelet/images/image-puller.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
+import { KnownStatuses } from "../../shared/kubelet/runtime/known-statuses.ts";
 import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
 import { ContainerManager } from "../../shared/kubelet/turns/container-manager.ts";
 import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";
@@ -87,6 +88,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   const record = createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) });
   const ports: NodePorts = {
     ...parts,
+    known: new KnownStatuses(parts.cri),
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
     operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
     puller: new ImagePuller(clock, options.imagePulls),

@@ -21,10 +21,13 @@ import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
 import type { VolumeMeasures } from "./turns/volume-measures.ts";
 import type { PodManager } from "./config/pod-manager.ts";
+import type { KnownStatuses } from "./runtime/known-statuses.ts";
 import type { RelistRecord } from "./runtime/relist.ts";
 
 export interface NodePorts {
   readonly cri: Cri;
+  /** What sandboxes and containers that are up have said of themselves. */
+  readonly known: KnownStatuses;
   readonly kube: KubeReader & KubeWriter;
   readonly store: NodeStore;
   readonly files: NodeFiles;

@@ -1,6 +1,15 @@
 /** What the runtime says of one pod (node-agent §6.1): the kubelet's observed state. Source: pkg/kubelet/container/runtime.go, PodStatus. */
 import { ownAt } from "../api/json.ts";
-import type { Container, ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus } from "../ports/cri-types.ts";
+import type {
+  Container,
+  ContainerMetadata,
+  ContainerState,
+  ContainerStatus,
+  NamespaceMode,
+  PodSandboxState,
+  PodSandboxStatus,
+  StringMap,
+} from "../ports/cri-types.ts";
 import { ANNOTATIONS, LABELS } from "./labels.ts";
 import type { ContainerSpec, NodePod } from "./pod.ts";
 import type { ContainerResources, PodAllocation, Restarts } from "../ports/node-store.ts";
@@ -89,7 +98,6 @@ export function observedContainer(
     allocation,
   }: { readonly terminationMessage?: string; readonly restarts?: Restarts; readonly allocation?: PodAllocation | undefined } = {},
 ): ObservedContainer {
-  const restartCount = Number.parseInt(status.annotations[ANNOTATIONS.restartCount] ?? "", 10);
   const name = status.labels[LABELS.containerName] ?? status.metadata.name;
   const actuated = ownAt(allocation?.containers, name)?.actuated;
   return {
@@ -100,7 +108,7 @@ export function observedContainer(
     image: status.image,
     imageRef: status.imageRef,
     hash: status.annotations[ANNOTATIONS.hash] ?? "",
-    restartCount: Number.isNaN(restartCount) ? status.metadata.attempt : restartCount,
+    restartCount: restartCountOf(status.annotations, status.metadata),
     createdAtMs: status.createdAtMs,
     ...(status.state !== "CONTAINER_CREATED" && status.startedAtMs !== undefined && { startedAtMs: status.startedAtMs }),
     ...(status.state === "CONTAINER_EXITED" && status.finishedAtMs !== undefined && { finishedAtMs: status.finishedAtMs }),
@@ -112,6 +120,12 @@ export function observedContainer(
     ...(actuated !== undefined && { actuated }),
     ...(ownAt(restarts, name) === status.id && { endedForRestart: true }),
   };
+}
+
+/** As it was written down when the container was made; else by the runtime's count. */
+export function restartCountOf(annotations: StringMap, { attempt }: Pick<ContainerMetadata, "attempt">): number {
+  const restartCount = Number.parseInt(annotations[ANNOTATIONS.restartCount] ?? "", 10);
+  return Number.isNaN(restartCount) ? attempt : restartCount;
 }
 
 export function observedSandbox(status: PodSandboxStatus): ObservedSandbox {

@@ -6,6 +6,7 @@
  */
 import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../labels.ts";
+import { restartCountOf } from "../observed-pod.ts";
 import type { ObservedContainer } from "../observed-pod.ts";
 
 /** Dead instances that stay, per pod and container name: the last one's logs can be read. Source: kuberuntime_gc.go MaxPerPodContainer. */
@@ -65,6 +66,20 @@ export function sandboxesToRemove(
   });
 }
 
+/** One of a pod's container. */
+export type Instance = Pick<ObservedContainer, "id" | "name" | "state" | "restartCount" | "createdAtMs">;
+
+/** As a list says it. */
+export function instanceOf({ id, metadata, state, createdAtMs, labels, annotations }: Container): Instance {
+  return {
+    id,
+    name: labels[LABELS.containerName] ?? metadata.name,
+    state,
+    restartCount: restartCountOf(annotations, metadata),
+    createdAtMs,
+  };
+}
+
 /**
  * Ids of dead instances that a pod's own containers leave behind, oldest first: after the one with `diedId` died, those of its
  * name beyond the newest; with `all` (the pod was evicted, or is deleted and has terminated) every dead one of the pod.
@@ -72,7 +87,7 @@ export function sandboxesToRemove(
  * Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
  */
 export function deadInstancesOf(
-  containers: readonly ObservedContainer[],
+  containers: readonly Instance[],
   which: "all" | { readonly diedId: string },
   statusStored: StatusStored,
 ): readonly string[] {

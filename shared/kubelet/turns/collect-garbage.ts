@@ -60,7 +60,8 @@ export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { re
   await attempt(log, "dead links were not removed", {}, () => files.removeDeadLinks());
 }
 
-async function removeContainer({ cri, files }: NodePorts, id: string): Promise<void> {
+/** With its logs. */
+export async function removeContainer({ cri, files }: Pick<NodePorts, "cri" | "files">, id: string): Promise<void> {
   const status = await cri.containerStatus(id).catch(unlessGone);
   if (status === undefined) return;
   if (status.state === "CONTAINER_UNKNOWN") await cri.stopContainer(id, 0).catch(unlessGone);
@@ -73,34 +74,20 @@ async function removeContainer({ cri, files }: NodePorts, id: string): Promise<v
 const LOG_LIMITS = { bytesMax: 10 * 1024 * 1024, filesMax: 5 };
 
 export class LogRotation {
-  readonly #ports: Pick<NodePorts, "cri" | "files" | "clock" | "log">;
-  /** By container: where its log is never changes, and every ten seconds is often to ask for it. */
-  #paths: ReadonlyMap<string, string> = new Map();
+  readonly #ports: Pick<NodePorts, "cri" | "known" | "files" | "clock" | "log">;
 
-  constructor(ports: Pick<NodePorts, "cri" | "files" | "clock" | "log">) {
+  constructor(ports: Pick<NodePorts, "cri" | "known" | "files" | "clock" | "log">) {
     this.#ports = ports;
-  }
-
-  /** Containers whose log is known. */
-  get size(): number {
-    return this.#paths.size;
   }
 
   /** One log that cannot be rotated is named and does not keep the others. */
   async rotate(): Promise<void> {
-    const { cri, log } = this.#ports;
-    const known = this.#paths;
-    const paths = new Map<string, string>();
-    for (const { id } of await cri.listContainers({ state: "CONTAINER_RUNNING" })) {
-      try {
-        const logPath = known.get(id) ?? (await cri.containerStatus(id)).logPath;
-        paths.set(id, logPath);
-        await this.#rotateOne(id, logPath);
-      } catch (error) {
-        log.warn("a container's log was not rotated", { container: id, error: String(error) });
-      }
-    }
-    this.#paths = paths;
+    const { cri, known, log } = this.#ports;
+    for (const listed of await cri.listContainers({ state: "CONTAINER_RUNNING" }))
+      await attempt(log, "a container's log was not rotated", { container: listed.id }, async () => {
+        const status = await known.container(listed);
+        if (status !== undefined) await this.#rotateOne(listed.id, status.logPath);
+      });
   }
 
   async #rotateOne(id: string, logPath: string): Promise<void> {

@@ -1,5 +1,4 @@
 /** Reads one pod from the runtime (node-agent §6.1). */
-import { isNotFound } from "../../ports/cri-error.ts";
 import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
 import type { PodAllocation, Restarts } from "../../ports/node-store.ts";
 import { ANNOTATIONS, LABELS } from "../labels.ts";
@@ -17,17 +16,17 @@ export interface PodIdentity {
   readonly namespace: string;
 }
 
-type ObservePorts = Pick<NodePorts, "cri" | "files" | "clock" | "store">;
+type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "clock" | "store">;
 
-/** Never older than the call. What is gone between list and status is left out. */
+/** No state is older than the call; beside it, KN1 to KN3. What is gone between list and status is left out. */
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
-  const { cri, clock, store } = ports;
+  const { cri, known, clock, store } = ports;
   const readAtMs = clock.now();
   const [restarts = {}, allocation] = await Promise.all([store.read("restarts", pod.uid), store.read("allocations", pod.uid)]);
   const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
   const [sandboxStatuses, observed] = await Promise.all([
-    Promise.all(sandboxes.map(({ id }) => present(cri.podSandboxStatus(id)))),
+    Promise.all(sandboxes.map((listed) => known.sandbox(listed))),
     Promise.all(
       containers
         .filter(({ labels }) => labels[LABELS.containerName] !== undefined)
@@ -43,12 +42,12 @@ export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise
 }
 
 async function observeContainer(
-  { cri, files }: Pick<NodePorts, "cri" | "files">,
+  { known, files }: Pick<NodePorts, "known" | "files">,
   listed: Container,
-  known: { readonly restarts: Restarts; readonly allocation: PodAllocation | undefined },
+  recorded: { readonly restarts: Restarts; readonly allocation: PodAllocation | undefined },
 ): Promise<ObservedContainer | undefined> {
-  const status = await present(cri.containerStatus(listed.id));
-  return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...known });
+  const status = await known.container(listed);
+  return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...recorded });
 }
 
 /** What the container left in its message file or, if it failed and the pod's spec says so, at the end of its log. */
@@ -62,13 +61,4 @@ async function terminationMessage(files: NodePorts["files"], status: ContainerSt
     status.exitCode !== 0 &&
     status.reason !== "ContainerCannotRun";
   return written === "" && fallsBack ? await files.tailLog(status.logPath, LOG_FALL_BACK) : written;
-}
-
-async function present<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

@@ -1,13 +1,12 @@
 /** Each second: what happened to containers since the last look (node-agent §12), and each five: whether the runtime is well (§3.1). */
-import type { RuntimeCondition } from "../../ports/cri-types.ts";
-import { containerLogLink } from "../kuberuntime/sandbox-config.ts";
-import { deadInstancesOf } from "../runtime/container-gc.ts";
+import type { Container, RuntimeCondition } from "../../ports/cri-types.ts";
+import { deadInstancesOf, instanceOf } from "../runtime/container-gc.ts";
+import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { countRunning, relist, withUnread } from "../runtime/relist.ts";
 import type { PodLifecycleEvent, Running } from "../runtime/relist.ts";
 import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
-import { unlessGone } from "./kill.ts";
-import { observePod } from "./observe.ts";
+import { removeContainer } from "./collect-garbage.ts";
 import { wake } from "./workers.ts";
 
 /** Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that is older says that the runtime hangs. */
@@ -15,7 +14,7 @@ const RELIST_STALE_MS = 180_000;
 
 /** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */
 export async function relistPods(ports: NodePorts): Promise<void> {
-  const { cri, condition, clock, metrics } = ports;
+  const { cri, known, condition, clock, metrics } = ports;
   const atMs = clock.now();
   if (condition.relisted !== undefined)
     metrics?.observe("kubelet_pleg_relist_interval_seconds", {}, (atMs - condition.relisted.atMs) / 1000);
@@ -24,10 +23,11 @@ export async function relistPods(ports: NodePorts): Promise<void> {
   const before = condition.relisted?.record;
   const { record, events } = relist(before, sandboxes, containers);
   condition.relisted = { record, atMs };
+  known.keep((id) => Object.hasOwn(record.states, id));
   const unread: string[] = [];
   for (const [uid, ofPod] of Map.groupBy(events, (event) => event.uid)) {
     try {
-      await deliver(ports, uid, ofPod);
+      await deliver(ports, uid, ofPod, containers);
     } catch (error) {
       unread.push(uid);
       ports.log.warn("a pod's containers changed, and could not be looked at", { pod: uid, error: String(error) });
@@ -44,7 +44,8 @@ function tell({ metrics }: NodePorts, { pods, containers }: Running, atMs: numbe
     metrics?.set("kubelet_running_containers", { container_state: state }, containers[state]);
 }
 
-async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecycleEvent[]): Promise<void> {
+/** @param listed all containers, as the events were made of them */
+async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecycleEvent[], listed: readonly Container[]): Promise<void> {
   const pod = ports.pods.get(uid);
   if (pod === undefined) return;
   if (events.some(({ type }) => type !== "ContainerRemoved")) await wake(ports, uid, events.map(({ type }) => type).join());
@@ -52,14 +53,10 @@ async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecy
   if (died.length === 0) return;
   const record = await ports.store.read("workers", uid);
   const removesAll = record?.evicted === true || shouldPodContentBeRemoved(record, false);
-  const { containers } = await observePod(ports, pod.metadata);
+  const instances = listed.filter(({ labels }) => labels[LABELS.podUid] === uid).map(instanceOf);
   const stored = await storedContainers(ports, uid);
-  const ids = died.flatMap(({ id }) => deadInstancesOf(containers, removesAll ? "all" : { diedId: id }, (one) => stored.has(one)));
-  for (const id of new Set(ids)) {
-    const found = containers.find((container) => container.id === id);
-    if (found !== undefined) await ports.files.removeContainerLogs(found.logPath, containerLogLink(pod.metadata, found.name, id));
-    await ports.cri.removeContainer(id).catch(unlessGone);
-  }
+  const ids = died.flatMap(({ id }) => deadInstancesOf(instances, removesAll ? "all" : { diedId: id }, (one) => stored.has(one)));
+  for (const id of new Set(ids)) await removeContainer(ports, id);
 }
 
 /** Ids whose exit code stands in the pod's cached status. */

@@ -44,7 +44,8 @@ export async function resizeContainers(
     await mayGoOn();
     await ports.cri
       .updateContainerResources(id, containerResources(pod, { ...container, resources }, ports.resources))
-      .catch(asResizeError);
+      .catch(asResizeError)
+      .finally(() => ports.known.forget(id));
     await noteActuated(ports, pod, { name, resources }, fence);
   }
   await ports.containerManager.settle(pod).catch(asResizeError);

@@ -72,6 +72,24 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
   }
 });
 
+test("when an instance dies, those that died before it go at once, with their logs", async () => {
+  const output = [{ stream: "stdout", text: "here I am" }] as const;
+  const rig = await node({ images: { "fails:1": { exitAfterMs: 3 * SECONDS, exitCode: 1, output } } });
+  const uid = await rig.create("p", { containers: [{ ...APP, image: "fails:1" }] });
+  const logs = new Set<string>();
+  for (let second = 0; second < 30; second++) {
+    await rig.advance(SECONDS);
+    const instances = await rig.containers(uid);
+    for (const { logPath } of instances) logs.add(logPath);
+    const dead = instances.filter(({ state }) => state === "CONTAINER_EXITED");
+    // One has just died, and is not looked at yet.
+    expect(dead.length).toBeLessThanOrEqual(2);
+    expect([...logs].filter((path) => rig.files.read(path) !== undefined).length).toBe(instances.length);
+  }
+  expect(logs.size).toBe(3);
+  expect(await rig.containers(uid)).toHaveLength(1);
+});
+
 test("[node-agent 93] the termination message is the file's, at any path; on failure the log's end; on success none", async () => {
   const rig = await node({
     images: {

@@ -1,6 +1,7 @@
-// Would catch: a log that grows without end, one whose path is asked for each time, and paths of containers that are gone.
+// Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { KnownStatuses } from "../../../../shared/kubelet/runtime/known-statuses.ts";
 import { LogRotation } from "../../../../shared/kubelet/turns/collect-garbage.ts";
 import { recordingLog } from "../../recording-log.ts";
 
@@ -10,15 +11,18 @@ function rig() {
   const asked: string[] = [];
   const rotated: string[] = [];
   const log = recordingLog();
-  const ports = {
-    cri: {
-      listContainers: async () => [...running.keys()].map((id) => ({ id })),
-      containerStatus: async (id: string) => {
-        asked.push(id);
-        if (id === "broken") throw new Error("no status");
-        return { logPath: running.get(id) };
-      },
+  const state = "CONTAINER_RUNNING";
+  const cri = {
+    listContainers: async () => [...running.keys()].map((id) => ({ id, state })),
+    containerStatus: async (id: string) => {
+      asked.push(id);
+      if (id === "broken") throw new Error("no status");
+      return { state, logPath: running.get(id) };
     },
+  };
+  const ports = {
+    cri,
+    known: new KnownStatuses(cri as unknown as ConstructorParameters<typeof KnownStatuses>[0]),
     files: { rotateLog: async (path: string) => void rotated.push(path) },
     clock: createVirtualClock(0),
     log,
@@ -36,12 +40,12 @@ test("each round looks at the log of every running container, whose path is aske
   expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
 });
 
-test("a container that is gone is forgotten, and one whose path could not be read is asked for again", async () => {
-  const { running, asked, rotation } = rig();
+test("one whose path could not be read is asked for again, and keeps no other", async () => {
+  const { running, asked, rotated, rotation } = rig();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();
   running.delete("a");
   await rotation.rotate();
   expect(asked).toEqual(["a", "broken", "b", "broken"]);
-  expect(rotation.size).toBe(1);
+  expect(rotated).toEqual(["/a.log", "/b.log", "/b.log"]);
 });

@@ -15,7 +15,7 @@ const ALL_FORGOTTEN_MS = 700 * SECONDS;
 
 /** How much of what outlives a turn there is: the table of shared/node-agent/README.md, but for Events, of which a bounded number stays. */
 async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Record<string, number>>> {
-  const { store, operations, objects, pods, condition } = ports;
+  const { store, operations, objects, pods, known, condition } = ports;
   const rows = await Promise.all(NODE_TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));
   const due = await Promise.all((["pods", "probes"] as const).map(async (of) => [`due ${of}`, (await store.agenda(of)).size] as const));
   return {
@@ -25,6 +25,7 @@ async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Rec
     operations: operations.size,
     objects: objects.size,
     pods: pods.size,
+    "statuses of what is up": known.size,
     "relisted containers": Object.keys(condition.relisted?.record.states ?? {}).length,
   };
 }
