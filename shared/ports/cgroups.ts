@@ -17,7 +17,7 @@ export interface Cgroups {
   exists(path: string): Promise<boolean>;
   create(path: string): Promise<void>;
   write(path: string, files: readonly CgroupFile[]): Promise<void>;
-  /** Names of the groups directly below, in whichever hierarchy. */
+  /** Names of the groups directly below, in whichever hierarchy; of hierarchies with as many groups there, those of one. */
   children(path: string): Promise<readonly string[]>;
   /** Processes and threads in a group and below it; undefined: it does not count them. */
   processes(path: string): Promise<number | undefined>;

@@ -147,6 +147,20 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
   });
 
+  it("[node-agent 506] what a single hierarchy has is found as soon as that has more or fewer groups than the others", async () => {
+    for (const path of ["cpu", "freezer", "memory"]) await mkdir(join(mount, path, "kubepods/pod1"), { recursive: true });
+    const cgroups = createCgroups({ roots: ["/kubepods"], mount });
+    expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
+    await mkdir(join(mount, "memory/kubepods/pod2"));
+    expect(await cgroups.children("/kubepods")).toEqual(["pod1", "pod2"]);
+    await rm(join(mount, "memory/kubepods/pod1"), { recursive: true });
+    expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
+    await cgroups.remove("/kubepods/pod1");
+    expect(await cgroups.children("/kubepods")).toEqual(["pod2"]);
+    await cgroups.remove("/kubepods/pod2");
+    expect(await cgroups.children("/kubepods")).toEqual([]);
+  });
+
   it("CG2 version 2: every parent hands its controllers on, and a group without them is not there", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });

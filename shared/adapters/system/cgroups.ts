@@ -76,7 +76,11 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
       }
     },
     async children(path) {
-      return [...new Set(places(path).flatMap(subfolders))];
+      const folders = places(path);
+      const links = folders.map(linksOf);
+      // A group is made and removed in every hierarchy: of those that have as many groups, one is looked into.
+      const differing = folders.filter((_folder, index) => links.indexOf(links[index] ?? LINKS_OF_EMPTY) === index);
+      return [...new Set(differing.flatMap(subfolders))];
     },
     async processes(path) {
       places(path);
@@ -179,10 +183,14 @@ async function removeTree(folder: string): Promise<void> {
   }
 }
 
-/** A directory of the kernel's counts its own two names and one for each below it; by that most are told to have none, which costs a fifth of a look inside. */
+/** A directory of the kernel's counts its own two names and one for each below it; one that is not there has none below. */
+function linksOf(folder: string): number {
+  return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
+}
+
+/** Most have none, and are told by their links, which costs a fifth of a look inside. */
 function subfolders(folder: string): readonly string[] {
-  const links = unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
-  if (links === LINKS_OF_EMPTY) return [];
+  if (linksOf(folder) === LINKS_OF_EMPTY) return [];
   return (unlessUnreadable(() => readdirSync(folder, { withFileTypes: true })) ?? [])
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name);
