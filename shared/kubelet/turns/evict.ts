@@ -4,12 +4,13 @@
  * NE1 one pod goes per round for want of a resource; those that take more of the disk than they may go all, before any other.
  * NE2 what the node can free without a pod is freed first, and measured again.
  * NE3 the next round is when who went has been cleaned up, or was given time enough for it.
- * NE4 no round waits for a walk through volumes: what was found last counts (volume-measures.ts).
+ * NE4 what a pod uses is asked for where it decides something: a pod that may take no more than so much of the disk, or one of all has to go.
+ * NE5 no round waits for a walk through volumes: what was found last counts (volume-measures.ts).
  */
 import type { AbnormalTermination } from "../../ports/node-store.ts";
 import { activePods } from "../config/active-pods.ts";
 import { isCriticalPod } from "../config/critical-pod.ts";
-import { storageExcess } from "../eviction/local-storage.ts";
+import { hasStorageLimit, storageExcess } from "../eviction/local-storage.ts";
 import { EVICTED, evictionWords } from "../eviction/messages.ts";
 import {
   evictionGraceSeconds,
@@ -91,12 +92,11 @@ export class Evictor {
     this.#pressure = pressure;
     condition.pressure = conditions;
 
-    const usages = await measurePods(this.#ports, pods);
-    const greedy = await this.#evict(localStorageEvictions(pods, usages, disks), pods.length);
-    if (greedy.length > 0) return greedy;
-
     const wanted = thresholdToReclaim(pressure.toActOn);
-    if (wanted === undefined) return [];
+    const measured = wanted === undefined ? pods.filter(hasStorageLimit) : pods;
+    const usages = await measurePods(this.#ports, measured);
+    const greedy = await this.#evict(localStorageEvictions(measured, usages, disks), measured.length);
+    if (greedy.length > 0 || wanted === undefined) return greedy;
     const { threshold, resource } = wanted;
     log.warn("the node runs short", { resource, signal: threshold.signal, ...shown(observations, threshold.signal) });
     this.#ports.record({

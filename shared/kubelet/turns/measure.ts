@@ -66,6 +66,7 @@ function ofDisk(
  * is not there; of one whose logs could not be measured the rest counts. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
 export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): Promise<PodUsages> {
+  if (pods.length === 0) return new Map();
   const { cri, containerManager, files, volumes, log } = ports;
   const [stats, sandboxes, processes] = await Promise.all([cri.listContainerStats(), cri.listPodSandbox(), containerManager.processes()]);
   const begun = new Set(sandboxes.map(({ metadata }) => metadata.uid));

@@ -282,3 +282,26 @@ test("[node-agent 219] of pods that have ended the last dead container goes, too
   await rig.advance(20 * SECONDS);
   expect([await rig.containers(uid), (await rig.cri.listImages()).length]).toEqual([[], 3]);
 });
+
+test("[node-agent 507] who uses what is asked of pods that may take only so much of the disk; of all once the node runs short", async () => {
+  const rig = await startedNode({ eviction: MEMORY });
+  const asked: string[] = [];
+  rig.fateOf = ({ verb, args: [uid] }) => {
+    if (verb === "listContainerStats") asked.push("containers");
+    if (verb === "podDiskUsage") asked.push(String(uid));
+    return "live";
+  };
+  const round = async (): Promise<readonly string[]> => {
+    asked.length = 0;
+    await rig.advance(10 * SECONDS);
+    return [...new Set(asked)].toSorted();
+  };
+  const free = await rig.create("free", { containers: [APP] });
+  await running(rig, "free");
+  expect(await round()).toEqual([]);
+  const limited = await rig.create("limited", { containers: [{ ...APP, resources: { limits: { "ephemeral-storage": "1Gi" } } }] });
+  await running(rig, "limited");
+  expect(await round()).toEqual([limited, "containers"].toSorted());
+  leave(rig, GI - 1);
+  expect(await round()).toEqual([free, limited, "containers"].toSorted());
+});
