@@ -22,7 +22,7 @@ describe("withSmallYoungHeap", () => {
 });
 
 it.each([
-  { verb: "node", limits: ["", "--max-semi-space-size=4 1"] },
+  { verb: "node", limits: ["", "--max-semi-space-size=2 1"] },
   { verb: "watch", limits: [""] },
 ])("deltaloop $verb begins with the limits $limits, and says nothing of it", ({ verb, limits }) => {
   const tell =
