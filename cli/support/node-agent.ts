@@ -9,7 +9,7 @@ import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/n
 import { ImagePuller } from "../../shared/kubelet/images/image-puller.ts";
 import { Operations } from "../../shared/kubelet/operations.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
-import { KnownStatuses } from "../../shared/kubelet/runtime/known-statuses.ts";
+import { KnownStatuses } from "../../shared/kubelet/turns/known-statuses.ts";
 import { collectGarbage, LogRotation } from "../../shared/kubelet/turns/collect-garbage.ts";
 import { ContainerManager } from "../../shared/kubelet/turns/container-manager.ts";
 import { ImageCollector } from "../../shared/kubelet/turns/collect-images.ts";

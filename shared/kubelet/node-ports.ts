@@ -21,7 +21,7 @@ import type { ObjectCache } from "./turns/object-cache.ts";
 import type { Operations } from "./operations.ts";
 import type { VolumeMeasures } from "./turns/volume-measures.ts";
 import type { PodManager } from "./config/pod-manager.ts";
-import type { KnownStatuses } from "./runtime/known-statuses.ts";
+import type { KnownStatuses } from "./turns/known-statuses.ts";
 import type { RelistRecord } from "./runtime/relist.ts";
 
 export interface NodePorts {

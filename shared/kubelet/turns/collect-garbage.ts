@@ -3,12 +3,12 @@
  * large step aside (§7.8).
  */
 import { containersToRemove, logDirectoriesToRemove, sandboxesToRemove } from "../runtime/container-gc.ts";
-import { containerLogLink } from "../kuberuntime/sandbox-config.ts";
 import { LABELS } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { shouldPodContentBeRemoved, shouldRuntimeObjectsBeRemoved } from "../worker/worker-questions.ts";
 import { unlessGone } from "./kill.ts";
 import { storedContainers } from "./relist.ts";
+import { removeContainer } from "./remove-container.ts";
 import { describeError } from "../../ports/describe-error.ts";
 import type { Log, LogFields } from "../../ports/log.ts";
 
@@ -58,16 +58,6 @@ export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { re
     attempt(log, "a log directory was not removed", { directory }, () => files.removeLogDirectory(directory));
   for (let at = 0; at < unused.length; at += LOGS_AT_ONCE) await Promise.all(unused.slice(at, at + LOGS_AT_ONCE).map(remove));
   await attempt(log, "dead links were not removed", {}, () => files.removeDeadLinks());
-}
-
-/** With its logs. */
-export async function removeContainer({ cri, files }: Pick<NodePorts, "cri" | "files">, id: string): Promise<void> {
-  const status = await cri.containerStatus(id).catch(unlessGone);
-  if (status === undefined) return;
-  if (status.state === "CONTAINER_UNKNOWN") await cri.stopContainer(id, 0).catch(unlessGone);
-  const { [LABELS.podName]: name = "", [LABELS.podNamespace]: namespace = "", [LABELS.containerName]: container = "" } = status.labels;
-  await files.removeContainerLogs(status.logPath, containerLogLink({ name, namespace }, container, id));
-  await cri.removeContainer(id).catch(unlessGone);
 }
 
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go ContainerLogMaxSize, ContainerLogMaxFiles. */

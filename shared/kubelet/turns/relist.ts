@@ -6,7 +6,7 @@ import type { NodePorts } from "../node-ports.ts";
 import { countRunning, relist, withUnread } from "../runtime/relist.ts";
 import type { PodLifecycleEvent, Running } from "../runtime/relist.ts";
 import { shouldPodContentBeRemoved } from "../worker/worker-questions.ts";
-import { removeContainer } from "./collect-garbage.ts";
+import { removeContainer } from "./remove-container.ts";
 import { wake } from "./workers.ts";
 
 /** Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that is older says that the runtime hangs. */

@@ -1,7 +1,7 @@
 // Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { KnownStatuses } from "../../../../shared/kubelet/runtime/known-statuses.ts";
+import { KnownStatuses } from "../../../../shared/kubelet/turns/known-statuses.ts";
 import { LogRotation } from "../../../../shared/kubelet/turns/collect-garbage.ts";
 import { recordingLog } from "../../recording-log.ts";
 

@@ -9,7 +9,7 @@ import type {
   PodSandboxState,
   PodSandboxStatus,
 } from "../../../../shared/ports/cri-types.ts";
-import { KnownStatuses } from "../../../../shared/kubelet/runtime/known-statuses.ts";
+import { KnownStatuses } from "../../../../shared/kubelet/turns/known-statuses.ts";
 
 const metadata = { name: "n", uid: "u", namespace: "ns", attempt: 0 };
 const common = { metadata, createdAtMs: 1, labels: {}, annotations: {} };
