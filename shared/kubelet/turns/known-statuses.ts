@@ -5,7 +5,8 @@
  * KN1 the state is that of the list which the caller has just read. A status is handed out once more where both say that it is up.
  * KN2 a sandbox without an address is asked again, unless it has the machine's.
  * KN3 who changes what a container may use says so (`forget`); what was asked for before is not kept then, also when it is answered later.
- * KN4 of what the last list of everything did not have nothing is kept.
+ * KN4 of what the last list of everything, or one that the caller has read, did not have as up nothing is kept: a container of Docker's may be
+ *   started once more, and a sandbox come up with another address.
  *
  * Source: pkg/kubelet/pleg/generic.go updateCache: upstream's turns, too, go by what was read when a state last changed.
  */
@@ -31,7 +32,8 @@ export class KnownStatuses {
 
   /** @returns undefined where it is gone by now @throws {CriError} */
   async sandbox({ id, state }: PodSandbox): Promise<PodSandboxStatus | undefined> {
-    const known = state === "SANDBOX_READY" ? this.#sandboxes.get(id) : undefined;
+    if (state !== "SANDBOX_READY") this.#sandboxes.delete(id);
+    const known = this.#sandboxes.get(id);
     if (known !== undefined) return known;
     const status = await present(this.#cri.podSandboxStatus(id));
     if (status?.state === "SANDBOX_READY" && hasAddress(status)) this.#sandboxes.set(id, status);
@@ -40,7 +42,8 @@ export class KnownStatuses {
 
   /** @returns undefined where it is gone by now @throws {CriError} */
   async container({ id, state }: Container): Promise<ContainerStatus | undefined> {
-    const known = state === "CONTAINER_RUNNING" ? this.#containers.get(id) : undefined;
+    if (state !== "CONTAINER_RUNNING") this.#containers.delete(id);
+    const known = this.#containers.get(id);
     if (known !== undefined) return known;
     const before = this.#forgotten;
     const status = await present(this.#cri.containerStatus(id));
@@ -54,9 +57,9 @@ export class KnownStatuses {
     this.#containers.delete(containerId);
   }
 
-  /** @param listed whether the last list of everything has a sandbox or container of this id */
-  keep(listed: (id: string) => boolean): void {
-    for (const known of [this.#sandboxes, this.#containers]) for (const id of known.keys()) if (!listed(id)) known.delete(id);
+  /** @param isUp whether the last list of everything has a sandbox or container of this id as up */
+  keep(isUp: (id: string) => boolean): void {
+    for (const known of [this.#sandboxes, this.#containers]) for (const id of known.keys()) if (!isUp(id)) known.delete(id);
   }
 }
 

@@ -23,7 +23,7 @@ export async function relistPods(ports: NodePorts): Promise<void> {
   const before = condition.relisted?.record;
   const { record, events } = relist(before, sandboxes, containers);
   condition.relisted = { record, atMs };
-  known.keep((id) => Object.hasOwn(record.states, id));
+  known.keep((id) => record.states[id]?.state === "running");
   const unread: string[] = [];
   for (const [uid, ofPod] of Map.groupBy(events, (event) => event.uid)) {
     try {

@@ -61,6 +61,10 @@ describe("[node-agent 505] what is up", () => {
       expect(await known.container(listedContainer("c", "CONTAINER_EXITED"))).toMatchObject({ exitCode: 3 });
     }
     expect(asked).toEqual(["s", "c", "s", "c", "s", "c"]);
+    sandboxes.set("s", { state: "SANDBOX_READY", network: { ip: "10.0.0.2", additionalIps: [] } });
+    containers.set("c", { state: "CONTAINER_RUNNING", startedAtMs: 9 });
+    expect(await known.sandbox(listedSandbox("s"))).toMatchObject({ network: { ip: "10.0.0.2" } });
+    expect(await known.container(listedContainer("c"))).toMatchObject({ startedAtMs: 9 });
   });
 
   it("that ended between list and status is not taken for up", async () => {

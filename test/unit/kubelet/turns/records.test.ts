@@ -70,3 +70,20 @@ test("nothing is kept of pods that came, had any fate and went", async () => {
   await rig.advance(ALL_FORGOTTEN_MS);
   expect(await kept(rig)).toEqual(before);
 });
+
+test("[node-agent 505] of a sandbox that somebody removed, and of its container, nothing is kept", async () => {
+  const rig = await startedNode();
+  const uid = await rig.create("p", { containers: [APP] });
+  await rig.until("it runs", () => rig.isReady("p"));
+  await rig.advance(3 * SECONDS);
+  const { known } = rig.agent.ports;
+  expect(known.size).toBe(2);
+  const [sandbox] = await rig.cri.listPodSandbox();
+  if (sandbox === undefined) throw new Error("there is none");
+  await rig.cri.stopPodSandbox(sandbox.id);
+  for (const { id } of await rig.containers(uid)) await rig.cri.removeContainer(id);
+  await rig.cri.removePodSandbox(sandbox.id);
+  await rig.until("it runs once more", async () => (await rig.running(uid)).length === 1);
+  await rig.advance(3 * SECONDS);
+  expect(known.size).toBe(2);
+});
