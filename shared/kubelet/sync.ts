@@ -3,7 +3,7 @@
  * look again. Level-based: whatever a crash interrupted, the next turn sees and finishes (§18.8).
  *
  * KS1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
- * KS2 nothing is decided on what was observed before the turn began.
+ * KS2 nothing is decided on a state that was observed before the turn began (turns/known-statuses.ts has what does not change meanwhile).
  * KS3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
  * KS4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
  */

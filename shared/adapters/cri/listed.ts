@@ -14,7 +14,7 @@ interface Read<T> {
   readonly bytes: Buffer;
   readonly item: T;
   /** As `fieldsOf` has them, once they were asked for. */
-  fields?: Fields | undefined;
+  fields?: Fields;
 }
 
 /** Where each field begins, and where the last one ends; empty where there are more than `FIELDS_MAX`. */
