@@ -14,6 +14,8 @@ export type Side = "kubelet" | "ours";
 
 export interface JudgedNode {
   readonly containerd: ContainerdNode;
+  /** What the agent itself says. */
+  log(): Promise<string>;
   /** Node agent, containers and all. */
   stop(): Promise<void>;
 }
@@ -71,6 +73,7 @@ export async function startJudgedNode(
     });
     return {
       containerd,
+      log: agent.log,
       async stop() {
         await agent.stop();
         await containerd.stop();

@@ -17,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 import { startJudgedNode } from "./node.ts";
 import type { Side } from "./node.ts";
-import { coreOf, isOfClusterSuite, nodeTests, passableOf, runTests } from "./tests.ts";
+import { coreOf, hasFailed, isOfClusterSuite, nodeTests, passableOf, runTests } from "./tests.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -53,7 +53,7 @@ async function main(): Promise<number> {
     process.stdout.write(`${told.join("  ")}  ${name}\n`);
   }
   process.stdout.write(`${sides.map((side) => side.padEnd(WIDTH)).join("  ")}\n`);
-  return columns.at(-1)?.some((outcome) => outcome.state === "failed" || outcome.state === "interrupted") === true ? 1 : 0;
+  return columns.at(-1)?.some(hasFailed) === true ? 1 : 0;
 }
 
 async function judge(upstream: UpstreamTests, side: Side, names: readonly string[]): Promise<readonly TestOutcome[]> {

@@ -1,5 +1,5 @@
 /** Which of upstream's tests judge a node, and how they are run. */
-import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
+import type { RunOptions, TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
 /** Tests of the node that upstream labels otherwise: of Conformance some, of a feature of their own the rest. */
 const RESIZE = "[sig-node] Pod InPlace Resize ";
@@ -99,7 +99,7 @@ const TESTS_PER_PROCESS = 4;
 export async function runTests(
   upstream: UpstreamTests,
   names: readonly string[],
-  options: { readonly kubeconfig: string; readonly signal?: AbortSignal; readonly ended?: (outcome: TestOutcome) => void },
+  options: RunOptions & { readonly ended?: (outcome: TestOutcome) => void },
 ): Promise<readonly TestOutcome[]> {
   const outcomes: TestOutcome[] = [];
   const waiting = names.filter((name) => !ALONE.test(name));
@@ -119,4 +119,8 @@ export async function runTests(
 /** Less towards the end, so that no process is left with many. */
 function share(left: number): number {
   return Math.min(TESTS_PER_PROCESS, Math.ceil(left / AT_ONCE));
+}
+
+export function hasFailed({ state }: TestOutcome): boolean {
+  return state === "failed" || state === "interrupted";
 }

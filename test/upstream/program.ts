@@ -21,10 +21,14 @@ export interface UpstreamTests {
    */
   run(name: string, options: { readonly kubeconfig: string; readonly signal?: AbortSignal }): Promise<void>;
   /** Runs some in one process, one after the other; names as `all` has them. What did not come to its end is "interrupted". */
-  runSome(
-    names: readonly string[],
-    options: { readonly kubeconfig: string; readonly signal?: AbortSignal },
-  ): Promise<readonly TestOutcome[]>;
+  runSome(names: readonly string[], options: RunOptions): Promise<readonly TestOutcome[]>;
+}
+
+export interface RunOptions {
+  readonly kubeconfig: string;
+  readonly signal?: AbortSignal;
+  /** The namespace of a test that failed stays. Default false. */
+  readonly keepsFailed?: boolean;
 }
 
 export interface TestOutcome {
@@ -106,13 +110,13 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
         await rm(scratch, { recursive: true, force: true });
       }
     },
-    async runSome(names, { kubeconfig, signal }) {
+    async runSome(names, { kubeconfig, signal, keepsFailed = false }) {
       const scratch = await mkdtemp(join(tmpdir(), "deltaloop-upstream-"));
       try {
         const report = join(scratch, "report.json");
         const ginkgo = [
           ...[`--kubeconfig=${kubeconfig}`, "--provider=local", "--dump-logs-on-failure=false", "--ginkgo.no-color"],
-          `--kubectl-path=${binaries.kubectl}`,
+          ...[`--kubectl-path=${binaries.kubectl}`, `--delete-namespace-on-failure=${!keepsFailed}`],
           `--ginkgo.focus=(${names.map((name) => name.replace(/[^\w ]/g, "\\$&")).join("|")})$`,
           `--ginkgo.timeout=${minutesMax(names)}m`,
           `--ginkgo.json-report=${report}`,
