@@ -20,7 +20,8 @@ export function benchResult(
   against?: { readonly name: string; readonly value: number },
 ): BenchResult {
   const sorted = rounds.toSorted((a, b) => a - b);
-  const value = sorted[sorted.length >> 1] ?? Number.NaN;
+  const [below = Number.NaN, above = below] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  const value = (below + above) / 2;
   const spread = [sorted[0] ?? value, sorted.at(-1) ?? value] as const;
   return { name, value, unit, n: rounds.length, spread, ...(against && { ratio: value / against.value, against: against.name }) };
 }
