@@ -18,7 +18,7 @@ interface Read<T> {
 }
 
 /** Where each field begins, and where the last one ends; empty where there are more than `FIELDS_MAX`. */
-type Fields = readonly number[];
+type Fields = Uint32Array;
 
 /** Of an answer that is field 1, repeated, and of items whose field 1 is their id, as all lists of CRI are. */
 export class ListReader<T> {
@@ -77,43 +77,64 @@ function beginningOfId(answer: Buffer, start: number, length: number): number {
 
 /** An item with more is read anew: comparing them in any order could take longer. */
 const FIELDS_MAX = 64;
+/** Of the item that is looked at; nothing is made anew for a list each second that says what it said before. */
+const itsFields: Fields = new Uint32Array(FIELDS_MAX + 1);
+const isTaken = new Uint8Array(FIELDS_MAX);
 
 function isSame(known: Read<unknown>, answer: Buffer, start: number, length: number): boolean {
   if (known.bytes.length !== length) return false;
   if (answer.compare(known.bytes, 0, length, start, start + length) === 0) return true;
-  const fields = fieldsOf(answer, start, start + length);
-  known.fields ??= fieldsOf(known.bytes, 0, length);
-  return fields.length > 0 && fields.length === known.fields.length && isReordered(known.bytes, known.fields, answer, fields);
+  const count = findFields(answer, start, start + length, itsFields);
+  known.fields ??= fieldsOf(known.bytes);
+  return count > 0 && count === known.fields.length - 1 && isReordered(known.bytes, known.fields, answer, itsFields);
 }
 
-/** Whether both have the same fields, each as often. */
+/** Whether both have the same fields, each as often; `right` may have more than there are of `left`. */
 function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Fields): boolean {
   const count = ofLeft.length - 1;
-  const isTaken: boolean[] = [];
+  isTaken.fill(0, 0, count);
   /** Entries of a map come in turn, from another one on. */
   let next = 0;
   for (let i = 0; i < count; i++) {
-    const [from, to] = [ofRight[i] ?? 0, ofRight[i + 1] ?? 0];
+    const from = at(ofRight, i);
+    const size = at(ofRight, i + 1) - from;
     let tries = 0;
-    for (; tries < count; tries++, next = (next + 1) % count) {
-      const [start, end] = [ofLeft[next] ?? 0, ofLeft[next + 1] ?? 0];
-      if (isTaken[next] !== true && end - start === to - from && left.compare(right, from, to, start, end) === 0) break;
+    for (; tries < count; tries++, next = next + 1 === count ? 0 : next + 1) {
+      const start = at(ofLeft, next);
+      if (at(isTaken, next) === 0 && at(ofLeft, next + 1) - start === size && areSame(left, start, right, from, size)) break;
     }
     if (tries === count) return false;
-    isTaken[next] = true;
+    isTaken[next] = 1;
   }
   return true;
 }
 
-/** @throws {Error} as protobufjs does for what is no message */
-function fieldsOf(bytes: Buffer, start: number, end: number): Fields {
+/** From their ends: fields of the same length begin alike, with the same key often. */
+function areSame(left: Buffer, ofLeft: number, right: Buffer, ofRight: number, length: number): boolean {
+  for (let i = length - 1; i >= 0; i--) if (left[ofLeft + i] !== right[ofRight + i]) return false;
+  return true;
+}
+
+function at(numbers: Uint8Array | Uint32Array, index: number): number {
+  return numbers[index] ?? 0;
+}
+
+function fieldsOf(bytes: Buffer): Fields {
+  const fields = new Uint32Array(FIELDS_MAX + 1);
+  const count = findFields(bytes, 0, bytes.length, fields);
+  return fields.slice(0, count === 0 ? 0 : count + 1);
+}
+
+/** @returns how many there are, 0 where they are more than `FIELDS_MAX` @throws {Error} as protobufjs does for what is no message */
+function findFields(bytes: Buffer, start: number, end: number, fields: Fields): number {
   const reader = protobuf.Reader.create(bytes);
   reader.pos = start;
-  const fields = [start];
+  let count = 0;
+  fields[0] = start;
   while (reader.pos < end) {
-    if (fields.length > FIELDS_MAX) return [];
+    if (count === FIELDS_MAX) return 0;
     reader.skipType(reader.uint32() & 7);
-    fields.push(reader.pos);
+    fields[++count] = reader.pos;
   }
-  return fields;
+  return count;
 }

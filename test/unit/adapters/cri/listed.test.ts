@@ -136,6 +136,20 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     expect(read.count).toBe(1);
   });
 
+  it("is read where the fields of two have changed places", () => {
+    const { list, read } = reader();
+    const both = (first: number, second: number): Buffer =>
+      field(1, Buffer.concat([field(1, Buffer.from("a".repeat(64))), field(first, Buffer.from("x=1")), field(second, Buffer.from("y=2"))]));
+    for (const [first, second] of [
+      [8, 9],
+      [9, 8],
+      [8, 8],
+      [9, 9],
+    ] as const)
+      list.items(both(first, second), ALL);
+    expect(read).toHaveLength(4);
+  });
+
   it("is read where one of them has another value as long, or comes once more instead of another", () => {
     const read = labelReader();
     const texts = [
