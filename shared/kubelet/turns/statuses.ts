@@ -180,6 +180,9 @@ export async function flushStatuses(ports: NodePorts): Promise<void> {
   }
 }
 
+/** Of a row the API server's status that it agrees with. Neither is ever altered, so of the same two there is nothing to compare again. */
+const agreed = new WeakMap<CachedStatus, PodStatus>();
+
 function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not sent" | "to be deleted" | "altered" | undefined {
   const pod = ports.pods.get(uid);
   if (pod === undefined) return undefined;
@@ -187,8 +190,12 @@ function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not se
   const target = apiPodOf(ports.pods, pod);
   if (target === undefined) return undefined;
   if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return "to be deleted";
-  const merged = mergePodStatus(target.status, cached.status, false, ports.clock.now());
-  return statusPatch({ uid: target.metadata.uid }, target.status, merged) === undefined ? undefined : "altered";
+  const { status, metadata } = target;
+  if (status !== undefined && agreed.get(cached) === status) return undefined;
+  const merged = mergePodStatus(status, cached.status, false, ports.clock.now());
+  if (statusPatch({ uid: metadata.uid }, status, merged) !== undefined) return "altered";
+  if (status !== undefined) agreed.set(cached, status);
+  return undefined;
 }
 
 async function sent(ports: NodePorts, uid: string, version: number, answered?: NodePod): Promise<void> {

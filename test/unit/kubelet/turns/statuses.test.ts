@@ -115,11 +115,14 @@ test("[node-agent 79] what others alter is put right within 10 s, and what is th
   const rig = await node();
   await rig.create("p", { containers: [APP] });
   await rig.until("ready", () => rig.isReady("p"));
-  const theirs = { type: "example.com/theirs", status: "True" };
-  await rig.patch("p", { status: { phase: "Pending", conditions: [theirs, { type: "Ready", status: "False" }] } }, "/status");
-  expect(rig.isReady("p")).toBe(false);
-  await rig.until("ready again", () => rig.isReady("p") && rig.phase("p") === "Running", 11 * SECONDS);
-  expect(rig.pod("p")?.status?.conditions).toContainEqual(expect.objectContaining(theirs));
+  for (const type of ["example.com/theirs", "example.com/once-more"]) {
+    await rig.advance(25 * SECONDS); // both are known to say the same by then
+    const theirs = { type, status: "True" };
+    await rig.patch("p", { status: { phase: "Pending", conditions: [theirs, { type: "Ready", status: "False" }] } }, "/status");
+    expect(rig.isReady("p")).toBe(false);
+    await rig.until("ready again", () => rig.isReady("p") && rig.phase("p") === "Running", 11 * SECONDS);
+    expect(rig.pod("p")?.status?.conditions).toContainEqual(expect.objectContaining(theirs));
+  }
 });
 
 test("[node-agent 82] a pod is deleted only when it has ended and its terminal status was sent, with its uid and without grace", async () => {
