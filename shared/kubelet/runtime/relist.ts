@@ -57,6 +57,18 @@ export function relist(before: RelistRecord | undefined, sandboxes: readonly Pod
   return { record: { states }, events, changed: [...changed] };
 }
 
+/** Of a record, which nobody alters, what runs: each pod that is looked at asks, and there is a record a second. */
+const running = new WeakMap<RelistRecord, ReadonlySet<string>>();
+
+/** UIDs of pods of which a container runs or a sandbox is ready. */
+export function runningByRelist(record: RelistRecord): ReadonlySet<string> {
+  const known = running.get(record);
+  if (known !== undefined) return known;
+  const uids = new Set(Object.values(record.states).flatMap(({ uid, state }) => (state === "running" ? [uid] : [])));
+  running.set(record, uids);
+  return uids;
+}
+
 /**
  * The record after `after`, if the status of some pods could not be read: theirs stays as it was before, so that the next look
  * finds the same changes again; their events are not delivered.

@@ -2,7 +2,7 @@
 import { isMirrorPod, isStaticPod, LABELS } from "../labels.ts";
 import { dependsOnWhatRuns, housekeepingPlan } from "../worker/housekeeping-plan.ts";
 import type { DesiredPod, HousekeepingInput } from "../worker/housekeeping-plan.ts";
-import type { RelistRecord } from "../runtime/relist.ts";
+import { runningByRelist } from "../runtime/relist.ts";
 import { syncKnownPod } from "../worker/known-pods.ts";
 import type { NodePorts } from "../node-ports.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
@@ -89,10 +89,6 @@ export async function housekeep(ports: NodePorts, removing: Set<string>): Promis
   await forgetBackOffs(ports);
   ports.objects.tidy();
   await tellRows(ports);
-}
-
-function runningByRelist({ states }: RelistRecord): ReadonlySet<string> {
-  return new Set(Object.values(states).flatMap(({ uid, state }) => (state === "running" ? [uid] : [])));
 }
 
 async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {

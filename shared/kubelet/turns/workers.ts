@@ -3,6 +3,7 @@ import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateK
 import { isPastActiveDeadline } from "../status/generate-status.ts";
 import { isStaticPod } from "../labels.ts";
 import type { NodePorts } from "../node-ports.ts";
+import { runningByRelist } from "../runtime/relist.ts";
 import { acceptUpdate } from "../worker/pod-worker.ts";
 import type { Accepted, PodUpdate } from "../worker/pod-worker.ts";
 import { fullName, isTerminalPhase } from "../pod.ts";
@@ -80,8 +81,7 @@ async function submit(ports: NodePorts, uid: string, reason: string, update: Pod
 
 /** By the last relist: one of its containers runs, or its sandbox is ready. Before the first, anything may run. */
 function runsAt({ condition }: NodePorts, uid: string): boolean {
-  if (condition.relisted === undefined) return true;
-  return Object.values(condition.relisted.record.states).some((one) => one.uid === uid && one.state === "running");
+  return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
 }
 
 /** A write that only the turn holding the newest token may make. @throws {LostTurnError} when it is not this one */
