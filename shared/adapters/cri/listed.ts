@@ -89,7 +89,7 @@ function isSame(known: Read<unknown>, answer: Buffer, start: number, length: num
   return count > 0 && count === known.fields.length - 1 && isReordered(known.bytes, known.fields, answer, itsFields);
 }
 
-/** Whether both have the same fields, each as often; `right` may have more than there are of `left`. */
+/** Whether both have the same fields, each as often, of which there are as many. `ofRight` is longer than that. */
 function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Fields): boolean {
   const count = ofLeft.length - 1;
   isTaken.fill(0, 0, count);
