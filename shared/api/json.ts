@@ -126,14 +126,6 @@ export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
   return false;
 }
 
-export function deepFreeze<T extends Json>(value: T): T {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value);
-    for (const entry of Object.values(value)) deepFreeze(entry);
-  }
-  return value;
-}
-
 const texts = new WeakMap<object, string>();
 
 /** The JSON text of a frozen object, computed once however many lists and watches send it. */

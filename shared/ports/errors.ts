@@ -1,6 +1,4 @@
 /** What a port can answer besides its result, sorted by what the caller does next. */
-import type { Forged } from "./store.ts";
-
 /**
  * The API server answered with a Status that is no success. Normal: conflicts, denials and objects that are gone are
  * everyday answers; ask with the predicates below, never by comparing messages.
@@ -46,20 +44,6 @@ export class UnansweredError extends Error {
  */
 export class AnswerTooLargeError extends UnansweredError {
   override readonly name = "AnswerTooLargeError";
-}
-
-/**
- * The Store holds something that it was never given, or lost a part of (A14). Whoever meets it reads the objects live and puts them
- * back; until then nothing is decided. Not normal: somebody else writes to Redis.
- */
-export class ForgedRowsError extends Error {
-  override readonly name = "ForgedRowsError";
-  readonly forged: readonly Forged[];
-
-  constructor(forged: readonly Forged[]) {
-    super(`${forged.length} cached rows fail their MAC, first ${forged[0]?.resource} ${forged[0]?.key}`);
-    this.forged = forged;
-  }
 }
 
 /**

@@ -16,11 +16,15 @@
  * pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager, NewKubeletClientCertificateManager; cmd/kubelet/app/server.go
  * buildKubeletClientConfig; pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
  */
-import { CACHED_RESOURCES, CONTROLLERS } from "../api/resources.ts";
-import type { Controller } from "../api/resources.ts";
-import type { Cri } from "./cri.ts";
-import { NODE_TABLES } from "./node-store.ts";
-import { FATES } from "./store/tallies.ts";
+
+/*
+ * Label values that other packages own. This package imports none of them: a value missing here is a compile error where it is
+ * counted, and test/unit/ports/metric-table.test.ts compares each list with its owner's.
+ */
+const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
+const CONTROLLERS = ["deployment", "replicaset", "replicationcontroller"] as const;
+const NODE_TABLES = ["workers", "staticPods", "statuses", "reasons", "restarts", "allocations", "backOffs", "probes"] as const;
+const FATES = ["applied", "superseded", "duplicate", "fenced", "otherEpoch", "quarantined", "dead"] as const;
 
 /** What a pod is evicted for. Source: pkg/kubelet/eviction/api/types.go; eviction_manager.go signalEmptyDirFsLimit and its like. */
 const PREEMPTION_SIGNALS = [
@@ -69,7 +73,7 @@ export const WORK_QUEUES = {
   deployment: "deployment",
   replicaset: "replicaset",
   replicationcontroller: "replicationmanager",
-} as const satisfies { readonly [C in Controller]: string };
+} as const satisfies { readonly [C in (typeof CONTROLLERS)[number]]: string };
 
 const QUEUE = { name: Object.values(WORK_QUEUES) } as const;
 const RESOURCE = { resource: CACHED_RESOURCES } as const;
@@ -119,7 +123,7 @@ export const RUNTIME_OPERATIONS = {
   removeImage: "remove_image",
   listImages: "list_images",
   imageFsInfo: "image_fs_info",
-} as const satisfies { readonly [V in keyof Cri]: string };
+} as const;
 const RUNTIME = { operation_type: Object.values(RUNTIME_OPERATIONS) } as const;
 const CONTAINER_TYPES = ["init_container", "container", "ephemeral_container"] as const;
 const HOSTS = "the API servers that the process is configured for: one";

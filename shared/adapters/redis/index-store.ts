@@ -4,7 +4,7 @@ import { isCurrent, isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, splitKey } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import type { Signer } from "../../api/signer.ts";
-import { ForgedRowsError } from "../../ports/errors.ts";
+import { ForgedRowsError } from "../../ports/store/errors.ts";
 import type { ApplyResult, Forged, IndexStore, IndexView, ItemChange, ManifestRow, PackHeader, Row, SliceRef } from "../../ports/store.ts";
 import { HISTORY_LOST } from "../store-options.ts";
 import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";

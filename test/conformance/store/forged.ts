@@ -1,6 +1,6 @@
 /** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
 import { expect, it } from "vitest";
-import { ForgedRowsError } from "../../../shared/ports/errors.ts";
+import { ForgedRowsError } from "../../../shared/ports/store/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/ports/store.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenRig } from "../store.ts";

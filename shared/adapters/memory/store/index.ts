@@ -3,7 +3,7 @@ import { isCurrent } from "../../../api/resource-version.ts";
 import { splitKey } from "../../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../../api/resources.ts";
 import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../../ports/store.ts";
-import { ForgedRowsError } from "../../../ports/errors.ts";
+import { ForgedRowsError } from "../../../ports/store/errors.ts";
 import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
 import { laneOfKey, readSlice, sliceName, sortedRows } from "./data.ts";
 import type { MemoryData, ResourceData } from "./data.ts";

@@ -5,7 +5,8 @@
  * AS2 stored objects are frozen and never change; a write stores a new one.
  * AS3 listeners hear of a write before it returns, in revision order.
  */
-import { clone, deepFreeze, ensureObject, type JsonObject, nameOf, namespaceOf } from "../../../api/json.ts";
+import { deepFreeze } from "../../../api/freeze.ts";
+import { clone, ensureObject, type JsonObject, nameOf, namespaceOf } from "../../../api/json.ts";
 import { type StorageEvent, WatchHistory } from "./watch-history.ts";
 
 export interface StorageOptions {

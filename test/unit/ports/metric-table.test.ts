@@ -1,0 +1,33 @@
+/** Would catch a label value that the metric table lacks or invents: the table imports no package, so it repeats their lists. */
+import { describe, expect, it } from "vitest";
+
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
+import type { Cri } from "../../../shared/ports/cri.ts";
+import { METRICS, RUNTIME_OPERATIONS, WORK_QUEUES } from "../../../shared/ports/metric-table.ts";
+import { NODE_TABLES } from "../../../shared/ports/node-store.ts";
+import { FATES } from "../../../shared/ports/store/tallies.ts";
+
+/** Every verb of the runtime port has a name for metrics. */
+RUNTIME_OPERATIONS satisfies { readonly [V in keyof Cri]: string };
+
+describe("label values of the metric table", () => {
+  const labels = Object.values(METRICS).flatMap((row) => Object.entries<readonly string[] | string>(row.labels));
+  const listsOf = (label: string): readonly (readonly string[])[] =>
+    labels.flatMap(([name, values]) => (name === label && typeof values !== "string" ? [values] : []));
+
+  it.each([
+    { label: "controller", owned: CONTROLLERS },
+    { label: "table", owned: NODE_TABLES },
+    { label: "fate", owned: FATES },
+  ])("$label has its owner's values", ({ label, owned }) => {
+    const lists = listsOf(label);
+    expect(lists.length).toBeGreaterThan(0);
+    for (const values of lists) expect(values).toEqual(owned);
+  });
+
+  it("resource has every cached resource, and at most `unknown` besides", () => {
+    for (const values of listsOf("resource")) expect(values.filter((value) => value !== "unknown")).toEqual(CACHED_RESOURCES);
+  });
+
+  it("every controller has a work queue name", () => expect(Object.keys(WORK_QUEUES)).toEqual(CONTROLLERS));
+});
