@@ -1,7 +1,7 @@
 import type { SQSRecord } from "aws-lambda";
 
 import type { Controller } from "../api/resources.ts";
-import { HandedOn } from "../controller/handed-on.ts";
+import { ReadYourWrites } from "../controller/read-your-writes.ts";
 import type { KeySync } from "../controller/session.ts";
 import { runKey } from "../controller/worker.ts";
 import type { WorkerOptions } from "../controller/worker.ts";
@@ -36,7 +36,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
     const startedMs = clock.now();
     const look = async (
       { store, reader, gateway }: ClusterWiring,
-      handedOn: HandedOn,
+      readYourWrites: ReadYourWrites,
       bell: Doorbell,
       doorbells: Doorbells,
       { rungMs, onTaken }: Required<Pick<WorkerOptions, "rungMs" | "onTaken">>,
@@ -53,7 +53,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         clock,
         random,
         log,
-        handedOn,
+        readYourWrites,
         ...(metrics && { metrics }),
         ...(trace && { trace }),
       };
@@ -80,14 +80,14 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         ...(u !== undefined && { uid: u }),
         ...(o !== undefined && { owner: o }),
       };
-      const handedOn = new HandedOn();
+      const readYourWrites = new ReadYourWrites();
       await lookAndGoOn(
         {
           doorbells: cluster.doorbells,
           clock,
           log,
           canSync: (other) => syncs[other] !== undefined,
-          look: (bell, doorbells, askedMs, onTaken) => look(cluster, handedOn, bell, doorbells, { rungMs: askedMs, onTaken }),
+          look: (bell, doorbells, askedMs, onTaken) => look(cluster, readYourWrites, bell, doorbells, { rungMs: askedMs, onTaken }),
           untilMs: startedMs + GO_ON_MS,
         },
         own,

@@ -62,7 +62,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
-  calls.handOnNoMore(uid);
+  calls.forget(uid);
   const sentMs = calls.ports.clock.now();
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {
@@ -96,7 +96,7 @@ export async function deleteReplicaSet(
 ): Promise<Performed> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const gone = [{ key: objectKey(owner.namespace, name), uid }];
-  calls.handOnNoMore(uid);
+  calls.forget(uid);
   try {
     const request = { resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
     const object = storedObject(await calls.gateway.delete(request, calls.seenRow(owner.namespace, { name, uid })));
@@ -114,14 +114,14 @@ export async function deleteReplicaSet(
   }
 }
 
-/** Handed on before it is written through: that is what makes its key due. */
+/** The response is remembered before it is written through, because the write-through enqueues the key. */
 async function stored(
   calls: RunCalls,
   answer: KubeObject | undefined,
   sentMs: number,
   absent: readonly ObjectKey[] = [],
 ): Promise<WriteResult> {
-  if (answer) calls.handOn(answer, sentMs);
+  if (answer) calls.remember(answer, sentMs);
   const [object] = answer ? await calls.save({ resource, objects: [answer], absent }) : [];
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 
 import { createSyncDeployment } from "../../../functions/sync-deployment/handler.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
-import { HandedOn } from "../../../shared/controller/handed-on.ts";
+import { ReadYourWrites } from "../../../shared/controller/read-your-writes.ts";
 import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
 import { serving } from "../../../shared/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
@@ -107,7 +107,7 @@ describe("answers that are handed on", () => {
   const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
 
   it("are those of the version that is asked for, and young", () => {
-    const answers = new HandedOn();
+    const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 1_000);
     expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });
     for (const [uid, version, nowMs] of [
@@ -121,20 +121,20 @@ describe("answers that are handed on", () => {
   });
 
   it("are none any more when the next write is sent", () => {
-    const answers = new HandedOn();
+    const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 0);
     answers.drop("a");
     expect(answers.get("a", "5", 0)).toBeUndefined();
   });
 
   it("print nothing of the object", () => {
-    const answers = new HandedOn();
+    const answers = new ReadYourWrites();
     answers.put(answer("secret", "5"), 0);
     expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");
   });
 
   it("are ten, the newest", () => {
-    const answers = new HandedOn();
+    const answers = new ReadYourWrites();
     for (let i = 0; i < 10; i++) answers.put(answer(`u${i}`, "1"), 0);
     answers.put(answer("u0", "2"), 0);
     answers.put(answer("u10", "1"), 0);
