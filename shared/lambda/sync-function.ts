@@ -10,7 +10,7 @@ import { AFFECTED_KEYS, REGISTRY } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
 import { decodeDoorbell } from "./doorbell-message.ts";
-import { lookAndGoOn } from "./going-on.ts";
+import { runWithFollowUps } from "./follow-up-sync.ts";
 import type { SqsHandler } from "./sqs-handler.ts";
 import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
 
@@ -19,7 +19,7 @@ type KeySyncs = { readonly [C in Controller]?: KeySync };
 
 const ACK: RecordOutcome = { kind: "ack" };
 /** So long after it began an invocation goes on to keys that its runs have made due. */
-const GO_ON_MS = 1_000;
+const FOLLOW_UPS_MS = 1_000;
 
 /**
  * The function of one controller: each record is a doorbell, each doorbell one look at its key, and at those keys of `syncs` that this
@@ -81,14 +81,14 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
         ...(o !== undefined && { owner: o }),
       };
       const readYourWrites = new ReadYourWrites();
-      await lookAndGoOn(
+      await runWithFollowUps(
         {
           doorbells: cluster.doorbells,
           clock,
           log,
           canSync: (other) => syncs[other] !== undefined,
           look: (bell, doorbells, askedMs, onTaken) => look(cluster, readYourWrites, bell, doorbells, { rungMs: askedMs, onTaken }),
-          untilMs: startedMs + GO_ON_MS,
+          untilMs: startedMs + FOLLOW_UPS_MS,
         },
         own,
         Number(attributes.SentTimestamp),
@@ -100,7 +100,7 @@ export function createSyncFunction(wiring: FunctionWiring, controller: Controlle
 }
 
 function assertRegistered(controller: Controller, syncs: KeySyncs): void {
-  const { goesOnTo = [] } = REGISTRY.controllers.find(({ name }) => name === controller) ?? {};
-  const [registered, given] = [[controller, ...goesOnTo], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
+  const { followUps = [] } = REGISTRY.controllers.find(({ name }) => name === controller) ?? {};
+  const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
   if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}, the registry says ${registered}`);
 }

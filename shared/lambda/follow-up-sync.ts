@@ -18,7 +18,7 @@ import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { Log } from "../ports/log.ts";
 
-export interface GoingOnPorts {
+export interface FollowUpPorts {
   /** For what does not go on here. */
   readonly doorbells: Doorbells;
   readonly clock: Clock;
@@ -48,7 +48,7 @@ interface Asked {
 const GOING_MAX = 10;
 
 /** Resolves when nothing goes on any more. @throws what the look at the first key threw, no sooner */
-export async function lookAndGoOn(ports: GoingOnPorts, first: Doorbell, askedMs: number): Promise<void> {
+export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, askedMs: number): Promise<void> {
   const { doorbells, clock, log, canSync, untilMs } = ports;
   const looking: string[] = [];
   const going = new Set<Promise<void>>();

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import type { Controller } from "../../../shared/api/resources.ts";
-import { lookAndGoOn } from "../../../shared/lambda/going-on.ts";
+import { runWithFollowUps } from "../../../shared/lambda/follow-up-sync.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
 import { recordingLog } from "../recording-log.ts";
@@ -21,7 +21,7 @@ function rig(
   const log = recordingLog();
   const rung: Doorbell[] = [];
   const looked: string[] = [];
-  const ended = lookAndGoOn(
+  const ended = runWithFollowUps(
     {
       doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
       clock,
@@ -170,7 +170,7 @@ it("GO5: what comes after the end is rung", async () => {
 it("is for its caller what the first look was, after the others have ended", async () => {
   const clock = createVirtualClock(FROM_MS);
   const looked: string[] = [];
-  const looking = lookAndGoOn(
+  const looking = runWithFollowUps(
     {
       doorbells: { ring: () => Promise.resolve() },
       clock,
@@ -200,7 +200,7 @@ describe("GO6: a key that a step is about to make due", () => {
     const clock = createVirtualClock(FROM_MS);
     const rung: Doorbell[] = [];
     const did: string[] = [];
-    const ended = lookAndGoOn(
+    const ended = runWithFollowUps(
       {
         doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
         clock,
