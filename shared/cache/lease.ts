@@ -17,8 +17,8 @@ import { isAlreadyExists, isConflict, isNotFound } from "../ports/errors.ts";
 import type { KubeReader, KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
-import { patienceUntil } from "../ports/patience.ts";
-import type { Patience } from "../ports/patience.ts";
+import { retryBudgetUntil } from "../ports/retry-budget.ts";
+import type { RetryBudget } from "../ports/retry-budget.ts";
 import type { Random } from "../ports/random.ts";
 import { LEASE_CALL_TIMEOUT_MS, LEASE_CALL_WAIT_MS_MAX } from "../ports/times.ts";
 
@@ -165,12 +165,12 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
 }
 
 /** A call for the Lease ends within 5 s: one that hangs longer would keep us from noticing that we have lost. */
-function patienceOf({ clock }: LeasePorts): Patience {
-  return patienceUntil(clock, clock.now() + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
+function retryBudgetOf({ clock }: LeasePorts): RetryBudget {
+  return retryBudgetUntil(clock, clock.now() + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
 }
 
 async function readLease(ports: LeasePorts, options: LeaseOptions): Promise<Lease | undefined> {
-  return (await ports.reader.get("leases", options.namespace, options.name, { patience: patienceOf(ports) })) as Lease | undefined; // the resource names the type
+  return (await ports.reader.get("leases", options.namespace, options.name, { retryBudget: retryBudgetOf(ports) })) as Lease | undefined; // the resource names the type
 }
 
 async function write(
@@ -199,7 +199,7 @@ async function write(
       leaseTransitions: (before?.leaseTransitions ?? 0) + (acquire && taken && before ? 1 : 0),
     },
   };
-  const request = { resource: "leases" as const, namespace: options.namespace, body, patience: patienceOf(ports) };
+  const request = { resource: "leases" as const, namespace: options.namespace, body, retryBudget: retryBudgetOf(ports) };
   // The server answers a Lease to a Lease.
   return (current ? await ports.writer.replace({ ...request, name: options.name }) : await ports.writer.create(request)) as Lease;
 }
