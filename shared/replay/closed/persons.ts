@@ -8,7 +8,7 @@
 import { controllerRef } from "../../api/owner-references.ts";
 import { RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
-import { canonical } from "../shadow/said.ts";
+import { canonical } from "../shadow/canonical-write.ts";
 import { placeOf } from "../shadow/states.ts";
 import type { Change, Json, LiveObject } from "../shadow/states.ts";
 

@@ -1,26 +1,26 @@
-/** What a write says, without what depends on the moment and without what the API server adds: so that two can be compared. */
+/** The canonical form of a write, for comparison: without times of the moment and without fields that the API server adds. */
 import { exactNumber, exactText } from "../../api/exact-json.ts";
 import type { Condition } from "../../api/wire.ts";
 import type { OwnWrite } from "./one-sync.ts";
 import type { Json, LiveObject } from "./states.ts";
 
-/** Times this near are the same moment. */
+/** Times closer than this count as equal. */
 const MOMENT_MS = 2000;
 
-/** Undefined: it stored nothing. */
-export function saidByOurs({ verb, resource, subresource, name, stored }: OwnWrite, nowMs: number): unknown {
+/** Returns undefined for a write that stored nothing. */
+export function canonicalOwnWrite({ verb, resource, subresource, name, stored }: OwnWrite, nowMs: number): unknown {
   if (verb === "delete") return { delete: `${resource} ${name}` };
-  return stored === undefined ? undefined : saidOf(stored, nowMs, subresource);
+  return stored === undefined ? undefined : canonicalWrite(stored, nowMs, subresource);
 }
 
-/** Times within two seconds of `nowMs` are `<now>`. Of a write to the status what else the object has is not said: somebody may just have changed it. */
-export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: number, subresource: string): unknown {
+/** Times within two seconds of `nowMs` become `<now>`. A status write omits the other fields: another client may just have changed them. */
+export function canonicalWrite({ kind, metadata, spec, status }: LiveObject, nowMs: number, subresource: string): unknown {
   const time = (text: string | undefined): string | undefined =>
     text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;
   const { labels, annotations, ownerReferences, generateName } = metadata as LiveObject["metadata"] & { readonly generateName?: string };
   if (kind === "Pod") return { pod: generateName, labels, annotations, ownerReferences, containers: containersOf(spec) };
   const { conditions = [], ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
-  const told = {
+  const fields = {
     counters,
     conditions: conditions.map((each) => ({
       ...each,
@@ -28,9 +28,9 @@ export function saidOf({ kind, metadata, spec, status }: LiveObject, nowMs: numb
       lastTransitionTime: time(each.lastTransitionTime),
     })),
   };
-  if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...told };
-  if (subresource === "status") return { name: metadata.name, ...told };
-  return { name: metadata.name, labels, annotations, ownerReferences, spec, ...told };
+  if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...fields };
+  if (subresource === "status") return { name: metadata.name, ...fields };
+  return { name: metadata.name, labels, annotations, ownerReferences, spec, ...fields };
 }
 
 interface Container {
@@ -56,7 +56,7 @@ export function canonical(value: unknown): string {
   );
 }
 
-/** Where two differ: `counters.replicas: upstream 3, ours 2`. Of values in which people keep secrets, only that they do. */
+/** Lists the differences: `counters.replicas: upstream 3, ours 2`. Values that may be secret are not printed. */
 export function differencesOf(upstream: unknown, other: unknown, name: "ours" | "before"): readonly string[] {
   const [a, b] = [leavesOf(upstream), leavesOf(other)];
   return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) => {
