@@ -1,5 +1,5 @@
 /**
- * What people did in a recorded cluster, as requests that can be made again elsewhere.
+ * The user requests of a recorded cluster, in a form that can be sent to another cluster.
  *
  * HP1 an owner that nobody controls, or a pod without owner, is created, changed and deleted by people; what a controller owns is the
  *    controller's, and what of it people change has another name in another cluster: it is counted, not made again.
@@ -14,36 +14,36 @@ import type { Change, Json, LiveObject } from "../shadow/states.ts";
 
 export type Propagation = "Background" | "Foreground" | "Orphan";
 
-export type PersonWrite = {
+export type UserRequest = {
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly namespace: string;
   readonly name: string;
 } & ({ readonly kind: "create" | "update"; readonly object: LiveObject } | { readonly kind: "delete"; readonly propagation: Propagation });
 
-export interface Persons {
+export interface UserRequests {
   /** In the order of time. */
-  readonly writes: readonly PersonWrite[];
+  readonly writes: readonly UserRequest[];
   /** Changes to what controllers own that no controller makes, as `labels of Pod shop/web-x2x4z`. */
   readonly left: readonly string[];
 }
 
 const REVISION = "deployment.kubernetes.io/revision";
 
-export function personsOf(changes: readonly Change[]): Persons {
-  const seen = new SeenPersons();
+export function userRequestsOf(changes: readonly Change[]): UserRequests {
+  const seen = new UserRequestCollector();
   for (const change of changes) seen.see(change);
-  return seen.persons;
+  return seen.userRequests;
 }
 
 /** Change by change, in the order of versions. */
-export class SeenPersons {
+export class UserRequestCollector {
   readonly #known = new Map<string, LiveObject>();
-  readonly #writes: PersonWrite[] = [];
+  readonly #writes: UserRequest[] = [];
   readonly #left: string[] = [];
   readonly #people = new Set<string>();
 
-  get persons(): Persons {
+  get userRequests(): UserRequests {
     return { writes: this.#writes, left: this.#left };
   }
 
@@ -75,7 +75,7 @@ export class SeenPersons {
   }
 }
 
-function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject | undefined): PersonWrite | undefined {
+function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject | undefined): UserRequest | undefined {
   const { namespace, name, deletionTimestamp } = object.metadata;
   const at = { atMs, resource, namespace, name };
   if (before === undefined) return deleted ? undefined : { ...at, kind: "create", object: asked(object) };
@@ -87,7 +87,7 @@ function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject
   return { ...at, kind: "update", object: asked(object) };
 }
 
-function updateOf({ atMs, resource, object }: Change): PersonWrite {
+function updateOf({ atMs, resource, object }: Change): UserRequest {
   const { namespace, name } = object.metadata;
   return { atMs, resource, namespace, name, kind: "update", object: asked(object) };
 }
