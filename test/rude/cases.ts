@@ -8,12 +8,12 @@ import { WRITES } from "./manners.ts";
 import type { About, Deed, Manner, Often } from "./manners.ts";
 import { CONFLICT, deniedByWebhook, namespaceTerminating, tooManyRequests, unavailable } from "./refusals.ts";
 import type { DenialCode } from "./refusals.ts";
-import type { Person } from "../support/person.ts";
+import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stage {
   readonly namespace: string;
   /** Straight to the good API server. */
-  readonly client: Person;
+  readonly client: RawClient;
 }
 
 export interface Case {

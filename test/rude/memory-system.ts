@@ -26,13 +26,13 @@ import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startRudeServer } from "./server.ts";
 import type { RudeServer } from "./server.ts";
-import { personIn } from "../support/person.ts";
-import type { Person } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
+import type { RawClient } from "../support/raw-client.ts";
 
 export interface MemorySystem {
   readonly road: RudeServer;
   /** Straight to the good API server. */
-  readonly client: Person;
+  readonly client: RawClient;
   close(): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const server = createApiServer({ clock, random });
   const http = await serveHttp(server);
   const road = await startRudeServer({ url: http.url });
-  const client = personIn(server);
+  const client = rawClientIn(server);
   const digester = createDigester("rude");
   const identity = cacheIdentity(digester);
   const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });

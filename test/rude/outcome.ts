@@ -3,7 +3,7 @@ import type { History } from "../support/history.ts";
 import type { Case } from "./cases.ts";
 import { WRITES } from "./manners.ts";
 import type { Exchange } from "./server.ts";
-import type { Person } from "../support/person.ts";
+import type { RawClient } from "../support/raw-client.ts";
 
 /**
  * Facts, one line each:
@@ -23,7 +23,7 @@ export type Outcome = readonly string[];
 export async function outcomeOf(
   given: Case,
   namespace: string,
-  around: { readonly client: Person; readonly exchanges: readonly Exchange[]; readonly history: History },
+  around: { readonly client: RawClient; readonly exchanges: readonly Exchange[]; readonly history: History },
 ): Promise<Outcome> {
   const own = around.exchanges.filter(
     ({ asked }) => asked.namespace === namespace && WRITES.includes(asked.verb) && asked.resource !== "events",

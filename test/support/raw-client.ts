@@ -10,7 +10,7 @@ import { createInProcessClient } from "../../shared/local/api-server/in-process-
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 
 /** Refusals are KubeApiErrors. */
-export interface Person extends KubeWatch<Resource> {
+export interface RawClient extends KubeWatch<Resource> {
   /** The decoded answer. A body is sent as JSON unless `contentType` says otherwise; `path` may have a query. */
   request(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: object, contentType?: string): Promise<AnyObject>;
   /** All there is. */
@@ -20,7 +20,7 @@ export interface Person extends KubeWatch<Resource> {
 /** As it came. */
 export type AnyObject = Readonly<Record<string, unknown>>;
 
-export function personOf(client: KubeClient): Person {
+export function rawClientOf(client: KubeClient): RawClient {
   return {
     ...createWatch(client),
     request: async (method, path, body, contentType) =>
@@ -33,11 +33,11 @@ export function personOf(client: KubeClient): Person {
 }
 
 /** `name` is the User-Agent, so that nobody takes them for a component of ours. */
-export function personIn(server: ApiServer, name = "person"): Person {
-  return personOf(createInProcessClient(server, { component: name }));
+export function rawClientIn(server: ApiServer, name = "person"): RawClient {
+  return rawClientOf(createInProcessClient(server, { component: name }));
 }
 
 /** With the credentials of a kubeconfig's current context. */
-export async function personAt(kubeconfig: string, name: string): Promise<Person> {
-  return personOf(createClient({ ...(await kubeHttpConfigFrom(kubeconfig, { component: name })), userAgent: name }));
+export async function rawClientAt(kubeconfig: string, name: string): Promise<RawClient> {
+  return rawClientOf(createClient({ ...(await kubeHttpConfigFrom(kubeconfig, { component: name })), userAgent: name }));
 }
