@@ -30,7 +30,7 @@ import { kubeAccess } from "./support/kube-access.ts";
 import { unsupported } from "./support/kubernetes-versions.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { tellStore } from "./support/store-metrics.ts";
-import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
+import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface WatchFlags {
@@ -63,7 +63,7 @@ export function registerWatch(program: Command): void {
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
       linger,
     )
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_SERVER_LISTEN)
     .addOption(loggingFormatOption())
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
@@ -140,7 +140,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
   });
-  await serveTelling({
+  await startMetricsServer({
     listen: flags.metrics,
     metrics,
     sample: async () => {

@@ -1,9 +1,9 @@
 /**
- * What a process tells whoever watches over it: /metrics for Prometheus, /healthz, /livez and /readyz for people and probes. Plain HTTP
- * without names or passwords, as upstream's own on loopback, where it listens unless it is told otherwise.
+ * The metrics and health server of a process: /metrics for Prometheus; /healthz, /livez and /readyz for probes. Plain HTTP without
+ * authentication, like upstream's on loopback. It listens on loopback unless --metrics says otherwise.
  *
- * TL1 only GET, and nothing that is asked changes anything. What it tells holds no object's name and no tenant's text.
- * TL2 a check that takes longer than 2 s has failed, so a probe is answered while Redis is not.
+ * TL1 It answers GET only, changes nothing, and exposes no object name and no tenant's text.
+ * TL2 A check fails after 2 s, so that a probe is answered while Redis is not.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -16,36 +16,36 @@ import { healthAnswer } from "./healthz.ts";
 import type { Checked, HealthCheck } from "./healthz.ts";
 import { UsageError } from "./usage-error.ts";
 
-export interface TellingOptions {
+export interface MetricsServerOptions {
   /** `host:port`; port 0 is any that is free. */
   readonly listen: string;
   readonly metrics: PrometheusMetrics;
-  /** Reads what is told as of now, before it is told. */
+  /** Updates sampled metrics before each scrape. */
   readonly sample?: () => Promise<void> | void;
-  /** Whether the process is to be started again if not. `healthz` asks both. */
+  /** A failure asks the supervisor to restart the process. `healthz` runs these and `readyz`. */
   readonly livez: readonly HealthCheck[];
-  /** Whether it does its work now. */
+  /** A failure means that the process does not do its work now. */
   readonly readyz: readonly HealthCheck[];
   readonly log: Log;
 }
 
-export interface Telling {
+export interface MetricsServer {
   /** `http://127.0.0.1:41234` */
   readonly address: string;
   stop(): Promise<void>;
 }
 
-/** Where a process tells, unless the command line says otherwise. */
-export const TELLING_LISTEN = "127.0.0.1:0";
+/** The default of --metrics. */
+export const METRICS_SERVER_LISTEN = "127.0.0.1:0";
 const CHECK_MS_MAX = 2_000;
 const PING: HealthCheck = { name: "ping", check: () => Promise.resolve(undefined) };
 
 /** @throws {UsageError} when it cannot listen there */
-export async function serveTelling(options: TellingOptions): Promise<Telling> {
+export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { host, port } = parseListen(options.listen);
   const server = createServer((request, response) => {
     void answer(options, request.method ?? "GET", request.url ?? "/", response).catch((error: unknown) => {
-      options.log.warn("metrics or health could not be told", { error: messageOf(error) });
+      options.log.warn("metrics or health could not be served", { error: messageOf(error) });
       send(response, 500, "Internal Server Error\n");
     });
   });
@@ -74,9 +74,9 @@ function parseListen(listen: string): { readonly host: string; readonly port: nu
   return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
 }
 
-async function answer(options: TellingOptions, method: string, target: string, response: ServerResponse): Promise<void> {
-  if (!URL.canParse(`http://telling${target}`)) return send(response, 400, "Bad Request\n");
-  const { pathname, searchParams } = new URL(`http://telling${target}`);
+async function answer(options: MetricsServerOptions, method: string, target: string, response: ServerResponse): Promise<void> {
+  if (!URL.canParse(`http://metrics-server${target}`)) return send(response, 400, "Bad Request\n");
+  const { pathname, searchParams } = new URL(`http://metrics-server${target}`);
   if (method !== "GET") return send(response, 405, "Method Not Allowed\n");
   if (pathname === "/metrics") {
     await limited(Promise.resolve(options.sample?.())).catch((error: unknown) =>
@@ -98,7 +98,7 @@ async function answer(options: TellingOptions, method: string, target: string, r
   send(response, code, body);
 }
 
-function checksOf({ livez, readyz }: TellingOptions, endpoint: string): readonly HealthCheck[] | undefined {
+function checksOf({ livez, readyz }: MetricsServerOptions, endpoint: string): readonly HealthCheck[] | undefined {
   switch (endpoint) {
     case "livez":
       return [PING, ...livez];

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/support/health-checks.ts";
 import { healthAnswer } from "../../../../cli/support/healthz.ts";
 import type { HealthCheck } from "../../../../cli/support/healthz.ts";
-import { serveTelling, TELLING_LISTEN } from "../../../../cli/support/telling.ts";
-import type { Telling } from "../../../../cli/support/telling.ts";
+import { startMetricsServer, METRICS_SERVER_LISTEN } from "../../../../cli/support/metrics-server.ts";
+import type { MetricsServer } from "../../../../cli/support/metrics-server.ts";
 import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 
@@ -67,20 +67,20 @@ describe("the checks", () => {
 });
 
 describe("the server", () => {
-  let telling: Telling | undefined;
+  let metricsServer: MetricsServer | undefined;
   const log = recordingLog();
   const serve = async (readyz: readonly HealthCheck[], sample?: () => Promise<void>): Promise<string> => {
-    telling = await serveTelling({
-      listen: TELLING_LISTEN,
+    metricsServer = await startMetricsServer({
+      listen: METRICS_SERVER_LISTEN,
       metrics: createPrometheusMetrics("watcher"),
       livez: [],
       readyz,
       log,
       ...(sample && { sample }),
     });
-    return telling.address;
+    return metricsServer.address;
   };
-  afterEach(async () => telling?.stop());
+  afterEach(async () => metricsServer?.stop());
 
   it("listens on loopback, and tells metrics although what they are read from is away", async () => {
     const address = await serve([], () => Promise.reject(new Error("away")));
@@ -110,7 +110,7 @@ describe("the server", () => {
 
   it("says where it cannot listen", async () => {
     await expect(
-      serveTelling({ listen: "nowhere", metrics: createPrometheusMetrics("watcher"), livez: [], readyz: [], log }),
+      startMetricsServer({ listen: "nowhere", metrics: createPrometheusMetrics("watcher"), livez: [], readyz: [], log }),
     ).rejects.toThrow("nowhere is not host:port");
   });
 });
