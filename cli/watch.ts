@@ -18,7 +18,7 @@ import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
-import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
+import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX } from "../shared/ports/times.ts";
 import { aheadMs, readApiServer } from "./support/api-server.ts";
 import { followSecrets, readConfiguration } from "./support/configuration.ts";
 import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
@@ -72,8 +72,8 @@ export function registerWatch(program: Command): void {
 
 function linger(value: string): number {
   const ms = Number(value);
-  if (/^\d+$/.test(value) && ms <= LINGER_MS_MAX) return ms;
-  throw new InvalidArgumentError(`it is a number of milliseconds up to ${LINGER_MS_MAX}`);
+  if (/^\d+$/.test(value) && ms <= BATCHING_WINDOW_MS_MAX) return ms;
+  throw new InvalidArgumentError(`it is a number of milliseconds up to ${BATCHING_WINDOW_MS_MAX}`);
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
@@ -163,7 +163,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       clusterUid: identity.uid,
       identity: outside.identity,
       holeRelistMs: HOLE_RELIST_MS,
-      ...(flags.linger !== undefined && { lingerMs: flags.linger }),
+      ...(flags.linger !== undefined && { batchingWindowMs: flags.linger }),
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     stops,

@@ -65,8 +65,8 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
-  /** How long live events wait for company, in all at most LINGER_MS_MAX; absent: up to 100 ms, as it is worth it. */
-  readonly lingerMs?: number;
+  /** How long live events wait for company, in all at most BATCHING_WINDOW_MS_MAX; absent: up to 100 ms, as it is worth it. */
+  readonly batchingWindowMs?: number;
   /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
   readonly knowsOwn?: boolean;
   /** Resync and audit (informer §15); absent: neither. */
@@ -231,9 +231,9 @@ class Term {
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, kube, clock, random, digester, log, metrics, guard } = this.#ports;
-    const { cluster, lingerMs, knowsOwn } = this.#options;
+    const { cluster, batchingWindowMs, knowsOwn } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
-    const waits = { ...(lingerMs !== undefined && { lingerMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
+    const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
     const sender = new LaneSender(this.#ports, { ...lanes, ...waits }, signal);
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });

@@ -102,7 +102,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   });
   const watching = runWatcher(
     { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0 },
+    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, batchingWindowMs: 0 },
     ends.signal,
   );
   const missed: string[] = [];

@@ -30,18 +30,18 @@ export interface PackFlow {
 }
 
 /** For what the cache has been told already (own-write.ts): at least so long, then until the clock shows a multiple of it. */
-const OWN_LINGER_MS = 200;
+const OWN_WRITES_WINDOW_MS = 200;
 
 /** ms until own writes leave that came now. `fixedMs`: no sooner. */
-export function ownLingerMs(nowMs: number, fixedMs = 0): number {
-  const leastMs = Math.max(OWN_LINGER_MS, fixedMs);
-  return Math.ceil((nowMs + leastMs) / OWN_LINGER_MS) * OWN_LINGER_MS - nowMs;
+export function ownWritesWindowMs(nowMs: number, fixedMs = 0): number {
+  const leastMs = Math.max(OWN_WRITES_WINDOW_MS, fixedMs);
+  return Math.ceil((nowMs + leastMs) / OWN_WRITES_WINDOW_MS) * OWN_WRITES_WINDOW_MS - nowMs;
 }
 
-const LINGER_IDLE_MS = 1;
-const LINGER_MS = 10;
+const IDLE_WINDOW_MS = 1;
+const FLOW_WINDOW_MS = 10;
 /** The most an item waits for company. */
-const LINGER_FLOWING_MS = 100;
+const FLOW_WINDOW_MS_MAX = 100;
 /** Within FLOW_MS: 300 a second. */
 const ITEMS_FLOWING = 30;
 const FLOW_MS = 100;
@@ -68,10 +68,10 @@ export class FlowMeter {
  * ms until this must be asked again; 0: the open packs leave now. Asked at 0 ms and then when it says, they leave by 100 ms, or after
  * `fixedMs` if that is given.
  */
-export function lingerMs({ items, packs, ageMs, quietMs, isFlow }: PackFlow, fixedMs?: number): number {
+export function remainingWindowMs({ items, packs, ageMs, quietMs, isFlow }: PackFlow, fixedMs?: number): number {
   if (fixedMs !== undefined) return Math.max(0, fixedMs - ageMs);
-  if (!isFlow) return Math.max(0, LINGER_IDLE_MS - ageMs);
-  if (ageMs < LINGER_MS) return LINGER_MS - ageMs;
+  if (!isFlow) return Math.max(0, IDLE_WINDOW_MS - ageMs);
+  if (ageMs < FLOW_WINDOW_MS) return FLOW_WINDOW_MS - ageMs;
   if (items >= ITEMS_PER_PACK * packs) return 0;
-  return Math.max(0, Math.min(LINGER_MS, LINGER_FLOWING_MS - ageMs, QUIET_MS - quietMs));
+  return Math.max(0, Math.min(FLOW_WINDOW_MS, FLOW_WINDOW_MS_MAX - ageMs, QUIET_MS - quietMs));
 }

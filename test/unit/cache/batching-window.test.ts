@@ -1,7 +1,7 @@
 // Would catch: one event that waits for company which does not come, a flow that travels one by one, a wait without bound.
 import { expect, test } from "vitest";
-import { FlowMeter, lingerMs } from "../../../shared/cache/linger.ts";
-import type { PackFlow } from "../../../shared/cache/linger.ts";
+import { FlowMeter, remainingWindowMs } from "../../../shared/cache/batching-window.ts";
+import type { PackFlow } from "../../../shared/cache/batching-window.ts";
 
 const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 
@@ -18,11 +18,13 @@ test.each([
   { name: "after 100 ms they leave whatever comes", given: { items: 30, packs: 14, ageMs: 100, quietMs: 0 }, want: 0 },
   { name: "a late timer makes no wait of a negative length", given: { items: 30, packs: 14, ageMs: 250, quietMs: 0 }, want: 0 },
 ] satisfies readonly { name: string; given: Partial<PackFlow>; want: number }[])("$name", ({ given, want }) => {
-  expect(lingerMs(flow(given))).toBe(want);
+  expect(remainingWindowMs(flow(given))).toBe(want);
 });
 
 test("a wait that was asked for is that long, whatever comes", () => {
-  expect([0, 4_000, 5_000, 6_000].map((ageMs) => lingerMs(flow({ items: 400, packs: 4, ageMs }), 5_000))).toEqual([5_000, 1_000, 0, 0]);
+  expect([0, 4_000, 5_000, 6_000].map((ageMs) => remainingWindowMs(flow({ items: 400, packs: 4, ageMs }), 5_000))).toEqual([
+    5_000, 1_000, 0, 0,
+  ]);
 });
 
 test.each([
@@ -43,9 +45,9 @@ test("a flow is over when it has paused", () => {
 test("whatever comes, packs leave within 100 ms of their first item, and asking ends", () => {
   for (const perMs of [0.05, 0.2, 0.4, 1, 5]) {
     let [ageMs, asked] = [0, 0];
-    for (let wait = lingerMs(flow({})); wait > 0; asked++) {
+    for (let wait = remainingWindowMs(flow({})); wait > 0; asked++) {
       ageMs += wait;
-      wait = lingerMs(flow({ items: 1 + Math.floor(ageMs * perMs), packs: 16, ageMs, quietMs: 0 }));
+      wait = remainingWindowMs(flow({ items: 1 + Math.floor(ageMs * perMs), packs: 16, ageMs, quietMs: 0 }));
     }
     expect(ageMs).toBeLessThanOrEqual(100);
     expect(asked).toBeLessThanOrEqual(10);
