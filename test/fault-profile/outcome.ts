@@ -1,7 +1,7 @@
 /** What a controller did in a namespace, in facts that two runs of the same case share whatever the moment was. */
 import type { History } from "../support/history.ts";
 import type { Case } from "./cases.ts";
-import { WRITES } from "./manners.ts";
+import { WRITES } from "./fault-profile.ts";
 import type { Exchange } from "./server.ts";
 import type { RawClient } from "../support/raw-client.ts";
 
@@ -49,7 +49,7 @@ function writes(exchanges: readonly Exchange[]): readonly string[] {
 
 function struck(exchanges: readonly Exchange[]): readonly string[] {
   const names = exchanges
-    .filter(({ manner }) => manner !== undefined)
+    .filter(({ rule }) => rule !== undefined)
     .map((exchange) => ({ name: nameOf(exchange), told: exchange.told ?? "nothing" }));
   return counts(names.map(({ name, told }) => `${name} told ${told}`)).map(([name, count]) => `${count} × ${name}`);
 }

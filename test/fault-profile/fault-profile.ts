@@ -1,16 +1,16 @@
 /**
- * Bad manners of an API server as data: which requests, how often, and what comes instead of a plain answer. Deciding is pure
- * counting here; server.ts does it to HTTP, test/simulation/kube.ts to calls in one process.
+ * API faults as data: which requests, how often, and which fault instead of the plain response. The injector only counts
+ * requests; server.ts applies faults to HTTP, test/simulation/kube.ts to calls in one process.
  *
- * MA1 the same requests in the same order meet the same deeds: manners go by count, or by a seed.
- * MA2 every manner counts all requests that it is about, also those that an earlier manner in the list strikes.
- * MA3 one deed a request: the first manner of the list that strikes. New fields come on top of it.
+ * MA1 the same requests in the same order meet the same faults: rules go by count, or by a seed.
+ * MA2 every rule counts all requests that it is about, also those that an earlier rule in the list strikes.
+ * MA3 one fault a request: the first rule of the list that strikes. New fields come on top of it.
  */
 import type { Random } from "../../shared/ports/random.ts";
 import type { Refusal } from "./refusals.ts";
 
 /** `cutWatch` and `stallWatch` strike pieces of a watch's stream (whole lines, as they came), `addFields` both, all others requests. */
-export type Deed =
+export type Fault =
   /** Answers at once and passes nothing on. */
   | { readonly kind: "refuse"; readonly with: Refusal }
   /** The request is passed on after `ms`, or, when its own `timeout` is over before, never: then it is answered 504. */
@@ -36,7 +36,7 @@ export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "d
 
 export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete"];
 
-/** What a manner is about; what is left out may be anything. */
+/** What a rule is about; what is left out may be anything. */
 export interface About {
   readonly verbs?: readonly Verb[];
   /** `pods`, or with the subresource `replicasets/status`. */
@@ -46,7 +46,7 @@ export interface About {
   readonly client?: string;
 }
 
-/** Which of the requests that it is about a manner strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the second. */
+/** Which of the requests that it is about a rule strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the second. */
 export type Often =
   | "always"
   | { readonly every: number }
@@ -54,14 +54,14 @@ export type Often =
   | { readonly nth: number }
   | { readonly share: number; readonly random: Random };
 
-export interface Manner {
+export interface FaultRule {
   readonly name: string;
   readonly about: About;
   readonly often: Often;
-  readonly deed: Deed;
+  readonly fault: Fault;
 }
 
-/** A request as manners see it. */
+/** A request as rules see it. */
 export interface Asked {
   readonly verb: Verb;
   /** `pods`, `deployments/scale`; empty for what is no resource. */
@@ -72,9 +72,9 @@ export interface Asked {
   readonly client: string;
 }
 
-export interface Etiquette {
-  /** Adds manners behind those there are. @returns how to end them */
-  add(...manners: readonly Manner[]): () => void;
+export interface FaultInjector {
+  /** Adds rules behind those there are. @returns how to end them */
+  add(...rules: readonly FaultRule[]): () => void;
   meets(asked: Asked): Met;
   /** What the next piece of a watch's stream meets. */
   meetsPiece(asked: Asked): Met;
@@ -82,31 +82,31 @@ export interface Etiquette {
 
 export interface Met {
   /** Never one that adds fields. */
-  readonly manner?: Manner;
+  readonly rule?: FaultRule;
   readonly addsFields: boolean;
 }
 
-export function createEtiquette(manners: readonly Manner[] = []): Etiquette {
-  let all: readonly { readonly manner: Manner; count: number }[] = [];
-  const add: Etiquette["add"] = (...more) => {
-    const added = more.map((manner) => ({ manner, count: 0 }));
+export function createFaultInjector(rules: readonly FaultRule[] = []): FaultInjector {
+  let all: readonly { readonly rule: FaultRule; count: number }[] = [];
+  const add: FaultInjector["add"] = (...more) => {
+    const added = more.map((rule) => ({ rule, count: 0 }));
     all = [...all, ...added];
     return () => (all = all.filter((one) => !added.includes(one)));
   };
   const meet = (asked: Asked, ofPieces: boolean): Met => {
     const struck = all
-      .filter(({ manner }) => strikesPieces(manner.deed) === ofPieces || manner.deed.kind === "addFields")
-      .filter(({ manner }) => isAbout(manner.about, asked))
-      .filter((one) => strikes(one.manner.often, ++one.count))
-      .map(({ manner }) => manner);
-    const manner = struck.find(({ deed }) => deed.kind !== "addFields");
-    return { addsFields: struck.some(({ deed }) => deed.kind === "addFields"), ...(manner && { manner }) };
+      .filter(({ rule }) => strikesPieces(rule.fault) === ofPieces || rule.fault.kind === "addFields")
+      .filter(({ rule }) => isAbout(rule.about, asked))
+      .filter((one) => strikes(one.rule.often, ++one.count))
+      .map(({ rule }) => rule);
+    const rule = struck.find(({ fault }) => fault.kind !== "addFields");
+    return { addsFields: struck.some(({ fault }) => fault.kind === "addFields"), ...(rule && { rule }) };
   };
-  add(...manners);
+  add(...rules);
   return { add, meets: (asked) => meet(asked, false), meetsPiece: (asked) => meet(asked, true) };
 }
 
-function strikesPieces({ kind }: Deed): boolean {
+function strikesPieces({ kind }: Fault): boolean {
   return kind === "cutWatch" || kind === "stallWatch";
 }
 
@@ -119,7 +119,7 @@ function isAbout({ verbs, resource, namespace, client }: About, asked: Asked): b
   );
 }
 
-/** `count`: of this request among those that the manner is about, from 1. */
+/** `count`: of this request among those that the rule is about, from 1. */
 function strikes(often: Often, count: number): boolean {
   if (often === "always") return true;
   if ("every" in often) return count % often.every === 0;

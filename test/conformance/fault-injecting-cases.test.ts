@@ -1,15 +1,15 @@
 /**
- * The cases of test/rude/cases.ts with our controllers on memory adapters, behind a rude API server over HTTP. What it would catch,
- * test/e2e/rude.test.ts says; here without the real API server and without upstream beside it, so it is the quicker one to run.
+ * The cases of test/fault-profile/cases.ts with our controllers on memory adapters, behind a fault-injecting API server over HTTP. What it would catch,
+ * test/e2e/fault-injecting.test.ts says; here without the real API server and without upstream beside it, so it is the quicker one to run.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { CASES, playInTurns } from "../rude/cases.ts";
-import type { Case } from "../rude/cases.ts";
-import { startMemorySystem } from "../rude/memory-system.ts";
-import type { MemorySystem } from "../rude/memory-system.ts";
-import { expectedOutcome, outcomeOf } from "../rude/outcome.ts";
-import type { Outcome } from "../rude/outcome.ts";
+import { CASES, playInTurns } from "../fault-profile/cases.ts";
+import type { Case } from "../fault-profile/cases.ts";
+import { startMemorySystem } from "../fault-profile/memory-system.ts";
+import type { MemorySystem } from "../fault-profile/memory-system.ts";
+import { expectedOutcome, outcomeOf } from "../fault-profile/outcome.ts";
+import type { Outcome } from "../fault-profile/outcome.ts";
 import { recordHistory } from "../support/history.ts";
 
 /** Five hundred pods in one process with everything else are no quick case. */
@@ -19,7 +19,7 @@ const CASE_MS_MAX = 120_000;
 /** Nobody is told of a write that would still come. */
 const STILL_MS = 500;
 
-describe("on memory adapters, behind a rude API server", () => {
+describe("on memory adapters, behind a fault-injecting API server", () => {
   let system: MemorySystem;
   let played: ReturnType<typeof playInTurns<Outcome>>;
   beforeAll(async () => {
@@ -40,7 +40,7 @@ describe("on memory adapters, behind a rude API server", () => {
     const namespace = given.id;
     await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
     const history = await recordHistory(client, namespace);
-    const polite = road.behave(...given.manners(namespace));
+    const polite = road.behave(...given.rules(namespace));
     try {
       await given.play({ namespace, client });
       await new Promise((resolve) => setTimeout(resolve, STILL_MS));

@@ -1,6 +1,6 @@
 /**
- * Upstream's workload controllers and ours behind the same rude API server, in front of a real one: the cases of
- * test/rude/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
+ * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the cases of
+ * test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
  *
  * Catches: a client less patient than client-go; a refusal told to people as a failure, or not told at all; a write sent twice
  * because its answer was lost; a retry without end or without a pause; fields of a newer API server that stop a controller.
@@ -9,14 +9,14 @@ import { readFile, writeFile } from "node:fs/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { CASES, playInTurns } from "../rude/cases.ts";
-import type { Case } from "../rude/cases.ts";
-import { WRITES } from "../rude/manners.ts";
-import { expectedOutcome, outcomeOf } from "../rude/outcome.ts";
-import type { Outcome } from "../rude/outcome.ts";
-import { tooManyRequests } from "../rude/refusals.ts";
-import { startRudeServer } from "../rude/server.ts";
-import type { RudeServer } from "../rude/server.ts";
+import { CASES, playInTurns } from "../fault-profile/cases.ts";
+import type { Case } from "../fault-profile/cases.ts";
+import { WRITES } from "../fault-profile/fault-profile.ts";
+import { expectedOutcome, outcomeOf } from "../fault-profile/outcome.ts";
+import type { Outcome } from "../fault-profile/outcome.ts";
+import { tooManyRequests } from "../fault-profile/refusals.ts";
+import { startFaultInjectingServer } from "../fault-profile/server.ts";
+import type { FaultInjectingServer } from "../fault-profile/server.ts";
 import { deltaloop, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
 import { recordHistory } from "../support/history.ts";
@@ -28,10 +28,10 @@ const READY_MS_MAX = 90_000;
 /** Nobody is told of a write that would still come. */
 const STILL_MS = 1_500;
 
-await whereRealPartsAre("a rude API server in front of a real one", () => {
-  describe("behind a rude API server", () => {
+await whereRealPartsAre("a fault-injecting API server in front of a real one", () => {
+  describe("behind a fault-injecting API server", () => {
     let cluster: Cluster;
-    let road: RudeServer;
+    let road: FaultInjectingServer;
     let dev: Running;
     const theirs = new Map<string, Outcome>();
 
@@ -40,7 +40,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
       const { plane } = cluster;
       const identity = await plane.clientCertificate("system:kube-controller-manager", []);
       const certificate = await plane.serverCertificate();
-      road = await startRudeServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+      road = await startFaultInjectingServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
       const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
       try {
         const from = performance.now();
@@ -53,7 +53,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
         await endLoops();
       }
       await cluster.kubectl("delete", "namespace", "--wait=false", ...CASES.map((given) => namespaceOf(given, "theirs")));
-      dev = await startRudely();
+      dev = await startWithFaults();
     });
     afterAll(async () => {
       await dev?.stop();
@@ -62,9 +62,9 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
     });
 
     /** `dev` with a third of its writes, access reviews above all, answered 429 until it is ready. */
-    async function startRudely(): Promise<Running> {
+    async function startWithFaults(): Promise<Running> {
       const from = performance.now();
-      const kubeconfig = `${cluster.rolesKubeconfig}.rude`;
+      const kubeconfig = `${cluster.rolesKubeconfig}.faulty`;
       await writeFile(kubeconfig, (await readFile(cluster.rolesKubeconfig, "utf8")).replaceAll(cluster.plane.url, road.url), {
         mode: 0o600,
       });
@@ -72,7 +72,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
         name: "start",
         about: { verbs: WRITES, client: "deltaloop/" },
         often: { every: 3 },
-        deed: { kind: "refuse", with: tooManyRequests(1) },
+        fault: { kind: "refuse", with: tooManyRequests(1) },
       });
       const started = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE]);
       await started.line("ready:", READY_MS_MAX);
@@ -87,7 +87,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
       const { client } = cluster;
       await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
       const history = await recordHistory(client, namespace);
-      const polite = road.behave(...given.manners(namespace));
+      const polite = road.behave(...given.rules(namespace));
       const from = performance.now();
       try {
         await given.play({ namespace, client });
@@ -101,7 +101,7 @@ await whereRealPartsAre("a rude API server in front of a real one", () => {
     }
 
     it("dev starts while a third of its writes is answered 429", () => {
-      const told = road.exchanges().filter(({ manner }) => manner === "start");
+      const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
       expect(dev.output()).not.toContain("429");
     });

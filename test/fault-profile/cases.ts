@@ -1,11 +1,11 @@
 /**
  * What an API server may do to its clients, what people do meanwhile, and what upstream's controllers make of it: one row, one
- * namespace. Each is played with upstream's controllers behind the rude API server and with ours (test/e2e/rude.test.ts), and with
- * ours on memory adapters (test/conformance/rude-cases.test.ts).
+ * namespace. Each is played with upstream's controllers behind the fault-injecting API server and with ours (test/e2e/fault-injecting.test.ts), and with
+ * ours on memory adapters (test/conformance/fault-injecting-cases.test.ts).
  */
 import { eventually } from "../support/eventually.ts";
-import { WRITES } from "./manners.ts";
-import type { About, Deed, Manner, Often } from "./manners.ts";
+import { WRITES } from "./fault-profile.ts";
+import type { About, Fault, FaultRule, Often } from "./fault-profile.ts";
 import { CONFLICT, deniedByWebhook, namespaceTerminating, tooManyRequests, unavailable } from "./refusals.ts";
 import type { DenialCode } from "./refusals.ts";
 import type { RawClient } from "../support/raw-client.ts";
@@ -20,17 +20,17 @@ export interface Case {
   /** Names the namespace, too. */
   readonly id: string;
   readonly name: string;
-  readonly manners: (namespace: string) => readonly Manner[];
+  readonly rules: (namespace: string) => readonly FaultRule[];
   /** What people do; resolves when all they asked for is there. */
   readonly play: (stage: Stage) => Promise<void>;
   /** What upstream makes of it, and so do we, in the facts of outcome.ts. */
   readonly facts: readonly string[];
   /**
    * Default `"together"`. `"long"` begins with these, and nobody waits for it. `"heavy"` comes after them. `"alone"` comes last, one
-   * by one: its manners are about watches, and these are about all namespaces.
+   * by one: its rules are about watches, and these are about all namespaces.
    */
   readonly turn?: "long" | "heavy" | "alone";
-  /** How many requests the manners struck is a fact, too. */
+  /** How many requests the rules struck is a fact, too. */
   readonly countsStruck?: true;
 }
 
@@ -68,14 +68,14 @@ export const CASES: readonly Case[] = [
   {
     id: "throttled",
     name: "a Deployment of 12 comes up while a third of all writes is answered 429",
-    manners: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: tooManyRequests(1) }),
+    rules: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: tooManyRequests(1) }),
     play: (stage) => comesUp(stage, 12),
     facts: comesUpWith(12),
   },
   {
     id: "slow-admission",
     name: "a Deployment of 12 comes up while half of the pods take 6 s to be admitted",
-    manners: on({ verbs: ["create"], resource: "pods" }, { every: 2 }, { kind: "admitSlowly", ms: 6_000 }),
+    rules: on({ verbs: ["create"], resource: "pods" }, { every: 2 }, { kind: "admitSlowly", ms: 6_000 }),
     play: (stage) => comesUp(stage, 12),
     facts: comesUpWith(12),
     turn: "long",
@@ -83,7 +83,7 @@ export const CASES: readonly Case[] = [
   {
     id: "unavailable",
     name: "a Deployment of 4 comes up while a third of all writes is answered 503 with Retry-After",
-    manners: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: unavailable(1) }),
+    rules: on({ verbs: WRITES }, { every: 3 }, { kind: "refuse", with: unavailable(1) }),
     play: (stage) => comesUp(stage, 4),
     facts: comesUpWith(4),
   },
@@ -91,7 +91,7 @@ export const CASES: readonly Case[] = [
   {
     id: "namespace-ending",
     name: "a ReplicaSet of 3 in a namespace that ends asks three times for a pod, whatever else happens to it",
-    manners: (namespace) =>
+    rules: (namespace) =>
       on({ verbs: ["create"], resource: "pods" }, "always", { kind: "refuse", with: namespaceTerminating(namespace) })(namespace),
     play: looksAgain,
     facts: ["3 × create pods told 403", "update replicasets/status"],
@@ -101,7 +101,7 @@ export const CASES: readonly Case[] = [
   {
     id: "status-conflicts",
     name: "a ReplicaSet's status that conflicts sixteen times is written in the end",
-    manners: on({ resource: "replicasets/status" }, { first: 16 }, { kind: "refuse", with: CONFLICT }),
+    rules: on({ resource: "replicasets/status" }, { first: 16 }, { kind: "refuse", with: CONFLICT }),
     play: async (stage) => {
       await create(stage, "replicasets", replicaSet("web", 2));
       await complete(stage, "replicasets", 2);
@@ -117,21 +117,21 @@ export const CASES: readonly Case[] = [
   {
     id: "lost-answers",
     name: "a Deployment of 6 comes up while the answer of each third pod create is lost",
-    manners: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "loseAnswer" }),
+    rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "loseAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "half-answers",
     name: "a Deployment of 6 comes up while the answer of each third pod create breaks off",
-    manners: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "cutAnswer" }),
+    rules: on({ verbs: ["create"], resource: "pods" }, { every: 3 }, { kind: "cutAnswer" }),
     play: (stage) => comesUp(stage, 6),
     facts: [...comesUpWith(6), ...CREATE_FAILED],
   },
   {
     id: "many",
     name: `a ReplicaSet of none adopts ${MANY} pods at once, and deletes them at 400 ms each`,
-    manners: on({ verbs: ["delete"], resource: "pods" }, "always", { kind: "admitSlowly", ms: 400 }),
+    rules: on({ verbs: ["delete"], resource: "pods" }, "always", { kind: "admitSlowly", ms: 400 }),
     play: adoptsAndDeletesMany,
     facts: [`${MANY} × update pods`, `${MANY} × delete pods`, "Event Normal SuccessfulDelete of ReplicaSet", "update replicasets/status"],
     turn: "heavy",
@@ -139,7 +139,7 @@ export const CASES: readonly Case[] = [
   {
     id: "new-fields",
     name: "a Deployment of 4 comes up and goes to 2 while all objects, in statuses too, have fields that nobody knows",
-    manners: () => [{ name: "new fields", about: {}, often: "always", deed: { kind: "addFields" } }],
+    rules: () => [{ name: "new fields", about: {}, often: "always", fault: { kind: "addFields" } }],
     play: comesUpAndShrinks,
     turn: "alone",
     facts: SHRINKS,
@@ -147,12 +147,12 @@ export const CASES: readonly Case[] = [
   {
     id: "cut-watches",
     name: "a Deployment of 4 comes up and goes to 2 although the first two pieces of each watch are cut in their middle",
-    manners: () =>
+    rules: () =>
       ["deployments", "replicasets", "pods"].map((resource) => ({
         name: `watches of ${resource} cut`,
         about: { verbs: ["watch"], resource },
         often: { first: 2 },
-        deed: { kind: "cutWatch" },
+        fault: { kind: "cutWatch" },
       })),
     play: comesUpAndShrinks,
     turn: "alone",
@@ -161,7 +161,7 @@ export const CASES: readonly Case[] = [
   {
     id: "stalled-watches",
     name: "a Deployment of 4 comes up and goes to 2 while watches are silent for 2 s now and then",
-    manners: () => [{ name: "watches stall", about: { verbs: ["watch"] }, often: { every: 8 }, deed: { kind: "stallWatch", ms: 2_000 } }],
+    rules: () => [{ name: "watches stall", about: { verbs: ["watch"] }, often: { every: 8 }, fault: { kind: "stallWatch", ms: 2_000 } }],
     play: comesUpAndShrinks,
     turn: "alone",
     facts: SHRINKS,
@@ -195,16 +195,16 @@ function denied(code: DenialCode): Case {
   return {
     id: `denied-${code}`,
     name: `a Deployment of 3 comes up after a webhook has denied six pods with ${code}`,
-    manners: on({ verbs: ["create"], resource: "pods" }, { first: 6 }, { kind: "refuse", with: deniedByWebhook(code) }),
+    rules: on({ verbs: ["create"], resource: "pods" }, { first: 6 }, { kind: "refuse", with: deniedByWebhook(code) }),
     play: (stage) => comesUp(stage, 3),
     facts: [...comesUpWith(3), ...CREATE_FAILED, `6 × create pods told ${code}`],
     countsStruck: true,
   };
 }
 
-/** One manner about one namespace. */
-function on(about: About, often: Often, deed: Deed): Case["manners"] {
-  return (namespace) => [{ name: deed.kind, about: { ...about, namespace }, often, deed }];
+/** One rule about one namespace. */
+function on(about: About, often: Often, fault: Fault): Case["rules"] {
+  return (namespace) => [{ name: fault.kind, about: { ...about, namespace }, often, fault }];
 }
 
 async function comesUp(stage: Stage, replicas: number): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * The whole system in one process behind a rude API server, in real time: the API server in memory over HTTP, scripted nodes, the
+ * The whole system in one process behind a fault-injecting API server, in real time: the API server in memory over HTTP, scripted nodes, the
  * watcher, memory queues and Store, the deployed handlers.
  */
 import { testSigner } from "../support/signer.ts";
@@ -24,13 +24,13 @@ import { createInProcessKube } from "../../shared/local/api-server/in-process-cl
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { startRudeServer } from "./server.ts";
-import type { RudeServer } from "./server.ts";
+import { startFaultInjectingServer } from "./server.ts";
+import type { FaultInjectingServer } from "./server.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";
 
 export interface MemorySystem {
-  readonly road: RudeServer;
+  readonly road: FaultInjectingServer;
   /** Straight to the good API server. */
   readonly client: RawClient;
   close(): Promise<void>;
@@ -45,11 +45,11 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const [clock, random, log] = [createSystemClock(), createSeededRandom(1), silentLog];
   const server = createApiServer({ clock, random });
   const http = await serveHttp(server);
-  const road = await startRudeServer({ url: http.url });
+  const road = await startFaultInjectingServer({ url: http.url });
   const client = rawClientIn(server);
-  const digester = createDigester("rude");
+  const digester = createDigester("faulty");
   const identity = cacheIdentity(digester);
-  const store = createMemoryStore({ deployment: "rude", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
+  const store = createMemoryStore({ deployment: "faulty", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const kube = (component: string): ReturnType<typeof createKubeHttp> => createKubeHttp({ server: road.url, component });
@@ -61,7 +61,7 @@ export async function startMemorySystem(): Promise<MemorySystem> {
     ends.signal,
   );
   const api = kube("watcher");
-  const lease = { namespace: "kube-system", name: "deltaloop-watcher-rude", identity: "rude" };
+  const lease = { namespace: "kube-system", name: "deltaloop-watcher-faulty", identity: "faulty" };
   const lead = (signal: AbortSignal): ReturnType<typeof acquireLease> =>
     acquireLease({ reader: api, writer: api, clock, random, log }, lease, signal);
   const signer = testSigner(CLUSTER);

@@ -1,11 +1,11 @@
 /**
- * A rude API server: a reverse proxy in front of a good one, in memory or real, with the manners of manners.ts.
+ * A fault-injecting API server: a reverse proxy in front of a good one, in memory or real, with the rules of fault-profile.ts.
  *
- * RU1 it changes nothing that no manner strikes: status, headers and body pass through as they come, watches piece by piece.
+ * RU1 it changes nothing that no rule strikes: status, headers and body pass through as they come, watches piece by piece.
  * RU2 who asks stays who asks: tokens pass through; a client certificate is shown to the API server again, for which its key
  *    must be among `identities`.
  * RU3 a write whose client has gone before it was passed on is not passed on, as the API server ends what nobody waits for.
- * RU4 it is bounded: bodies, connections, and no deed lasts longer than the API server's own limit of a request.
+ * RU4 it is bounded: bodies, connections, and no fault lasts longer than the API server's own limit of a request.
  */
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
@@ -18,38 +18,38 @@ import { TLSSocket } from "node:tls";
 
 import type { Certificate } from "../envtest/pki.ts";
 import { withNewFields, withNewFieldsInLines } from "./new-fields.ts";
-import { askedOf, createEtiquette } from "./manners.ts";
-import type { Asked, Deed, Manner } from "./manners.ts";
+import { askedOf, createFaultInjector } from "./fault-profile.ts";
+import type { Asked, Fault, FaultRule } from "./fault-profile.ts";
 import { TIMED_OUT } from "./refusals.ts";
 import type { Refusal } from "./refusals.ts";
 
-export interface RudeOptions {
+export interface FaultInjectingOptions {
   /** The good API server. */
   readonly url: string;
   /** PEM, of the good one; also of clients' certificates. Absent with plain HTTP. */
   readonly ca?: string;
-  /** What the rude one shows; then it serves TLS. */
+  /** What the fault-injecting server shows; then it serves TLS. */
   readonly certificate?: Certificate;
   readonly identities?: readonly Certificate[];
-  readonly manners?: readonly Manner[];
+  readonly rules?: readonly FaultRule[];
 }
 
 /** One request and what became of it. */
 export interface Exchange {
   readonly asked: Asked;
   readonly atMs: number;
-  /** The manner that struck. */
-  readonly manner?: string;
+  /** The rule that struck. */
+  readonly rule?: string;
   /** What the good API server answered; undefined when it was not asked, or did not answer. */
   readonly code?: number;
   /** What the client was told; undefined when the connection broke first. */
   readonly told?: number;
 }
 
-export interface RudeServer {
+export interface FaultInjectingServer {
   readonly url: string;
   /** @returns how to end them */
-  behave(...manners: readonly Manner[]): () => void;
+  behave(...rules: readonly FaultRule[]): () => void;
   /** Everything that has been answered or broken off; open watches stand in it from their beginning. */
   exchanges(): readonly Exchange[];
   close(): Promise<void>;
@@ -63,8 +63,8 @@ const EXCHANGES_MAX = 500_000;
 const NEWLINE = 0x0a;
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "proxy-connection"];
 
-export async function startRudeServer(options: RudeOptions): Promise<RudeServer> {
-  const etiquette = createEtiquette(options.manners);
+export async function startFaultInjectingServer(options: FaultInjectingOptions): Promise<FaultInjectingServer> {
+  const injector = createFaultInjector(options.rules);
   const exchanges: Exchange[] = [];
   const passOn = createPassage(options);
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
@@ -87,7 +87,7 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
 
   return {
     url: `${certificate === undefined ? "http" : "https"}://127.0.0.1:${port}`,
-    behave: (...manners) => etiquette.add(...manners),
+    behave: (...rules) => injector.add(...rules),
     exchanges: () => exchanges,
     async close() {
       const closed = once(server, "close");
@@ -101,8 +101,8 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readBody(request);
     const asked = askedOf(request.method ?? "GET", request.url ?? "/", request.headers["user-agent"]);
-    const { manner, addsFields } = etiquette.meets(asked);
-    const exchange: { -readonly [K in keyof Exchange]: Exchange[K] } = { asked, atMs: Date.now(), ...(manner && { manner: manner.name }) };
+    const { rule, addsFields } = injector.meets(asked);
+    const exchange: { -readonly [K in keyof Exchange]: Exchange[K] } = { asked, atMs: Date.now(), ...(rule && { rule: rule.name }) };
     if (exchanges.length < EXCHANGES_MAX) exchanges.push(exchange);
     const gone = new AbortController();
     response.once("close", () => gone.abort());
@@ -116,22 +116,22 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
       return answer;
     };
 
-    const deed: Deed | undefined = manner?.deed;
-    switch (deed?.kind) {
+    const fault: Fault | undefined = rule?.fault;
+    switch (fault?.kind) {
       case "refuse":
-        return refuse(deed.with);
+        return refuse(fault.with);
       case "loseRequest":
         return void response.destroy();
       case "admitSlowly": {
         const limitMs = timeoutMsOf(request.url ?? "/");
-        await sleep(Math.min(deed.ms, limitMs), undefined, { signal: gone.signal });
-        if (deed.ms >= limitMs) return refuse(TIMED_OUT);
+        await sleep(Math.min(fault.ms, limitMs), undefined, { signal: gone.signal });
+        if (fault.ms >= limitMs) return refuse(TIMED_OUT);
         break;
       }
       case "refuseAfter":
       case "loseAnswer":
         await readAll(await ask());
-        return deed.kind === "refuseAfter" ? refuse(deed.with) : void response.destroy();
+        return fault.kind === "refuseAfter" ? refuse(fault.with) : void response.destroy();
       case "cutAnswer": {
         const answer = await ask();
         const whole = await readAll(answer);
@@ -140,7 +140,7 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
         return;
       }
       case "standStill":
-        if (deed.isDone) await readAll(await ask());
+        if (fault.isDone) await readAll(await ask());
         await sleep(DEED_MS_MAX, undefined, { signal: gone.signal });
         return void response.destroy();
       case "addFields":
@@ -149,7 +149,7 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
       case undefined:
         break;
       default:
-        deed satisfies never;
+        fault satisfies never;
     }
 
     const answer = await ask();
@@ -166,17 +166,17 @@ export async function startRudeServer(options: RudeOptions): Promise<RudeServer>
     }
   }
 
-  /** The stream of a watch, asking the manners at each piece: whole lines of JSON, or whatever else came at once. */
+  /** The stream of a watch, asking the rules at each piece: whole lines of JSON, or whatever else came at once. */
   async function passPieces(asked: Asked, answer: IncomingMessage, response: ServerResponse, isJson: boolean): Promise<void> {
     response.writeHead(200, passable(answer.headers)).flushHeaders();
     for await (const piece of isJson ? wholeLines(answer) : (answer as AsyncIterable<Buffer>)) {
-      const { manner, addsFields } = etiquette.meetsPiece(asked);
-      const deed = manner?.deed;
-      if (deed?.kind === "cutWatch") {
+      const { rule, addsFields } = injector.meetsPiece(asked);
+      const fault = rule?.fault;
+      if (fault?.kind === "cutWatch") {
         response.write(piece.subarray(0, piece.length / 2), () => response.destroy());
         return;
       }
-      if (deed?.kind === "stallWatch") await sleep(Math.min(deed.ms, DEED_MS_MAX));
+      if (fault?.kind === "stallWatch") await sleep(Math.min(fault.ms, DEED_MS_MAX));
       if (response.destroyed) return;
       const sent = addsFields && isJson ? withNewFieldsInLines(piece) : piece;
       if (!response.write(sent)) await drained(response);
@@ -205,7 +205,7 @@ async function* wholeLines(stream: IncomingMessage): AsyncGenerator<Buffer> {
 }
 
 /** The way to the good API server, under the identity of whoever asks. */
-function createPassage({ url, ca, identities = [] }: RudeOptions): {
+function createPassage({ url, ca, identities = [] }: FaultInjectingOptions): {
   pass(request: IncomingMessage, body: Buffer, gone: AbortSignal): Promise<IncomingMessage>;
   close(): void;
 } {

@@ -1,6 +1,6 @@
 /**
- * The rude API server itself, in front of the one in memory. Catches: manners that strike other requests than they say, or none,
- * so that a test behind them proves nothing; a server that is rude where it should pass things on; and a kube port that notices
+ * The fault-injecting API server itself, in front of the one in memory. Catches: rules that strike other requests than they say, or none,
+ * so that a test behind them proves nothing; a server that is faulty where it should pass things on; and a kube port that notices
  * what client-go would not.
  */
 import { request as httpRequest } from "node:http";
@@ -12,17 +12,24 @@ import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { askedOf, createEtiquette, WRITES } from "../rude/manners.ts";
-import type { Deed, Manner, Often, Verb } from "../rude/manners.ts";
-import { CONFLICT, deniedByWebhook, INTERNAL_ERROR, namespaceTerminating, tooManyRequests, unavailable } from "../rude/refusals.ts";
-import { startRudeServer } from "../rude/server.ts";
-import type { RudeServer } from "../rude/server.ts";
+import { askedOf, createFaultInjector, WRITES } from "../fault-profile/fault-profile.ts";
+import type { Fault, FaultRule, Often, Verb } from "../fault-profile/fault-profile.ts";
+import {
+  CONFLICT,
+  deniedByWebhook,
+  INTERNAL_ERROR,
+  namespaceTerminating,
+  tooManyRequests,
+  unavailable,
+} from "../fault-profile/refusals.ts";
+import { startFaultInjectingServer } from "../fault-profile/server.ts";
+import type { FaultInjectingServer } from "../fault-profile/server.ts";
 import { kubeConformance } from "./kube.ts";
 
-async function startRude(...manners: readonly Manner[]): Promise<{ readonly road: RudeServer; close(): Promise<void> }> {
+async function startWithFaults(...rules: readonly FaultRule[]): Promise<{ readonly road: FaultInjectingServer; close(): Promise<void> }> {
   const server = createApiServer({ clock: createSystemClock(), random: createSeededRandom(1) });
   const http = await serveHttp(server);
-  const road = await startRudeServer({ url: http.url, manners });
+  const road = await startFaultInjectingServer({ url: http.url, rules });
   const close = async (): Promise<void> => {
     await road.close();
     await http.close();
@@ -31,27 +38,32 @@ async function startRude(...manners: readonly Manner[]): Promise<{ readonly road
   return { road, close };
 }
 
-const manner = (deed: Deed, often: Often = "always", about: Manner["about"] = {}): Manner => ({ name: deed.kind, about, often, deed });
+const rule = (fault: Fault, often: Often = "always", about: FaultRule["about"] = {}): FaultRule => ({
+  name: fault.kind,
+  about,
+  often,
+  fault,
+});
 
 /** A watch that is refused when it is opened is the Reflector's to open again, with its own pauses (informer §2.4): not the port's. */
 const CALLS: readonly Verb[] = ["get", "list", ...WRITES];
 
-const SUITES: readonly { readonly name: string; readonly manners: readonly Manner[] }[] = [
-  { name: "with no bad manners", manners: [] },
+const SUITES: readonly { readonly name: string; readonly rules: readonly FaultRule[] }[] = [
+  { name: "without faults", rules: [] },
   {
     name: "with those that client-go hides",
-    manners: [
-      manner({ kind: "refuse", with: tooManyRequests(0) }, { every: 3 }, { verbs: CALLS }),
-      manner({ kind: "refuse", with: unavailable(0) }, { every: 5 }, { verbs: CALLS }),
-      manner({ kind: "admitSlowly", ms: 40 }, { every: 2 }),
-      manner({ kind: "addFields" }),
+    rules: [
+      rule({ kind: "refuse", with: tooManyRequests(0) }, { every: 3 }, { verbs: CALLS }),
+      rule({ kind: "refuse", with: unavailable(0) }, { every: 5 }, { verbs: CALLS }),
+      rule({ kind: "admitSlowly", ms: 40 }, { every: 2 }),
+      rule({ kind: "addFields" }),
     ],
   },
 ];
 
-for (const { name, manners } of SUITES) {
-  kubeConformance(`a rude API server ${name}`, async () => {
-    const { road, close } = await startRude(...manners);
+for (const { name, rules } of SUITES) {
+  kubeConformance(`a fault-injecting API server ${name}`, async () => {
+    const { road, close } = await startWithFaults(...rules);
     const kube = createKubeHttp({ server: road.url, component: "conformance" });
     await kube.create({
       resource: "namespaces",
@@ -93,71 +105,71 @@ function ask(url: string, method: string, body?: object): Promise<Heard> {
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "one" }, spec: { holderIdentity: "me" } };
 
-describe("a rude API server", () => {
+describe("a fault-injecting API server", () => {
   let close: (() => Promise<void>) | undefined;
   afterEach(async () => {
     await close?.();
     close = undefined;
   });
 
-  /** A create that meets `deed`, and whether it was done. */
-  async function create(deed: Deed, query = ""): Promise<Heard & { readonly done: boolean; readonly road: RudeServer }> {
-    const { road, close: end } = await startRude(manner(deed, "always", { verbs: ["create"] }));
+  /** A create that meets `fault`, and whether it was done. */
+  async function create(fault: Fault, query = ""): Promise<Heard & { readonly done: boolean; readonly road: FaultInjectingServer }> {
+    const { road, close: end } = await startWithFaults(rule(fault, "always", { verbs: ["create"] }));
     close = end;
     const heard = await ask(`${road.url}${LEASES}${query}`, "POST", lease);
     const { code } = await ask(`${road.url}${LEASES}/one`, "GET");
     return { ...heard, done: code === 200, road };
   }
 
-  const DEEDS: readonly { readonly name: string; readonly deed: Deed; readonly query?: string; readonly want: object }[] = [
+  const FAULTS: readonly { readonly name: string; readonly fault: Fault; readonly query?: string; readonly want: object }[] = [
     {
       name: "too many requests",
-      deed: { kind: "refuse", with: tooManyRequests(7) },
+      fault: { kind: "refuse", with: tooManyRequests(7) },
       want: { code: 429, retryAfter: "7", text: "Too many requests, please try again later.\n", broke: false, done: false },
     },
     {
       name: "a server that shuts down",
-      deed: { kind: "refuse", with: unavailable(1) },
+      fault: { kind: "refuse", with: unavailable(1) },
       want: { code: 503, retryAfter: "1", text: expect.stringContaining('"reason":"ServiceUnavailable"'), broke: false, done: false },
     },
     ...([400, 403, 409, 422] as const).map((code) => ({
       name: `a webhook that denies with ${code}`,
-      deed: { kind: "refuse", with: deniedByWebhook(code) } as const,
+      fault: { kind: "refuse", with: deniedByWebhook(code) } as const,
       want: { code, text: expect.stringMatching(/"admission webhook \\"policy.example.com\\" denied the request: /), done: false },
     })),
     {
       name: "a namespace that ends",
-      deed: { kind: "refuse", with: namespaceTerminating("default") },
+      fault: { kind: "refuse", with: namespaceTerminating("default") },
       want: { code: 403, text: expect.stringContaining('"causes":[{"reason":"NamespaceTerminating"'), done: false },
     },
-    { name: "a conflict", deed: { kind: "refuse", with: CONFLICT }, want: { code: 409, done: false } },
-    { name: "a lost request", deed: { kind: "loseRequest" }, want: { text: "", broke: true, done: false } },
-    { name: "a lost answer", deed: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
+    { name: "a conflict", fault: { kind: "refuse", with: CONFLICT }, want: { code: 409, done: false } },
+    { name: "a lost request", fault: { kind: "loseRequest" }, want: { text: "", broke: true, done: false } },
+    { name: "a lost answer", fault: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
     {
       name: "half an answer",
-      deed: { kind: "cutAnswer" },
+      fault: { kind: "cutAnswer" },
       want: { code: 201, text: expect.stringMatching(/^\{.*[^}]$/s), broke: true, done: true },
     },
     {
       name: "a refusal of what is done",
-      deed: { kind: "refuseAfter", with: INTERNAL_ERROR },
+      fault: { kind: "refuseAfter", with: INTERNAL_ERROR },
       want: { code: 500, broke: false, done: true },
     },
-    { name: "slow admission", deed: { kind: "admitSlowly", ms: 300 }, want: { code: 201, broke: false, done: true } },
+    { name: "slow admission", fault: { kind: "admitSlowly", ms: 300 }, want: { code: 201, broke: false, done: true } },
     {
       name: "admission beyond the request's own time",
-      deed: { kind: "admitSlowly", ms: 60_000 },
+      fault: { kind: "admitSlowly", ms: 60_000 },
       query: "?timeout=200ms",
       want: { code: 504, text: expect.stringContaining('"reason":"Timeout"'), broke: false, done: false },
     },
     {
       name: "fields that nobody knows",
-      deed: { kind: "addFields" },
+      fault: { kind: "addFields" },
       want: { code: 201, text: expect.stringMatching(/"spec":\{[^}]*"newerField"/), broke: false, done: true },
     },
   ];
-  it.each(DEEDS)("$name", async ({ deed, query, want }) => {
-    expect(await create(deed, query)).toMatchObject(want);
+  it.each(FAULTS)("$name", async ({ fault, query, want }) => {
+    expect(await create(fault, query)).toMatchObject(want);
   });
 
   it("keeps a slow request waiting, and leaves undone what nobody waits for any more", async () => {
@@ -177,22 +189,22 @@ describe("a rude API server", () => {
     const { road } = await create({ kind: "refuseAfter", with: INTERNAL_ERROR });
     const asked = { verb: "create", resource: "leases", namespace: "default", name: "" };
     expect(road.exchanges()).toMatchObject([
-      { asked, manner: "refuseAfter", code: 201, told: 500 },
+      { asked, rule: "refuseAfter", code: 201, told: 500 },
       { asked: { ...asked, verb: "get", name: "one" }, code: 200, told: 200 },
     ]);
   });
 
-  const PIECES: readonly { readonly name: string; readonly deed: Deed; readonly want: object }[] = [
-    { name: "cut in the middle of a line", deed: { kind: "cutWatch" }, want: { text: expect.stringMatching(/^\{[^\n]*$/), broke: true } },
+  const PIECES: readonly { readonly name: string; readonly fault: Fault; readonly want: object }[] = [
+    { name: "cut in the middle of a line", fault: { kind: "cutWatch" }, want: { text: expect.stringMatching(/^\{[^\n]*$/), broke: true } },
     {
       name: "silent for a while",
-      deed: { kind: "stallWatch", ms: 600 },
+      fault: { kind: "stallWatch", ms: 600 },
       want: { text: expect.stringMatching(/^\{.*\}\n$/s), broke: false },
     },
-    { name: "with new fields", deed: { kind: "addFields" }, want: { text: expect.stringMatching(/"newerField".*\}\n$/s), broke: false } },
+    { name: "with new fields", fault: { kind: "addFields" }, want: { text: expect.stringMatching(/"newerField".*\}\n$/s), broke: false } },
   ];
-  it.each(PIECES)("watches $name", async ({ deed, want }) => {
-    const { road, close: end } = await startRude(manner(deed, "always", { verbs: ["watch"] }));
+  it.each(PIECES)("watches $name", async ({ fault, want }) => {
+    const { road, close: end } = await startWithFaults(rule(fault, "always", { verbs: ["watch"] }));
     close = end;
     await ask(`${road.url}${LEASES}`, "POST", lease);
     const heard = await ask(`${road.url}${LEASES}?watch=true&resourceVersion=0&timeoutSeconds=1`, "GET");
@@ -200,7 +212,7 @@ describe("a rude API server", () => {
   });
 });
 
-describe("manners", () => {
+describe("rules", () => {
   const create = askedOf("POST", "/api/v1/namespaces/shop/pods", "deltaloop/1 (x)");
 
   it.each([
@@ -209,23 +221,23 @@ describe("manners", () => {
     { name: "always", often: "always", want: "xxxxxxxxx" },
     { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
   ] satisfies readonly { name: string; often: Often; want: string }[])("MA1 strike by count or seed: $name", ({ often, want }) => {
-    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, often)]);
-    expect(Array.from({ length: 9 }, () => (etiquette.meets(create).manner ? "x" : ".")).join("")).toBe(want);
+    const injector = createFaultInjector([rule({ kind: "loseRequest" }, often)]);
+    expect(Array.from({ length: 9 }, () => (injector.meets(create).rule ? "x" : ".")).join("")).toBe(want);
   });
 
   it("MA2 MA3 each counts all that it is about, and the first that strikes is the one", () => {
-    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, { every: 2 }), manner({ kind: "loseAnswer" }, { every: 3 })]);
-    const met = Array.from({ length: 6 }, () => etiquette.meets(create).manner?.deed.kind);
+    const injector = createFaultInjector([rule({ kind: "loseRequest" }, { every: 2 }), rule({ kind: "loseAnswer" }, { every: 3 })]);
+    const met = Array.from({ length: 6 }, () => injector.meets(create).rule?.fault.kind);
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);
   });
 
   it("end when they are told to, and only these", () => {
-    const etiquette = createEtiquette([manner({ kind: "loseRequest" }, "always", { namespace: "other" })]);
-    const end = etiquette.add(manner({ kind: "loseAnswer" }));
-    expect(etiquette.meets(create).manner?.deed.kind).toBe("loseAnswer");
+    const injector = createFaultInjector([rule({ kind: "loseRequest" }, "always", { namespace: "other" })]);
+    const end = injector.add(rule({ kind: "loseAnswer" }));
+    expect(injector.meets(create).rule?.fault.kind).toBe("loseAnswer");
     end();
-    expect(etiquette.meets(create).manner).toBeUndefined();
-    expect(etiquette.meets({ ...create, namespace: "other" }).manner?.deed.kind).toBe("loseRequest");
+    expect(injector.meets(create).rule).toBeUndefined();
+    expect(injector.meets({ ...create, namespace: "other" }).rule?.fault.kind).toBe("loseRequest");
   });
 
   it.each([
