@@ -1,4 +1,4 @@
-/** What turns have in common: what they know, how they answer, and the reads and writes that more than one of them makes. */
+/** What the steps of a Deployment sync share: their state, their result, and the reads and writes of more than one step. */
 import type { CachedDeployment, CachedReplicaSet } from "../../api/cached.ts";
 import { controllerRef } from "../../api/owner-references.ts";
 import type { Selector } from "../../api/selector.ts";
@@ -11,10 +11,10 @@ import { claimReplicaSets } from "../claim-replica-sets.ts";
 import { cleanupDeployment } from "../history.ts";
 import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { DeploymentReason } from "../reasons.ts";
-import { ownerOf, type PatchReplicaSet, type Step } from "../writes.ts";
+import { ownerOf, type PatchReplicaSet, type NotedWrite } from "../writes.ts";
 
 /** What stays the same throughout a sync. */
-export interface Sync {
+export interface DeploymentSync {
   readonly session: SyncSession;
   readonly selector: Selector;
   /** Sends an Event on its way; it is awaited before the sync ends. */
@@ -35,8 +35,8 @@ export interface Ended {
   readonly result: SyncResult;
 }
 
-/** How a turn ends: so does the sync, for perform() said so; or it goes on with what is known now, and what the turn was for. */
-export type Turn<T extends object = object> = Ended | ({ readonly kind: "goOn"; readonly known: Known } & T);
+/** The result of a step: the sync ends, or it continues with the new state and the result of the step. */
+export type StepResult<T extends object = object> = Ended | ({ readonly kind: "goOn"; readonly known: Known } & T);
 
 export const DONE: Succeeded = { kind: "done" };
 
@@ -45,12 +45,16 @@ export function ended(result: SyncResult): Ended {
 }
 
 /** Of this controller's vocabulary. */
-export function because({ session }: Sync, ...reasons: readonly DeploymentReason[]): void {
+export function because({ session }: DeploymentSync, ...reasons: readonly DeploymentReason[]): void {
   session.because(...reasons);
 }
 
 /** @throws {Error} when the ReplicaSet was not written. */
-export async function patch({ session }: Sync, known: Known, write: PatchReplicaSet): Promise<Turn<{ readonly rs: CachedReplicaSet }>> {
+export async function patch(
+  { session }: DeploymentSync,
+  known: Known,
+  write: PatchReplicaSet,
+): Promise<StepResult<{ readonly rs: CachedReplicaSet }>> {
   const { end, results, error } = await session.perform([withCopiedAnnotations(known.d, known.rss, write)]);
   if (end !== undefined) return ended(end);
   const rs = storedReplicaSet(results[0]);
@@ -59,7 +63,7 @@ export async function patch({ session }: Sync, known: Known, write: PatchReplica
 }
 
 /** In order; the first error ends them. */
-export async function resize(sync: Sync, from: Known, steps: readonly Step<PatchReplicaSet>[]): Promise<Turn> {
+export async function resize(sync: DeploymentSync, from: Known, steps: readonly NotedWrite<PatchReplicaSet>[]): Promise<StepResult> {
   let known = from;
   for (const { write, note } of steps) {
     const patched = await patch(sync, known, write);
@@ -71,7 +75,7 @@ export async function resize(sync: Sync, from: Known, steps: readonly Step<Patch
 }
 
 /** Old ReplicaSets beyond the history limit. What is changed or gone by now is left to its own event. */
-export async function cleanup(sync: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
+export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
   const { decided: writes, why } = cleanupDeployment(
     known.d,
     oldRSs.map((rs) => newestOf(known, rs)),
@@ -83,7 +87,12 @@ export async function cleanup(sync: Sync, known: Known, oldRSs: readonly CachedR
 }
 
 /** Adopts and releases among `rss`; what is the Deployment's is known from here on. @throws {Error} when one was not written. */
-export async function claim(sync: Sync, d: CachedDeployment, rss: readonly CachedReplicaSet[], listed: boolean): Promise<Turn> {
+export async function claim(
+  sync: DeploymentSync,
+  d: CachedDeployment,
+  rss: readonly CachedReplicaSet[],
+  listed: boolean,
+): Promise<StepResult> {
   const { session, selector } = sync;
   const { owned, writes, why } = claimReplicaSets(d, selector, rss);
   because(sync, ...why);
@@ -99,7 +108,7 @@ export async function claim(sync: Sync, d: CachedDeployment, rss: readonly Cache
  * owner without the cache knowing is adopted: a create would find its name taken by a stranger, and count a collision for good.
  * Before a create the Deployment is read beside them.
  */
-export async function listReplicaSets(sync: Sync, { d, rss }: Known, purpose?: "create"): Promise<Turn> {
+export async function listReplicaSets(sync: DeploymentSync, { d, rss }: Known, purpose?: "create"): Promise<StepResult> {
   const { session, selector } = sync;
   const live = await session.list("replicasets", d.metadata.namespace, {
     selector,

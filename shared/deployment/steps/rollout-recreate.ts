@@ -7,15 +7,15 @@ import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../
 import type { DeploymentReason } from "../reasons.ts";
 import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets } from "../replica-sets.ts";
 import { scaleReplicaSet } from "../writes.ts";
-import { syncRevision, syncRevisionOrCreate } from "./revision.ts";
-import { finishRollout, syncRolloutStatus } from "./status.ts";
-import { because, type Known, listReplicaSets, resize, type Sync } from "./turn.ts";
+import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
+import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
+import { because, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
 /** The Store takes 500 rows in one write-through; one old pod is enough to wait for. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */
-export async function rolloutRecreate(sync: Sync, known: Known): Promise<SyncResult> {
+export async function rolloutRecreate(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, known);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
@@ -31,7 +31,7 @@ export async function rolloutRecreate(sync: Sync, known: Known): Promise<SyncRes
 }
 
 /** Nothing new starts before live lists show nothing old (I3). */
-async function startNewReplicaSet(sync: Sync, known: Known): Promise<SyncResult> {
+async function startNewReplicaSet(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const list = await listReplicaSets(sync, known);
   if (list.kind === "ended") return list.result;
   const listed = list.known;
@@ -43,12 +43,12 @@ async function startNewReplicaSet(sync: Sync, known: Known): Promise<SyncResult>
   return revised.kind === "ended" ? revised.result : growNewReplicaSet(sync, revised.known, revised.split);
 }
 
-function waitForOld(sync: Sync, known: Known, split: ReplicaSetSplit, lives: DeploymentReason): Promise<SyncResult> {
+function waitForOld(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, lives: DeploymentReason): Promise<SyncResult> {
   because(sync, lives);
   return syncRolloutStatus(sync, known, split);
 }
 
-async function growNewReplicaSet(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
+async function growNewReplicaSet(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
   const { newRS } = split;
   const grow = newRS && scaleReplicaSet(known.d, newRS, replicasOf(known.d));
   if (newRS && grow)
@@ -57,7 +57,7 @@ async function growNewReplicaSet(sync: Sync, known: Known, split: ReplicaSetSpli
   return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
 }
 
-async function cachedPods({ session }: Sync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+async function cachedPods({ session }: DeploymentSync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   if (oldRSs.length === 0) return [];
   const slices = await session.store.readSlices(
     oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
@@ -66,7 +66,7 @@ async function cachedPods({ session }: Sync, { oldRSs }: ReplicaSetSplit): Promi
 }
 
 /** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
-async function livePods({ session, selector }: Sync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(
     split,

@@ -1,20 +1,20 @@
-/** The turns that write the Deployment's status (deployment §13). */
+/** The steps that write the Deployment's status (deployment §13). */
 import type { CachedDeployment } from "../../api/cached.ts";
 import type { Succeeded, SyncResult } from "../../controller/run.ts";
 import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rolloutStatus } from "../progress.ts";
 import type { ReplicaSetSplit } from "../replica-sets.ts";
 import { calculateStatus, sameStatus } from "../status.ts";
 import { type UpdateStatus, updateStatus } from "../writes.ts";
-import { because, cleanup, DONE, ended, type Known, type Sync, type Turn } from "./turn.ts";
+import { because, cleanup, DONE, ended, type Known, type DeploymentSync, type StepResult } from "./step.ts";
 
 /** Nothing to write, nothing changes. @throws {Error} when the status was not written. */
 export async function writeStatus(
-  { session }: Sync,
+  { session }: DeploymentSync,
   known: Known,
   write: UpdateStatus | undefined,
   /** It is the last thing that the sync does. */
   last?: (d: CachedDeployment) => Succeeded,
-): Promise<Turn> {
+): Promise<StepResult> {
   if (write === undefined) return { kind: "goOn", known };
   const { end, results, error } = await session.perform([write], last && { last: (stored) => last(stored as CachedDeployment) }); // as it wrote one
   if (end !== undefined) return ended(end);
@@ -24,7 +24,7 @@ export async function writeStatus(
 }
 
 /** For a status that only tells of something worse: whether it is written changes nothing. */
-export async function tryStatus(sync: Sync, known: Known, write: UpdateStatus | undefined): Promise<void> {
+export async function tryStatus(sync: DeploymentSync, known: Known, write: UpdateStatus | undefined): Promise<void> {
   const { log, key } = sync.session;
   try {
     await writeStatus(sync, known, write);
@@ -33,14 +33,14 @@ export async function tryStatus(sync: Sync, known: Known, write: UpdateStatus | 
   }
 }
 
-export function noteThePause(sync: Sync, known: Known): Promise<Turn> {
+export function noteThePause(sync: DeploymentSync, known: Known): Promise<StepResult> {
   const { decided: status, why } = pausedStatus(known.d, sync.session.clock.now());
   because(sync, ...why);
   return writeStatus(sync, known, status && updateStatus(known.d, status));
 }
 
 /** Counts only: nothing is said about progress (§13.2). */
-export async function syncStatusOnly(sync: Sync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
+export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
   const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now());
   because(sync, ...why);
   if (sameStatus(known.d.status, status)) return DONE;
@@ -49,13 +49,18 @@ export async function syncStatusOnly(sync: Sync, known: Known, split: ReplicaSet
 }
 
 /** Ends a rollout that had nothing left to size: with a clean-up, if it is complete. */
-export async function finishRollout(sync: Sync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
+export async function finishRollout(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
   const stop = deploymentComplete(known.d, known.d.status) ? await cleanup(sync, known, split.oldRSs) : undefined;
   return stop?.result ?? syncRolloutStatus(sync, known, split, failure);
 }
 
 /** Ends a step of a rollout, with `failure` if something failed that the status was not to wait for. */
-export async function syncRolloutStatus(sync: Sync, { d, ...rest }: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
+export async function syncRolloutStatus(
+  sync: DeploymentSync,
+  { d, ...rest }: Known,
+  split: ReplicaSetSplit,
+  failure?: Error,
+): Promise<SyncResult> {
   const nowMs = sync.session.clock.now();
   const { decided: status, why } = rolloutStatus(d, split, nowMs);
   because(sync, ...why);

@@ -2,9 +2,9 @@
 import type { SyncResult } from "../../controller/run.ts";
 import { activeReplicaSets, type ReplicaSetSplit, splitReplicaSets } from "../replica-sets.ts";
 import { cleanupUnhealthyReplicas, reconcileNewReplicaSet, scaleDownOldReplicaSets, shrinkBudget } from "../rolling.ts";
-import type { PatchReplicaSet, Step } from "../writes.ts";
-import { syncRevisionOrCreate, type WithNewReplicaSet } from "./revision.ts";
-import { finishRollout, syncRolloutStatus } from "./status.ts";
+import type { PatchReplicaSet, NotedWrite } from "../writes.ts";
+import { syncRevisionOrCreate, type WithNewReplicaSet } from "./sync-revision.ts";
+import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import {
   because,
   ended,
@@ -13,13 +13,13 @@ import {
   newestOf,
   resize,
   storedReplicaSet,
-  type Sync,
-  type Turn,
+  type DeploymentSync,
+  type StepResult,
   withReplicaSet,
-} from "./turn.ts";
+} from "./step.ts";
 
 /** Source: rolling.go rolloutRolling. */
-export async function rolloutRolling(sync: Sync, known: Known): Promise<SyncResult> {
+export async function rolloutRolling(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const revised = await syncRevisionOrCreate(sync, known);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
@@ -50,10 +50,10 @@ interface Stopped {
  * Source: rolling.go reconcileOldReplicaSets.
  */
 async function reconcileOldReplicaSets(
-  sync: Sync,
+  sync: DeploymentSync,
   known: Known,
   split: WithNewReplicaSet,
-): Promise<Turn<{ readonly shrunk: boolean }> | Stopped> {
+): Promise<StepResult<{ readonly shrunk: boolean }> | Stopped> {
   const first = await shrinkUnhealthy(sync, known, split);
   if (first.kind !== "goOn") return first;
   const cached = scaleDownOldReplicaSets(known.d, first.left);
@@ -79,10 +79,10 @@ async function reconcileOldReplicaSets(
 
 /** `left`: the ReplicaSets as they are afterwards. */
 async function shrinkUnhealthy(
-  sync: Sync,
+  sync: DeploymentSync,
   known: Known,
   { newRS, oldRSs }: ReplicaSetSplit,
-): Promise<Turn<{ readonly shrunk: boolean; readonly left: ReplicaSetSplit }> | Stopped> {
+): Promise<StepResult<{ readonly shrunk: boolean; readonly left: ReplicaSetSplit }> | Stopped> {
   const active = activeReplicaSets(oldRSs);
   const { decided: budget, why: whyBudget } = shrinkBudget(known.d, { newRS, oldRSs: active });
   because(sync, ...whyBudget);
@@ -95,7 +95,11 @@ async function shrinkUnhealthy(
   return { ...done, shrunk: steps.length > 0, left: { newRS, oldRSs: active.map((rs) => newestOf(done.known, rs)) } };
 }
 
-async function shrink({ session, tell }: Sync, from: Known, steps: readonly Step<PatchReplicaSet>[]): Promise<Turn | Stopped> {
+async function shrink(
+  { session, tell }: DeploymentSync,
+  from: Known,
+  steps: readonly NotedWrite<PatchReplicaSet>[],
+): Promise<StepResult | Stopped> {
   let known = from;
   for (const { write, note } of steps) {
     const { end, results, error } = await session.perform([write]);

@@ -1,4 +1,4 @@
-/** The turns that find the new ReplicaSet, make it, and keep its revision and the Deployment's in step (deployment §8). */
+/** The steps that find the new ReplicaSet, make it, and keep its revision and the Deployment's in step (deployment §8). */
 import type { CachedReplicaSet } from "../../api/cached.ts";
 import { isControlledBy } from "../../api/owner-references.ts";
 import type { WriteResult } from "../../controller/performed.ts";
@@ -15,11 +15,21 @@ import {
 import { replicaSetBody } from "../replica-set-body.ts";
 import { type ReplicaSetSplit, sameTemplate, splitReplicaSets } from "../replica-sets.ts";
 import type { CreateReplicaSet } from "../writes.ts";
-import { tryStatus, writeStatus } from "./status.ts";
-import { because, DONE, ended, type Known, listReplicaSets, patch, storedReplicaSet, type Sync, type Turn } from "./turn.ts";
+import { tryStatus, writeStatus } from "./sync-status.ts";
+import {
+  because,
+  DONE,
+  ended,
+  type Known,
+  listReplicaSets,
+  patch,
+  storedReplicaSet,
+  type DeploymentSync,
+  type StepResult,
+} from "./step.ts";
 
 /** What a branch begins with: the claimed ReplicaSets told apart, the new one's annotations as they should be. */
-export async function syncRevision(sync: Sync, known: Known): Promise<Turn<{ readonly split: ReplicaSetSplit }>> {
+export async function syncRevision(sync: DeploymentSync, known: Known): Promise<StepResult<{ readonly split: ReplicaSetSplit }>> {
   const split = splitReplicaSets(known.d, known.rss);
   const facts = { among: known.rss.length };
   if (split.newRS === undefined) {
@@ -41,9 +51,9 @@ export interface WithNewReplicaSet extends ReplicaSetSplit {
 }
 
 /** The same, and creates the new ReplicaSet if there is none, on a live list (I2). */
-export async function syncRevisionOrCreate(sync: Sync, from: Known): Promise<Turn<{ readonly split: WithNewReplicaSet }>> {
+export async function syncRevisionOrCreate(sync: DeploymentSync, from: Known): Promise<StepResult<{ readonly split: WithNewReplicaSet }>> {
   const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
-  const start: Turn = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
+  const start: StepResult = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
   if (start.kind === "ended") return start;
   const revised = await syncRevision(sync, start.known);
   if (revised.kind === "ended") return revised;
@@ -53,9 +63,9 @@ export async function syncRevisionOrCreate(sync: Sync, from: Known): Promise<Tur
   return created.kind === "ended" ? created : { kind: "goOn", known: created.known, split: { newRS: created.rs, oldRSs } };
 }
 
-type WithReplicaSet = Turn<{ readonly rs: CachedReplicaSet }>;
+type WithReplicaSet = StepResult<{ readonly rs: CachedReplicaSet }>;
 
-async function create(sync: Sync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<WithReplicaSet> {
+async function create(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<WithReplicaSet> {
   const { session } = sync;
   const { decided: write, why } = newReplicaSet(known.d, oldRSs);
   because(sync, ...why);
@@ -84,7 +94,7 @@ async function create(sync: Sync, known: Known, oldRSs: readonly CachedReplicaSe
 
 /** The name is taken. By the very ReplicaSet we want, made by a run that died: it is the new one. By anything else: a collision. */
 async function taken(
-  sync: Sync,
+  sync: DeploymentSync,
   known: Known,
   write: CreateReplicaSet,
   { live, error }: Extract<WriteResult, { kind: "alreadyExists" }>,
@@ -98,6 +108,6 @@ async function taken(
   throw error;
 }
 
-function withNew(rs: CachedReplicaSet, written: Turn): WithReplicaSet {
+function withNew(rs: CachedReplicaSet, written: StepResult): WithReplicaSet {
   return written.kind === "ended" ? written : { ...written, rs };
 }

@@ -2,12 +2,12 @@
 import type { SyncResult } from "../../controller/run.ts";
 import { rollbackTo } from "../annotations.ts";
 import { scale } from "../scale.ts";
-import { syncRevision } from "./revision.ts";
-import { syncStatusOnly } from "./status.ts";
-import { because, cleanup, type Known, resize, type Sync } from "./turn.ts";
+import { syncRevision } from "./sync-revision.ts";
+import { syncStatusOnly } from "./sync-status.ts";
+import { because, cleanup, type Known, resize, type DeploymentSync } from "./step.ts";
 
 /** Source: sync.go sync. */
-export async function syncScale(sync: Sync, from: Known): Promise<SyncResult> {
+export async function syncScale(sync: DeploymentSync, from: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, from);
   if (revised.kind === "ended") return revised.result;
   const { split } = revised;
