@@ -1,7 +1,7 @@
 /** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import type { Decision } from "../controller/reason.ts";
-import { maxSurge, scaledValue, unavailableOf, whyPods } from "./fenceposts.ts";
+import { maxSurge, scaledValue, unavailableOf, whyPods } from "./max-surge-max-unavailable.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import type { ReplicaSetSplit } from "./replica-sets.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf, totalAvailable, totalReplicas } from "./replica-sets.ts";

@@ -3,7 +3,7 @@ import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
 import type { Decision } from "../controller/reason.ts";
-import { isRollingUpdate, surgeOf } from "./fenceposts.ts";
+import { isRollingUpdate, surgeOf } from "./max-surge-max-unavailable.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf, totalReplicas } from "./replica-sets.ts";

@@ -1,6 +1,12 @@
 // Would catch: a percentage rounded the wrong way, a bound that ignores the strategy, a rollout that may go one pod too far.
 import { describe, expect, it } from "vitest";
-import { type IntOrPercent, maxSurge, maxUnavailable, minAvailable, resolveFenceposts } from "../../../shared/deployment/fenceposts.ts";
+import {
+  type IntOrPercent,
+  maxSurge,
+  maxUnavailable,
+  minAvailable,
+  resolveFenceposts,
+} from "../../../shared/deployment/max-surge-max-unavailable.ts";
 import { newRSNewReplicas } from "../../../shared/deployment/rolling.ts";
 import { deployment, replicaSet } from "./builders.ts";
 
