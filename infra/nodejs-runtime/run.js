@@ -1,5 +1,5 @@
 /**
- * `node infra/node/run.js FILE …`: what every npm script that runs a source of ours goes through. npm puts node_modules/.bin
+ * `node infra/nodejs-runtime/run.js FILE …`: what every npm script that runs a source of ours goes through. npm puts node_modules/.bin
  * first in the path, where the platform's own package (package.json beside this file) has linked Node 24, so that this and
  * whatever it starts runs on that one, whichever Node runs npm. Where npm brought none, the user's own runs it, and is told so,
  * or is turned away in one line.

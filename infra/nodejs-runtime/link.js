@@ -7,7 +7,7 @@ import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 
 const [root = "."] = process.argv.slice(2);
-const { optionalDependencies } = JSON.parse(readFileSync(join(root, "infra", "node", "package.json"), "utf8"));
+const { optionalDependencies } = JSON.parse(readFileSync(join(root, "infra", "nodejs-runtime", "package.json"), "utf8"));
 const link = join(root, "node_modules", ".bin", "node");
 const installed = Object.keys(optionalDependencies).find((name) => existsSync(join(root, "node_modules", name, "bin", "node")));
 if (installed !== undefined) {
