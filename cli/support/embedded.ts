@@ -14,7 +14,7 @@ import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { UPKEEP_TIMES } from "../../shared/cache/upkeep.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";

@@ -21,8 +21,8 @@ import type { DeltaQueue, QueueEntry, SendResult } from "../ports/delta-queue.ts
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { ManifestRow } from "../ports/store.ts";
-import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
-import type { Backoff } from "./backoff.ts";
+import { FRESH_BACKOFF, stepBackoff } from "./reflector-backoff.ts";
+import type { Backoff } from "./reflector-backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import { FlowMeter, remainingWindowMs, ownWritesWindowMs } from "./batching-window.ts";

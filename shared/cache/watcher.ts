@@ -33,7 +33,7 @@ import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from
 import type { Guard } from "./guard.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
-import type { Leadership } from "./lease.ts";
+import type { Leadership } from "./leader-election.ts";
 import { HistoryRegressedError } from "./list-watch.ts";
 import { VersionSet } from "./listed-rows.ts";
 import { ResourceStream } from "./resource-stream.ts";

@@ -15,7 +15,7 @@
  */
 import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
-import { heal } from "../cache/heal.ts";
+import { repair } from "../cache/repair.ts";
 import { ring } from "../cache/ring.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
@@ -218,7 +218,7 @@ async function believing(
   handler: SyncHandler,
 ): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
   const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
-    await heal(ports, run, forged);
+    await repair(ports, run, forged);
     return { result: { kind: "again", afterMs: MENDED_MS } };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);

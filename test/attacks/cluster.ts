@@ -14,7 +14,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { Pod } from "../../shared/api/wire.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";

@@ -18,7 +18,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { LaneSender } from "../../shared/cache/lane-sender.ts";
 import { VersionSet } from "../../shared/cache/listed-rows.ts";
 import { ResourceStream } from "../../shared/cache/resource-stream.ts";

@@ -13,7 +13,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import { serving } from "../../shared/lambda/wiring.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";

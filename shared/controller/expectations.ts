@@ -1,4 +1,8 @@
-/** Which names a batch of pod creates uses (informer §13 layer 4). */
+/**
+ * Expectations. This project's expectations are intents (shared/ports/store/intents.ts): each create and delete is registered in the Store
+ * before its call, and settled by its response, the watch or a live read. This file chooses the names of a batch of creates from them
+ * (informer §13 layer 4).
+ */
 import type { Intent, Snapshot } from "../ports/store.ts";
 import { podNames } from "./pod-names.ts";
 

@@ -16,7 +16,7 @@ import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change } from "./prepare.ts";
 import { ring } from "./ring.ts";
 
-export interface HealPorts {
+export interface RepairPorts {
   readonly store: Pick<Store, "readIndex" | "writeThrough">;
   readonly reader: Pick<KubeReader, "get">;
   readonly doorbells: Doorbells;
@@ -35,7 +35,7 @@ const NAMED_MAX = 10;
  * `run` names the key that is queued when something was put back; it need not hold it.
  * @throws {Error} when an object cannot be read, or the cache is of another epoch.
  */
-export async function heal(ports: HealPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
+export async function repair(ports: RepairPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
   for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
     ports.log.error("cached rows fail their MAC, their objects are read live", {
       key: run.key,
@@ -54,7 +54,7 @@ export async function heal(ports: HealPorts, run: Taken, forged: readonly Forged
 
 /** @returns how many of them are done. */
 async function putBack(
-  ports: HealPorts,
+  ports: RepairPorts,
   run: Taken,
   resource: CachedResource,
   left: readonly (readonly [ObjectKey, readonly Forged[]])[],
@@ -84,7 +84,7 @@ async function putBack(
 
 /** An object as it is now; one that is not there, or cannot be cached (AP1), is a delete at no version, which only removes. */
 export async function readLive(
-  { reader, digester }: Pick<HealPorts, "reader" | "digester">,
+  { reader, digester }: Pick<RepairPorts, "reader" | "digester">,
   resource: CachedResource,
   key: ObjectKey,
 ): Promise<Change> {
