@@ -70,7 +70,7 @@ it("every install script is refused by name, so that npm runs none and asks noth
 
 it("every npm script that runs a source of ours goes through the launcher", () => {
   const direct = Object.entries(manifest.scripts).filter(
-    ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/node\/run\.js \S+\.ts\b/.test(script),
+    ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/nodejs-runtime\/run\.js \S+\.ts\b/.test(script),
   );
   expect(direct).toEqual([]);
 });

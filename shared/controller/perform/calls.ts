@@ -30,8 +30,8 @@ export interface AnswersOf<R extends CachedResource> {
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
-  /** How the sync ends if nothing comes after this, told from the objects as they will be cached. */
-  readonly last?: (objects: readonly Cached[]) => Succeeded;
+  /** Set if nothing comes after this: returns the sync's result from the objects as they will be cached. */
+  readonly finalResult?: (objects: readonly Cached[]) => Succeeded;
 }
 
 export interface ListOptions {
@@ -194,13 +194,14 @@ export class RunCalls {
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
   async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
-    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, last } = answers;
+    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, finalResult } = answers;
     const ownerUid = this.run.snapshot.primary?.uid;
     if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
     // Events are told while the key is held.
-    const ends = last && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(last(all), this.run.snapshot) } : {};
+    const ends =
+      finalResult && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(finalResult(all), this.run.snapshot) } : {};
     const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus, ...ends };
     const { objects: cached, done } = await writeThrough(this.ports, this.run, written);
     this.done ??= done;

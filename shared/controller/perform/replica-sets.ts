@@ -5,7 +5,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import { copiedValues } from "../copied-annotations.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
-import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
+import type { BuildReplicaSet, Performed, WriteOf, WriteResult } from "../performed.ts";
 import { storedObject } from "./calls.ts";
 import type { RunCalls } from "./calls.ts";
 import { standing } from "./live-owner.ts";
@@ -17,11 +17,7 @@ const resource = "replicasets";
  * template is the new ReplicaSet, anything else a hash collision.
  * @throws {Error} when the owner cannot be read.
  */
-export async function createReplicaSet(
-  calls: RunCalls,
-  write: WriteOf<"CreateReplicaSet">,
-  build: NonNullable<PerformOptions["build"]>,
-): Promise<Performed> {
+export async function createReplicaSet(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
   const { owner, template, name, copied } = write;
   const stand = standing(await calls.liveOwner(owner), template, copied);
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };

@@ -16,7 +16,7 @@ export async function rollback(sync: DeploymentSync, from: Known, requested: big
   const { write, warning, note, why } = rollbackStep(revised.known.d, revised.split, requested);
   because(sync, why);
   sync.tell(warning);
-  const { end, results, error } = await sync.session.perform([write], { buildRollback: rollbackBody });
+  const { end, results, error } = await sync.session.rollBack(write, rollbackBody);
   if (end !== undefined) return end;
   if (error !== undefined) throw error;
   if (results[0]?.kind === "stored") sync.tell(note);

@@ -69,7 +69,7 @@ async function create(sync: DeploymentSync, known: Known, oldRSs: readonly Cache
   const { session } = sync;
   const { decided: write, why } = newReplicaSet(known.d, oldRSs);
   because(sync, ...why);
-  const { end, results, error } = await session.perform([write], { build: replicaSetBody });
+  const { end, results, error } = await session.createReplicaSet(write, replicaSetBody);
   if (end !== undefined) return ended(end);
   const [result] = results;
   const rs = storedReplicaSet(result);

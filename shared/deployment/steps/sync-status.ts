@@ -12,11 +12,14 @@ export async function writeStatus(
   { session }: DeploymentSync,
   known: Known,
   write: UpdateStatus | undefined,
-  /** It is the last thing that the sync does. */
-  last?: (d: CachedDeployment) => Succeeded,
+  /** Set if it is the sync's last write. */
+  finalResult?: (d: CachedDeployment) => Succeeded,
 ): Promise<StepResult> {
   if (write === undefined) return { kind: "goOn", known };
-  const { end, results, error } = await session.perform([write], last && { last: (stored) => last(stored as CachedDeployment) }); // as it wrote one
+  const { end, results, error } = await session.updateStatus(
+    write,
+    finalResult && { finalResult: (stored) => finalResult(stored as CachedDeployment) },
+  ); // as it wrote one
   if (end !== undefined) return ended(end);
   const [result] = results;
   if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
@@ -66,8 +69,8 @@ export async function syncRolloutStatus(
   because(sync, ...why);
   const isStored = sameStatus(d.status, status);
   const followUp = (stored: CachedDeployment): ReturnType<typeof followUpMs> => followUpMs(stored, split.oldRSs, nowMs);
-  const last = failure === undefined ? (stored: CachedDeployment): Succeeded => againAfter(followUp(stored).decided) : undefined;
-  const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status), last);
+  const finalResult = failure === undefined ? (stored: CachedDeployment): Succeeded => againAfter(followUp(stored).decided) : undefined;
+  const written = await writeStatus(sync, { d, ...rest }, isStored ? undefined : updateStatus(d, status), finalResult);
   if (written.kind === "ended") return written.result;
   if (failure !== undefined) throw failure;
   const { decided: afterMs, why: whyAgain } = isStored ? progressRecheckMs(d, status, nowMs) : followUp(written.known.d);
