@@ -1,15 +1,16 @@
 /**
- * One look at a key, and at those keys that it makes due and this function can sync, too: no message, no other invocation.
+ * Syncs one key, and inline those keys that this sync enqueues and this function can sync: without a message and without another
+ * invocation.
  *
- * GO1 so goes on whatever falls due before `untilMs`, at most ten keys at a time; every other doorbell is rung.
- * GO2 it is a look at the key like any other, so lease, gate, stop and epoch are asked. One whose Store was out of reach is rung.
- * GO3 a key that is due again at once at the end of its own run is looked at once more, when that look is over; due again after that it
- *    is rung, as is one that backs off: others wait for their turn.
- * GO4 nothing is lost with the process: a key is dirty before anybody thinks of its doorbell, and the sweeper rings it (informer §12.4).
- * GO5 when all has ended, every doorbell is rung: nobody would wait for a look any more.
- * GO6 a key that a run's step is about to make due is looked at right behind that step, without its answer: one way to the Store and back
- *    less. `take` may be asked at any time, so nothing rests on the guess: only if it is ours before the answer has come is the doorbell
- *    in that answer its own and forgotten. Else it is dealt with as ever, when that look is over.
+ * GO1 Keys that fall due before `untilMs` are synced inline, at most ten at a time. All other doorbells are rung.
+ * GO2 A follow-up is a sync like any other, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
+ * GO3 A key that its own run enqueues at once is synced once more after that run. Due again after that, or after a back-off, it is rung, so
+ *     that other keys are not starved.
+ * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
+ * GO5 Once all syncs have ended, every doorbell is rung: nothing would wait for a follow-up.
+ * GO6 A key that a run's Store call is about to enqueue is synced right behind that call, without waiting for its response: one round trip
+ *     less. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if the follow-up
+ *     has taken the key before; otherwise it is handled as ever after the follow-up.
  */
 import type { Controller } from "../api/resources.ts";
 import { ring } from "../cache/ring.ts";
@@ -18,149 +19,156 @@ import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell, Doorbells } from "../ports/doorbells.ts";
 import type { Log } from "../ports/log.ts";
 
+/** One sync to run. */
+export interface SyncRequest {
+  readonly bell: Doorbell;
+  /** The doorbells that its run rings. */
+  readonly doorbells: Doorbells;
+  /** When the sync was requested, by the clock. */
+  readonly askedMs: number;
+  /** Called once the run holds the key. */
+  readonly onTaken?: () => void;
+}
+
 export interface FollowUpPorts {
-  /** For what does not go on here. */
+  /** For keys that are not synced inline. */
   readonly doorbells: Doorbells;
   readonly clock: Clock;
   readonly log: Log;
   readonly canSync: (controller: Controller) => boolean;
-  /** One look at the key, which was asked for at `askedMs`; `doorbells` are what its run rings; `onTaken`: it has the key. @throws when the Store is out of reach */
-  readonly look: (bell: Doorbell, doorbells: Doorbells, askedMs: number, onTaken: () => void) => Promise<void>;
+  /** @throws when the Store is unreachable */
+  readonly sync: (request: SyncRequest) => Promise<void>;
   /** By `clock`. */
   readonly untilMs: number;
 }
 
-interface Look {
-  readonly bell: Doorbell;
-  /** When it was asked for. */
-  readonly atMs: number;
-  readonly onTaken?: () => void;
-}
+/** A key to sync, before its doorbells are known. */
+type Due = Omit<SyncRequest, "doorbells">;
 
-/** A look behind a step that is not answered yet. */
-interface Asked {
+/** A follow-up behind a Store call that is not answered yet (GO6). */
+interface Early {
   readonly isTaken: Promise<boolean>;
   readonly ended: Promise<void>;
   hasEnded: boolean;
 }
 
-/** More than a rollout wakes. Each look reads what its owner has, so they are no more than are worth their memory. */
-const GOING_MAX = 10;
+/** More than a rollout enqueues. Each sync holds its owner's snapshot in memory. */
+const FOLLOW_UPS_MAX = 10;
 
-/** Resolves when nothing goes on any more. @throws what the look at the first key threw, no sooner */
+/** Resolves when all syncs have ended. @throws the error of the first key's sync, after that */
 export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, askedMs: number): Promise<void> {
   const { doorbells, clock, log, canSync, untilMs } = ports;
-  const looking: string[] = [];
-  const going = new Set<Promise<void>>();
+  const syncing: string[] = [];
+  const running = new Set<Promise<void>>();
   let hasEnded = false;
 
-  function keepGoing(act: Promise<void>): void {
-    const one = act.finally(() => going.delete(one));
-    going.add(one);
+  function keep(act: Promise<void>): void {
+    const one = act.finally(() => running.delete(one));
+    running.add(one);
   }
 
-  /** GO3. What the first of both looks throws leaves the second to whoever rings next: it is the same key. */
-  async function look(asked: Look): Promise<void> {
-    const { bell } = asked;
-    let again: Look | undefined;
-    await lookOnce(asked, async (bells) => {
+  /** GO3. If the first sync throws, the second is left to the next doorbell: it is the same key. */
+  async function syncAndRepeat(due: Due): Promise<void> {
+    const { bell } = due;
+    let again: Due | undefined;
+    await syncOnce(due, async (bells) => {
       const own = bells.find((each) => again === undefined && isDueAgain(each, bell));
-      if (own) again = { bell: own, atMs: clock.now() };
+      if (own) again = { bell: own, askedMs: clock.now() };
       const others = bells.filter((each) => each !== own);
-      if (others.length > 0) await ringOrGoOn(others);
+      if (others.length > 0) await ringOrFollowUp(others);
     });
     if (again === undefined) return;
-    const due = again;
-    await sparing(due.bell, () => lookOnce(due, ringOrGoOn));
+    const repeated = again;
+    await ringOnFailure(repeated.bell, () => syncOnce(repeated, ringOrFollowUp));
   }
 
   function isDueAgain(due: Doorbell, bell: Doorbell): boolean {
     return !hasEnded && nameOf(due) === nameOf(bell) && due.delayMs === 0 && clock.now() < untilMs;
   }
 
-  async function lookOnce({ bell, atMs, onTaken = () => undefined }: Look, ringDue: Doorbells["ring"]): Promise<void> {
-    const name = nameOf(bell);
-    looking.push(name);
+  async function syncOnce(due: Due, ringDue: Doorbells["ring"]): Promise<void> {
+    const name = nameOf(due.bell);
+    syncing.push(name);
     try {
-      await ports.look(bell, { ring: ringDue, expect: (bells) => lookBehind(bells, ringDue) }, atMs, onTaken);
+      await ports.sync({ ...due, doorbells: { ring: ringDue, expect: (bells) => syncBehind(bells, ringDue) } });
     } finally {
-      looking.splice(looking.indexOf(name), 1);
+      syncing.splice(syncing.indexOf(name), 1);
     }
   }
 
-  async function goOn(due: Look): Promise<void> {
+  async function followUp(due: Due): Promise<void> {
     const { bell } = due;
-    await sparing(bell, async () => {
+    await ringOnFailure(bell, async () => {
       if (bell.delayMs > 0) await clock.after(bell.delayMs);
-      await look(due);
+      await syncAndRepeat(due);
     });
   }
 
-  /** GO6. The keys are asked for before this returns. */
-  function lookBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
-    const atMs = clock.now();
+  /** GO6. The follow-ups are started before this returns. */
+  function syncBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
+    const askedMs = clock.now();
     const distinct = [...new Map(bells.map((bell) => [nameOf(bell), bell])).values()];
-    const behind = new Map(here(distinct, atMs).map((bell) => [nameOf(bell), askFor(bell, atMs)]));
+    const behind = new Map(inline(distinct, askedMs).map((bell) => [nameOf(bell), startEarly(bell, askedMs)]));
     return {
       ring: async (due) => {
         const others: Doorbell[] = [];
         for (const bell of due) {
-          const asked = behind.get(nameOf(bell));
-          if (asked === undefined || asked.hasEnded) others.push(bell);
-          else keepGoing(unlessTaken(asked, bell));
+          const early = behind.get(nameOf(bell));
+          if (early === undefined || early.hasEnded) others.push(bell);
+          else keep(unlessTaken(early, bell));
         }
         if (others.length > 0) await ringDue(others);
       },
     };
   }
 
-  function askFor(bell: Doorbell, atMs: number): Asked {
+  function startEarly(bell: Doorbell, askedMs: number): Early {
     const { promise: isTaken, resolve } = Promise.withResolvers<boolean>();
-    const ended = goOn({ bell, atMs, onTaken: () => resolve(true) }).finally(() => {
-      asked.hasEnded = true;
+    const ended = followUp({ bell, askedMs, onTaken: () => resolve(true) }).finally(() => {
+      early.hasEnded = true;
       resolve(false);
     });
-    const asked: Asked = { isTaken, ended, hasEnded: false };
-    keepGoing(ended);
-    return asked;
+    const early: Early = { isTaken, ended, hasEnded: false };
+    keep(ended);
+    return early;
   }
 
-  async function unlessTaken({ isTaken, ended }: Asked, bell: Doorbell): Promise<void> {
+  async function unlessTaken({ isTaken, ended }: Early, bell: Doorbell): Promise<void> {
     if (await isTaken) return;
     await ended;
-    await ring({ doorbells: { ring: ringOrGoOn }, log }, [bell]);
+    await ring({ doorbells: { ring: ringOrFollowUp }, log }, [bell]);
   }
 
   /** GO2. */
-  async function sparing(due: Doorbell, looks: () => Promise<void>): Promise<void> {
+  async function ringOnFailure(due: Doorbell, run: () => Promise<void>): Promise<void> {
     const { key, controller } = due;
     try {
-      await looks();
+      await run();
     } catch (error) {
       log.warn("key could not be synced at once, it is rung", { key, controller, error: describeError(error) });
       await ring({ doorbells, log }, [{ ...due, delayMs: 0 }]);
     }
   }
 
-  async function ringOrGoOn(bells: readonly Doorbell[]): Promise<void> {
-    const atMs = clock.now();
-    const now = here(bells, atMs);
+  async function ringOrFollowUp(bells: readonly Doorbell[]): Promise<void> {
+    const askedMs = clock.now();
+    const now = inline(bells, askedMs);
     const others = bells.filter((bell) => !now.includes(bell));
-    for (const bell of now) keepGoing(goOn({ bell, atMs }));
+    for (const bell of now) keep(followUp({ bell, askedMs }));
     if (others.length > 0) await doorbells.ring(others);
   }
 
-  /** GO1: those that are gone on to. */
-  function here(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
-    const isHere = (bell: Doorbell): boolean =>
-      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !looking.includes(nameOf(bell));
-    return hasEnded ? [] : bells.filter(isHere).slice(0, Math.max(0, GOING_MAX - going.size));
+  /** GO1: the keys to sync inline. */
+  function inline(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
+    const isInline = (bell: Doorbell): boolean =>
+      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !syncing.includes(nameOf(bell));
+    return hasEnded ? [] : bells.filter(isInline).slice(0, Math.max(0, FOLLOW_UPS_MAX - running.size));
   }
 
   try {
-    await look({ bell: first, atMs: askedMs });
+    await syncAndRepeat({ bell: first, askedMs });
   } finally {
-    while (going.size > 0) await Promise.all(going);
+    while (running.size > 0) await Promise.all(running);
     hasEnded = true;
   }
 }

@@ -27,7 +27,7 @@ function rig(
       clock,
       log,
       canSync: (controller: Controller) => controller !== "replicationcontroller",
-      look: async (bell, doorbells, askedMs) => {
+      sync: async ({ bell, doorbells, askedMs }) => {
         if (bell === FIRST) {
           looked.push("first");
           if (lastsMs > 0) await clock.after(lastsMs);
@@ -176,7 +176,7 @@ it("is for its caller what the first look was, after the others have ended", asy
       clock,
       log: recordingLog(),
       canSync: () => true,
-      look: async ({ key }, doorbells) => {
+      sync: async ({ bell: { key }, doorbells }) => {
         if (key !== FIRST.key) return void looked.push(await new Promise<string>((resolve) => setImmediate(resolve, key)));
         await doorbells.ring([due()]);
         throw new Error("redis is away");
@@ -206,12 +206,12 @@ describe("GO6: a key that a step is about to make due", () => {
         clock,
         log: recordingLog(),
         canSync: (controller: Controller) => controller !== "replicationcontroller",
-        look: async (bell, doorbells, _, onTaken) => {
+        sync: async ({ bell, doorbells, onTaken }) => {
           if (bell !== FIRST) {
             did.push(`look at ${bell.key} after ${clock.now() - FROM_MS}`);
             if (!takes && did.length < 3) return clock.after(lastsMs);
             if (takenMs > 0) await clock.after(takenMs);
-            onTaken();
+            onTaken?.();
             await clock.after(lastsMs);
             return void did.push(`${bell.key} ended`);
           }
