@@ -7,8 +7,8 @@ import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
 import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
-import { createGuard } from "../shared/cache/guard.ts";
-import type { Guard } from "../shared/cache/guard.ts";
+import { createForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
+import type { ForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
 import { acquireLease } from "../shared/cache/leader-election.ts";
 import type { Leadership } from "../shared/cache/leader-election.ts";
 import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
@@ -117,10 +117,10 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";
-  const guard: Guard | undefined = flags.guard
+  const guard: ForeignWriteGuard | undefined = flags.guard
     ? endOnForeignWrite({ kube, clock, log }, end)
     : guards
-      ? createGuard({ store: outside.store, kube, clock, log })
+      ? createForeignWriteGuard({ store: outside.store, kube, clock, log })
       : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {

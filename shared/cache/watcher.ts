@@ -30,7 +30,7 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
-import type { Guard } from "./guard.ts";
+import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./leader-election.ts";
@@ -55,7 +55,7 @@ export interface WatcherPorts {
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes; absent: nobody does. */
-  readonly guard?: Pick<Guard, "look" | "beforeTerm">;
+  readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
 }
 
 export interface WatcherOptions {

@@ -24,7 +24,7 @@ import type { LabelsOf } from "../ports/metrics.ts";
 import { ForgedRowsError, isConflict, TerminalError } from "../ports/errors.ts";
 import type { RetryBudget } from "../ports/retry-budget.ts";
 import type { Random } from "../ports/random.ts";
-import { describeStop } from "../ports/store/guard.ts";
+import { describeStop } from "../ports/store/guard-store.ts";
 import type { DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
 import { toError } from "./errors.ts";

@@ -4,11 +4,11 @@ import { compareResourceVersions } from "../../../api/resource-version.ts";
 import { CONTROLLER_INFO } from "../../../api/resources.ts";
 import type { CachedResource, Controller } from "../../../api/resources.ts";
 import type { EpochRecord } from "../../../ports/store.ts";
-import { describeStop } from "../../../ports/store/guard.ts";
+import { describeStop } from "../../../ports/store/guard-store.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
-import { stopFor } from "./guard.ts";
+import { stopFor } from "./guard-store.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;

@@ -1,6 +1,6 @@
 /**
  * The watcher's part of the guard (informer §11.9): sees another controller's writes and has the Store stop everything, until a person has
- * forgiven them. The Store's part is GD1–GD7 (shared/ports/store/guard.ts).
+ * forgiven them. The Store's part is GD1–GD7 (shared/ports/store/guard-store.ts).
  *
  * FG1 a write counts that is proven (inquiry.ts) and later than the moment in which this process began to lead, and than what was forgiven.
  * FG2 it is reported at once, and again each second until the Store says that it is forgiven: whatever becomes of Redis and of the Lease, a
@@ -15,16 +15,16 @@
 import type { CachedResource } from "../api/resources.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { ForeignWrite, Stop, Store } from "../ports/store.ts";
-import { describeStop, SKEW_MS } from "../ports/store/guard.ts";
+import { describeStop, SKEW_MS } from "../ports/store/guard-store.ts";
 import { claimOf } from "./foreign-write.ts";
 import { createInquiry } from "./inquiry.ts";
 import type { InquiryPorts } from "./inquiry.ts";
 
-export interface GuardPorts extends InquiryPorts {
+export interface ForeignWriteGuardPorts extends InquiryPorts {
   readonly store: Pick<Store, "guard" | "reportForeignWrite">;
 }
 
-export interface Guard {
+export interface ForeignWriteGuard {
   /** This process leads from `nowMs` on, by the API server's clock and rounded up. */
   begin(nowMs: number): void;
   /** Is shown each object that comes, as it came. */
@@ -38,7 +38,7 @@ export interface Guard {
 const REPORT_MS = 1_000;
 const ASK_MS_MAX = 5_000;
 
-export function createGuard({ store, kube, clock, log }: GuardPorts): Guard {
+export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
   let forgivenMs = 0;

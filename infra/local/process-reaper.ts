@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 
-export interface Guard {
+export interface Reaper {
   /** One more line on the script's input. */
   tell(line: string): void;
   /** Sends it home without its work done; call it when nothing it watches is left. */
@@ -15,7 +15,7 @@ export interface Guard {
  * whatever reason (exit, crash, SIGKILL), and then does its work. A handler on `exit` would not run when we are killed, nor when a
  * test runner terminates its worker.
  */
-export function startGuard(given: {
+export function startReaper(given: {
   /** What `ps` shows. */
   readonly name: string;
   readonly script: string;
@@ -25,7 +25,7 @@ export function startGuard(given: {
   readonly env?: NodeJS.ProcessEnv;
   /** The shell is gone before its time: nothing ends anything if we are killed. */
   readonly onGone?: (error: Error) => void;
-}): Guard {
+}): Reaper {
   const { name, script, parameters = [], env, onGone } = given;
   const shell = spawn("/bin/sh", ["-c", script, name, ...parameters], {
     cwd: "/",

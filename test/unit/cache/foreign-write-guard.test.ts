@@ -7,8 +7,8 @@ import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import { createGuard } from "../../../shared/cache/guard.ts";
-import type { Guard } from "../../../shared/cache/guard.ts";
+import { createForeignWriteGuard } from "../../../shared/cache/foreign-write-guard.ts";
+import type { ForeignWriteGuard } from "../../../shared/cache/foreign-write-guard.ts";
 import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { ListQuery } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
@@ -71,8 +71,8 @@ function scene() {
     /** What the API server says of the version before. */
     before: (answer: () => Promise<readonly unknown[]>) => void (before = answer),
     /** A watcher that leads from that second on. */
-    watcher(beganAt: number): Guard {
-      const guard = createGuard({
+    watcher(beganAt: number): ForeignWriteGuard {
+      const guard = createForeignWriteGuard({
         store: {
           guard: () => reached((each) => each.guard()),
           reportForeignWrite: (write, nowMs) => (reports++, reached((each) => each.reportForeignWrite(write, nowMs))),
@@ -133,7 +133,7 @@ describe("the guard", () => {
 
   it("FG1 nothing counts before it leads: a list that is read on the way to it is everybody's past", async () => {
     const s = scene();
-    const guard = createGuard({
+    const guard = createForeignWriteGuard({
       store: { guard: never, reportForeignWrite: never },
       kube: { listPage: never },
       clock: s.clock,

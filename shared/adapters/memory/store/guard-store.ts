@@ -1,6 +1,6 @@
 /** The guard (informer §11.9). Nobody else writes here, so everything is believed. */
 import type { ForeignWrite, GuardState, GuardStore, Reported } from "../../../ports/store.ts";
-import { stopAfter } from "../../../ports/store/guard.ts";
+import { stopAfter } from "../../../ports/store/guard-store.ts";
 import type { StoreOptions } from "../../store-options.ts";
 import type { MemoryData } from "./data.ts";
 

@@ -8,7 +8,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-import { startGuard as startWatcher } from "../../infra/local/guard.ts";
+import { startReaper } from "../../infra/local/process-reaper.ts";
 import type { NodeIdentity } from "./identity.ts";
 
 /**
@@ -61,14 +61,14 @@ clean() {
 /** Its input is a pipe from us; when that closes, for whatever reason (exit, crash, SIGKILL), it cleans up. */
 const WATCH = `${CLEAN} trap "" INT TERM HUP; while read -r _; do :; done; clean`;
 
-export interface Guard {
+export interface NodeCleanup {
   /** Cleans up now and sends the guard home. */
   end(): Promise<void>;
 }
 
-export function startGuard(identity: NodeIdentity): Guard {
+export function startNodeCleanup(identity: NodeIdentity): NodeCleanup {
   const env = environment(identity);
-  const watcher = startWatcher({ name: "containerd-guard", script: WATCH, env });
+  const watcher = startReaper({ name: "containerd-guard", script: WATCH, env });
   return {
     async end() {
       await promisify(execFile)("/bin/sh", ["-c", `${CLEAN} clean`, "containerd-clean"], { cwd: "/", env });
