@@ -23,7 +23,7 @@ const LONG = [
 
 /** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
 const REAL_COMPONENTS = [
-  "test/conformance/**/*{redis,sqs,rude,logind-bus}*.test.ts",
+  "test/conformance/**/*{redis,sqs,fault-injecting,logind-bus}*.test.ts",
   "test/attacks/redis-*.test.ts",
   "test/differential/*.test.ts",
 ];

@@ -24,7 +24,7 @@ import { kubeAccess } from "./support/kube-access.ts";
 import { printable } from "./support/printable.ts";
 import { RunningSyncs } from "./support/running-syncs.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
-import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
+import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
 
 interface HostFlags {
   readonly kubeconfig: string;
@@ -41,7 +41,7 @@ export function registerHost(program: Command): void {
     .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_SERVER_LISTEN)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
 }
@@ -83,7 +83,7 @@ async function runHost(flags: HostFlags): Promise<void> {
     configuration,
     redisStore(configuration.redis, () => undefined),
   ).store; // who looks says so
-  await serveTelling({
+  await startMetricsServer({
     listen: flags.metrics,
     metrics,
     sample: () => running.tell(metrics, Date.now()),

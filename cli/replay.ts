@@ -7,7 +7,7 @@ import type { CachedResource } from "../shared/api/resources.ts";
 import type { Capture } from "../shared/replay/capture-stream.ts";
 import { closedReplay } from "../shared/replay/closed/closed.ts";
 import type { ClosedEnd } from "../shared/replay/closed/closed.ts";
-import type { PersonWrite } from "../shared/replay/closed/persons.ts";
+import type { UserRequest } from "../shared/replay/closed/user-requests.ts";
 import { SeenLife } from "../shared/replay/closed/life.ts";
 import { changesIn } from "../shared/replay/shadow/change-stream.ts";
 import { FamilyCensus } from "../shared/replay/explain/family.ts";
@@ -132,7 +132,7 @@ async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: 
   if (end.disagreements.length > 0) process.exitCode = EXIT_DIFFERS;
 }
 
-function personJson(write: PersonWrite, status: number): object {
+function personJson(write: UserRequest, status: number): object {
   const { atMs, kind, resource, namespace, name } = write;
   return { at: new Date(atMs).toISOString(), person: kind, resource, namespace, name, status };
 }

@@ -7,7 +7,7 @@ import { createClient } from "../shared/adapters/kube-http/client.ts";
 import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
-import { describeForeignWrite, describeStop } from "../shared/ports/store/guard.ts";
+import { describeForeignWrite, describeStop } from "../shared/ports/store/guard-store.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
 import { readApiServer } from "./support/api-server.ts";
 import { readClusterIdentity } from "./support/cluster-id.ts";

@@ -33,7 +33,7 @@ import { openRecords, reading, sparingMemory } from "./support/read-records.ts";
 import { ShadowCount } from "./support/shadow-count.ts";
 import { untilSignalled } from "./support/signals.ts";
 import { SYNC_HANDLERS } from "./support/sync-handlers.ts";
-import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
+import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
 import { UsageError } from "./support/usage-error.ts";
 import { watchAll } from "./support/watch-all.ts";
 
@@ -67,7 +67,10 @@ export function registerShadow(program: Command): void {
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--metrics <host:port>", `beside a cluster: where counts are told; port 0: any that is free (default: ${TELLING_LISTEN})`)
+    .option(
+      "--metrics <host:port>",
+      `beside a cluster: where counts are told; port 0: any that is free (default: ${METRICS_SERVER_LISTEN})`,
+    )
     .option("--all", "also show the writes that ours explains")
     .option("--json", "one JSON object per write")
     .action(runShadow);
@@ -119,14 +122,14 @@ function fileOf(named: string | undefined, flags: ShadowFlags): string | undefin
   return file;
 }
 
-interface Telling {
+interface ShadowOutput {
   readonly log: Log;
   readonly digester: Digester;
   readonly metrics: PrometheusMetrics;
   readonly tell: (finding: Finding, startMs: number) => void;
 }
 
-async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, tell }: Telling): Promise<void> {
+async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, tell }: ShadowOutput): Promise<void> {
   if (flags.audit !== undefined) throw new UsageError("--audit is of a capture's time: name the capture as well");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "shadow",
@@ -139,7 +142,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
-  const telling = await serveTelling({ listen: flags.metrics ?? TELLING_LISTEN, metrics, livez: [], readyz: [], log });
+  const metricsServer = await startMetricsServer({ listen: flags.metrics ?? METRICS_SERVER_LISTEN, metrics, livez: [], readyz: [], log });
   const ends = untilSignalled();
   const startMs = clock.now();
   log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);
@@ -149,7 +152,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for await (const finding of live.findings(clock.now())) tell(finding, startMs);
   }
   await watching;
-  await telling.stop();
+  await metricsServer.stop();
 }
 
 /** A controller that reads what a capture does not hold would decide as if there were none. */

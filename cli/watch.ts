@@ -7,10 +7,10 @@ import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
 import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
 import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
 import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
-import { createGuard } from "../shared/cache/guard.ts";
-import type { Guard } from "../shared/cache/guard.ts";
-import { acquireLease } from "../shared/cache/lease.ts";
-import type { Leadership } from "../shared/cache/lease.ts";
+import { createForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
+import type { ForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
+import { acquireLease } from "../shared/cache/leader-election.ts";
+import type { Leadership } from "../shared/cache/leader-election.ts";
 import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
 import { runWatcher } from "../shared/cache/watcher.ts";
 import { connectLive } from "../shared/lambda/connect-live.ts";
@@ -18,7 +18,7 @@ import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
-import { HOLE_RELIST_MS, LINGER_MS_MAX } from "../shared/ports/times.ts";
+import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX } from "../shared/ports/times.ts";
 import { aheadMs, readApiServer } from "./support/api-server.ts";
 import { followSecrets, readConfiguration } from "./support/configuration.ts";
 import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
@@ -30,7 +30,7 @@ import { kubeAccess } from "./support/kube-access.ts";
 import { unsupported } from "./support/kubernetes-versions.ts";
 import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
 import { tellStore } from "./support/store-metrics.ts";
-import { serveTelling, TELLING_LISTEN } from "./support/telling.ts";
+import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
 import { UsageError } from "./support/usage-error.ts";
 
 interface WatchFlags {
@@ -63,7 +63,7 @@ export function registerWatch(program: Command): void {
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
       linger,
     )
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", TELLING_LISTEN)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_SERVER_LISTEN)
     .addOption(loggingFormatOption())
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
@@ -72,8 +72,8 @@ export function registerWatch(program: Command): void {
 
 function linger(value: string): number {
   const ms = Number(value);
-  if (/^\d+$/.test(value) && ms <= LINGER_MS_MAX) return ms;
-  throw new InvalidArgumentError(`it is a number of milliseconds up to ${LINGER_MS_MAX}`);
+  if (/^\d+$/.test(value) && ms <= BATCHING_WINDOW_MS_MAX) return ms;
+  throw new InvalidArgumentError(`it is a number of milliseconds up to ${BATCHING_WINDOW_MS_MAX}`);
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
@@ -117,10 +117,10 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";
-  const guard: Guard | undefined = flags.guard
+  const guard: ForeignWriteGuard | undefined = flags.guard
     ? endOnForeignWrite({ kube, clock, log }, end)
     : guards
-      ? createGuard({ store: outside.store, kube, clock, log })
+      ? createForeignWriteGuard({ store: outside.store, kube, clock, log })
       : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
@@ -140,7 +140,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
   });
-  await serveTelling({
+  await startMetricsServer({
     listen: flags.metrics,
     metrics,
     sample: async () => {
@@ -163,7 +163,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       clusterUid: identity.uid,
       identity: outside.identity,
       holeRelistMs: HOLE_RELIST_MS,
-      ...(flags.linger !== undefined && { lingerMs: flags.linger }),
+      ...(flags.linger !== undefined && { batchingWindowMs: flags.linger }),
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     stops,

@@ -14,7 +14,7 @@ import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
 import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { UPKEEP_TIMES } from "../../shared/cache/upkeep.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
@@ -54,7 +54,7 @@ export interface EmbeddedOptions {
   /** The node agent on each of them instead, with a runtime in memory: pods come to be as they do on a node. */
   readonly realAgents?: boolean;
   /** Of the watchers, as their option of that name. */
-  readonly lingerMs?: number;
+  readonly batchingWindowMs?: number;
   /** How fast they are; default as people expect it of nodes. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** Puts something between the functions and the Store, to count what they ask of it. */
@@ -142,7 +142,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
         clusterUid,
         identity: outside.identity,
         holeRelistMs: HOLE_RELIST_MS,
-        ...(options.lingerMs !== undefined && { lingerMs: options.lingerMs }),
+        ...(options.batchingWindowMs !== undefined && { batchingWindowMs: options.batchingWindowMs }),
         upkeep: { ...UPKEEP_TIMES, reader: watcherKube, registry: AFFECTED_KEYS },
       },
       AbortSignal.any([ends.signal, own.ends.signal]),

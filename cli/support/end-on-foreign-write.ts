@@ -1,7 +1,7 @@
 /** `dev --act`: whoever started it sits before it, so the guard ends the process instead of stopping it until somebody resumes (informer §11.9). */
 import { CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
 import { claimOf } from "../../shared/cache/foreign-write.ts";
-import type { Guard } from "../../shared/cache/guard.ts";
+import type { ForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
 import { createInquiry } from "../../shared/cache/inquiry.ts";
 import type { InquiryPorts } from "../../shared/cache/inquiry.ts";
 import type { ForeignWrite } from "../../shared/ports/store.ts";
@@ -12,7 +12,7 @@ export class UpstreamActiveError extends Error {
 }
 
 /** `found` is called once for each write. */
-export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamActiveError) => void): Guard {
+export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamActiveError) => void): ForeignWriteGuard {
   let beginningMs = Infinity;
   const inquiry = createInquiry(ports, (write) => found(new UpstreamActiveError(wordsOf(write))));
   return {

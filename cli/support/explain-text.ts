@@ -149,7 +149,7 @@ function decidedIn({ lines }: ReplayedSync): readonly string[] {
   return lines.flatMap((line) => (line.kind === "decided" ? [describeTrace(line)] : []));
 }
 
-interface Telling {
+interface DecisionContext {
   readonly endMs: number;
   /** Also what a replay never gets to. */
   readonly all: boolean;
@@ -157,7 +157,7 @@ interface Telling {
   readonly refusals: Set<string>;
 }
 
-function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { endMs, all, refusals }: Telling): readonly string[] {
+function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { endMs, all, refusals }: DecisionContext): readonly string[] {
   const restMs = endMs - atMs;
   const decided = lines.flatMap((line) =>
     line.kind === "decided" ? [`→ ${describeTrace(line)}${recordedText(recorded, line, { restMs, refusals })}`] : [],
@@ -173,7 +173,7 @@ function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { en
 function recordedText(
   recorded: readonly Recorded[],
   line: Extract<TraceLine, { kind: "decided" }>,
-  { restMs, refusals }: Pick<Telling, "refusals"> & { readonly restMs: number },
+  { restMs, refusals }: Pick<DecisionContext, "refusals"> & { readonly restMs: number },
 ): string {
   const found = recorded.find(({ write }) => write === line.write);
   if (found === undefined) return "";

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline/promises";
 import type { Interface } from "node:readline/promises";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
 
-export interface Telling {
+export interface ReplayOutput {
   tell(text: string): void;
   /** Until what was told is out. False: somebody has seen enough. */
   goesOn(): Promise<boolean>;
@@ -11,7 +11,7 @@ export interface Telling {
 }
 
 /** Standard output, as fast as it is read. */
-export class Output implements Telling {
+export class Output implements ReplayOutput {
   tell(text: string): void {
     if (text !== "") process.stdout.write(text);
   }
@@ -25,7 +25,7 @@ export class Output implements Telling {
 }
 
 /** A terminal, with Enter after each; a number goes on by as many, q ends. */
-export class Steps implements Telling {
+export class Steps implements ReplayOutput {
   #texts: string[] = [];
   #terminal: Interface | undefined;
   #shown = 0;

@@ -1,6 +1,6 @@
 /** What a replay prints. */
 import { RESOURCES } from "../../shared/api/resources.ts";
-import type { PersonWrite } from "../../shared/replay/closed/persons.ts";
+import type { UserRequest } from "../../shared/replay/closed/user-requests.ts";
 import type { ReplayedSync } from "../../shared/replay/replay.ts";
 import { describeTrace } from "./describe.ts";
 import { since } from "./moment.ts";
@@ -35,7 +35,7 @@ export class ReplayText {
     return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
   }
 
-  person({ atMs, kind, resource, namespace, name }: PersonWrite, status: number): string {
+  person({ atMs, kind, resource, namespace, name }: UserRequest, status: number): string {
     const answer = status < 300 ? "" : `, answered ${status}`;
     return `${clockTime(atMs)} ${this.#since(atMs)} ${printable(`a person: ${kind} ${RESOURCES[resource].kind} ${namespace}/${name}${answer}`)}\n`;
   }

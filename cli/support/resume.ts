@@ -4,7 +4,7 @@ import { claimOf, newestClaimed } from "../../shared/cache/foreign-write.ts";
 import type { KubeWatch, ListPage, ListQuery } from "../../shared/ports/kube.ts";
 import { createPager } from "../../shared/ports/page-size.ts";
 import type { ForeignWrite, GuardState } from "../../shared/ports/store.ts";
-import { describeForeignWrite, SKEW_MS } from "../../shared/ports/store/guard.ts";
+import { describeForeignWrite, SKEW_MS } from "../../shared/ports/store/guard-store.ts";
 
 /** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
 const QUIET_MS = 30_000;

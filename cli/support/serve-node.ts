@@ -53,7 +53,7 @@ import { openRuntime } from "./node-runtime.ts";
 import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "./signals.ts";
 import { syncLoopCheck } from "./health-checks.ts";
-import { serveTelling } from "./telling.ts";
+import { startMetricsServer } from "./metrics-server.ts";
 import { UsageError } from "./usage-error.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -145,10 +145,10 @@ async function serve(serving: Serving): Promise<void> {
     ...(runtimeLogsDir !== undefined && { runtimeLogsDir }),
   });
   const options: NodeOptions = { ...serving.options, port: api.port };
-  const telling =
+  const metricsServer =
     flags.metrics === undefined
       ? undefined
-      : await serveTelling({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
+      : await startMetricsServer({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
   const agent = createNodeAgent({
     cri,
     kube: patientKube({ heartbeats, calls: kube }, clock),
@@ -204,7 +204,7 @@ async function serve(serving: Serving): Promise<void> {
     );
   log.info("ready", { node: options.nodeName, pid: process.pid, api: `https://${flags.listen ?? options.hostIps[0]}:${options.port}` });
   await Promise.all(running);
-  await telling?.stop();
+  await metricsServer?.stop();
   await api.stop();
 }
 

@@ -98,9 +98,9 @@ export const ARCHITECTURE = {
     },
     {
       name: "decisions-are-pure",
-      comment: "In a controller's folder only sync.ts and its turns see ports.",
+      comment: "In a controller folder only sync.ts and its steps see ports.",
       severity: "error",
-      from: { path: CONTROLLERS, pathNot: "/(sync|turns/[^/]+)\\.ts$" },
+      from: { path: CONTROLLERS, pathNot: "/(sync|(steps|turns)/[^/]+)\\.ts$" },
       to: { path: "^shared/(ports|controller/(perform|session|worker|recover|write-gateway)\\.ts$)", ...values },
     },
     {

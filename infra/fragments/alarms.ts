@@ -99,7 +99,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     // Whichever function went on to it.
     ...registry.controllers
-      .filter((by) => by.name === name || by.goesOnTo?.includes(name))
+      .filter((by) => by.name === name || by.followUps?.includes(name))
       .map((by): Alarm => ({
         logical: `${logical}KeyParked${by.name === name ? "" : `By${pascalCase(by.name)}`}`,
         says: `The ${words(logical)} controller has given a key up until its next event`,

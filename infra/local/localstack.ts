@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { endOf, startGuard } from "./guard.ts";
+import { endOf, startReaper } from "./process-reaper.ts";
 import { localStackVenv } from "./venv.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 
@@ -54,7 +54,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   const port = options.port ?? (await freePort());
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-localstack-"));
   const logFile = options.logFile ?? join(directory, "localstack.log");
-  const guard = startGuard({
+  const guard = startReaper({
     name: "localstack-guard",
     script: GUARD,
     parameters: [directory],

@@ -11,6 +11,7 @@
  *
  * It runs for every watch event, so it is written out by hand and copies nothing it can share.
  */
+import { isAllowedAnnotation, LAST_APPLIED } from "./annotation-allowlist.ts";
 import type { CachedDeployment, CachedMeta, CachedObjects, CachedPod, CachedReplicaSet, CachedTemplate, Cached } from "./cached.ts";
 import { type Digester, isAnnotationDigest } from "./digest.ts";
 import type { Labels, PodTemplateSpec } from "./wire.ts";
@@ -18,15 +19,7 @@ import { MalformedObjectError } from "./errors.ts";
 import { isResourceVersion } from "./resource-version.ts";
 import { type CachedResource, objectKey } from "./resources.ts";
 
-const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 const DELETION_COST = "controller.kubernetes.io/pod-deletion-cost";
-
-/**
- * What travels in clear: Kubernetes' own notes, numbers all of them, which decisions read (shared/deployment/annotations.ts).
- * Nobody keeps a manifest under these.
- */
-const CLEAR_PREFIXES = ["deployment.kubernetes.io/", "controller.kubernetes.io/"] as const;
-const ROLLBACK_TO = "deprecated.deployment.rollback.to";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -168,11 +161,11 @@ function stripAnnotations(annotations: unknown, known: unknown, digester: Digest
   const clear: Record<string, string> = {};
   const digests: Record<string, string> = {};
   for (const [key, digest] of entriesOf(known)) {
-    if (isAnnotationDigest(digest) && key !== LAST_APPLIED && !travelsInClear(key)) digests[key] = digest;
+    if (isAnnotationDigest(digest) && key !== LAST_APPLIED && !isAllowedAnnotation(key)) digests[key] = digest;
   }
   for (const [key, value] of entriesOf(annotations)) {
     if (typeof value !== "string" || key === LAST_APPLIED) continue;
-    if (travelsInClear(key)) clear[key] = value;
+    if (isAllowedAnnotation(key)) clear[key] = value;
     else digests[key] = digester.annotation(key, value);
   }
   return { clear, digests };
@@ -180,10 +173,6 @@ function stripAnnotations(annotations: unknown, known: unknown, digester: Digest
 
 function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
   return isObject(value) ? Object.entries(value) : [];
-}
-
-function travelsInClear(key: string): boolean {
-  return key === ROLLBACK_TO || CLEAR_PREFIXES.some((prefix) => key.startsWith(prefix));
 }
 
 /** A template that has a digest and neither metadata nor spec is stripped already. */

@@ -29,7 +29,7 @@ import type { AffectedKeys } from "./affected-keys.ts";
 import { reportForgery } from "./forgery.ts";
 import { prepareChanges, prepareUnread } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
-import { heal, readLive } from "./heal.ts";
+import { repair, readLive } from "./repair.ts";
 import { callLength, faultOf, highestVersion, identityOf, readable } from "./pack-items.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
@@ -352,7 +352,7 @@ class MessageApplier {
           });
     let prepared = await read();
     if (prepared.forged.length > 0) {
-      await this.#heal(prepared.forged);
+      await this.#repair(prepared.forged);
       prepared = await read();
     }
     for (const { key, why } of prepared.faults) {
@@ -375,11 +375,11 @@ class MessageApplier {
   }
 
   /** Primaries that decide whom a change concerns; each is its own key, which looks again once it is back. */
-  async #heal(forged: readonly Forged[]): Promise<void> {
+  async #repair(forged: readonly Forged[]): Promise<void> {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {
       const controller = controllerOf(each.resource);
-      if (controller) await heal({ ...this.#ports, ...this.#cluster }, { epoch, controller, key: each.key, token: "" }, [each]);
+      if (controller) await repair({ ...this.#ports, ...this.#cluster }, { epoch, controller, key: each.key, token: "" }, [each]);
     }
   }
 

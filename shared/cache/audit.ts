@@ -252,7 +252,7 @@ async function listMetadata(
   return { rv, objects };
 }
 
-/** Who is queued when a difference that heal.ts mends is mended: itself, its owner, or nobody who exists. */
+/** Who is queued when a difference that repair.ts mends is mended: itself, its owner, or nobody who exists. */
 export function wokenBy({ resource, key, primary }: Difference): Primary {
   return primary ?? { controller: controllerOf(resource) ?? "replicaset", key };
 }

@@ -21,11 +21,11 @@ import type { DeltaQueue, QueueEntry, SendResult } from "../ports/delta-queue.ts
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { ManifestRow } from "../ports/store.ts";
-import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
-import type { Backoff } from "./backoff.ts";
+import { FRESH_BACKOFF, stepBackoff } from "./reflector-backoff.ts";
+import type { Backoff } from "./reflector-backoff.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ENVELOPE_VERSION } from "./envelope.ts";
-import { FlowMeter, lingerMs, ownLingerMs } from "./linger.ts";
+import { FlowMeter, remainingWindowMs, ownWritesWindowMs } from "./batching-window.ts";
 import { ManifestPart } from "./manifest-part.ts";
 import { encodePackText } from "./pack-codec.ts";
 import { signBody } from "./signed-body.ts";
@@ -36,8 +36,8 @@ export interface LaneSenderOptions {
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;
-  /** How long open packs of live events wait for company; absent: as linger.ts finds worth it. */
-  readonly lingerMs?: number;
+  /** How long open packs of live events wait for company; absent: as batching-window.ts finds worth it. */
+  readonly batchingWindowMs?: number;
   /** False: nothing is written through, so what is our own (own-write.ts) is news to the cache as well. Default true. */
   readonly knowsOwn?: boolean;
 }
@@ -121,7 +121,7 @@ interface Lane {
 }
 
 /** Open packs wait for company; they leave together. */
-interface Lingering {
+interface OpenWindow {
   readonly sinceMs: number;
   readonly isFlow: boolean;
   items: number;
@@ -134,8 +134,8 @@ export class LaneSender implements DeltaSink {
   readonly #lanes: readonly Lane[];
   #bufferedItems = 0;
   #bufferedBytes = 0;
-  #lingering: Lingering | undefined;
-  #ownLinger = false;
+  #window: OpenWindow | undefined;
+  #isOwnWindowOpen = false;
   #pumping = false;
   #lastItemMs = Number.NEGATIVE_INFINITY;
   readonly #flow = new FlowMeter();
@@ -260,52 +260,52 @@ export class LaneSender implements DeltaSink {
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
     pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;
-    if (pack.isNews) this.#linger();
-    else this.#lingerOwn();
+    if (pack.isNews) this.#openWindow();
+    else this.#openOwnWindow();
   }
 
   /** One timer for all lanes, from the first that waits. */
-  #lingerOwn(): void {
-    if (this.#ownLinger) return;
-    this.#ownLinger = true;
-    void this.#ports.clock.after(ownLingerMs(this.#ports.clock.now(), this.#options.lingerMs), this.#signal).then(
+  #openOwnWindow(): void {
+    if (this.#isOwnWindowOpen) return;
+    this.#isOwnWindowOpen = true;
+    void this.#ports.clock.after(ownWritesWindowMs(this.#ports.clock.now(), this.#options.batchingWindowMs), this.#signal).then(
       () => {
-        this.#ownLinger = false;
+        this.#isOwnWindowOpen = false;
         this.#leave(this.#lanes.filter(({ open }) => open?.kind === "D"));
       },
       () => undefined, // the stream ended
     );
   }
 
-  #linger(): void {
+  #openWindow(): void {
     const nowMs = this.#ports.clock.now();
     const isFlow = this.#flow.came(nowMs);
     this.#lastItemMs = nowMs;
-    if (this.#lingering) {
-      this.#lingering.items++;
+    if (this.#window) {
+      this.#window.items++;
       return;
     }
-    this.#lingering = { sinceMs: nowMs, isFlow, items: 1 };
-    this.#lingerOn(this.#lingering);
+    this.#window = { sinceMs: nowMs, isFlow, items: 1 };
+    this.#restartWindow(this.#window);
   }
 
-  /** One timer for all lanes, set again while company keeps coming (linger.ts). */
-  #lingerOn(lingering: Lingering): void {
+  /** One timer for all lanes, set again while company keeps coming (batching-window.ts). */
+  #restartWindow(open: OpenWindow): void {
     const nowMs = this.#ports.clock.now();
-    const { sinceMs, isFlow, items } = lingering;
+    const { sinceMs, isFlow, items } = open;
     const live = this.#lanes.filter(({ open }) => open?.kind === "D" && open.isNews);
-    const waitMs = lingerMs(
+    const waitMs = remainingWindowMs(
       { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, isFlow },
-      this.#options.lingerMs,
+      this.#options.batchingWindowMs,
     );
     if (waitMs > 0) {
       void this.#ports.clock.after(waitMs, this.#signal).then(
-        () => this.#lingerOn(lingering),
+        () => this.#restartWindow(open),
         () => undefined, // the stream ended
       );
       return;
     }
-    this.#lingering = undefined;
+    this.#window = undefined;
     this.#leave(live);
   }
 

@@ -18,8 +18,8 @@
  */
 import { compareResourceVersions } from "../api/resource-version.ts";
 import { isGone, isInvalid, isTooLargeResourceVersion, isTooManyRequests, KubeApiError } from "../ports/errors.ts";
-import { FRESH_BACKOFF, stepBackoff } from "./backoff.ts";
-import type { Backoff } from "./backoff.ts";
+import { FRESH_BACKOFF, stepBackoff } from "./reflector-backoff.ts";
+import type { Backoff } from "./reflector-backoff.ts";
 
 export interface ReflectorState {
   /** Last accepted resourceVersion; absent = nothing seen in this epoch. */

@@ -22,7 +22,7 @@ import { AUDIT_MS, AUDIT_SETTLE_MS, RESYNC_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS 
 import type { AffectedKeys } from "./affected-keys.ts";
 import { auditResource, wokenBy } from "./audit.ts";
 import type { Difference, DifferenceKind } from "./audit.ts";
-import { heal } from "./heal.ts";
+import { repair } from "./repair.ts";
 import { ring } from "./ring.ts";
 
 /** All in ms, as the constants of shared/ports/times.ts that are named alike. */
@@ -62,8 +62,8 @@ export interface UpkeepOptions {
 }
 
 const NAMED_MAX = 10;
-/** Objects that one audit reads live; heal.ts takes as many at once as it bears, and the next audit finds the rest. */
-const HEALED_MAX = 500;
+/** Objects that one audit reads live; repair.ts takes as many at once as it bears, and the next audit finds the rest. */
+const REPAIRED_MAX = 500;
 
 /** Runs until `signal` aborts. */
 export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, signal: AbortSignal): Promise<void> {
@@ -124,21 +124,21 @@ async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: Cache
     ports.log.error("the cache differs from the API server", { resource, difference: kind, count: all.length, rows: keys });
     if (BY_LIST.has(kind)) rows.push(`${all.length} ${kind}`);
   }
-  const read = differences.filter(({ kind }) => !BY_LIST.has(kind)).slice(0, HEALED_MAX);
-  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(wokenBy(each)))) await healAll(ports, epoch, all);
+  const read = differences.filter(({ kind }) => !BY_LIST.has(kind)).slice(0, REPAIRED_MAX);
+  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(wokenBy(each)))) await repairAll(ports, epoch, all);
   if (rows.length > 0) relist(resource, `the audit found rows that differ: ${rows.join(", ")}`);
 }
 
 const BY_LIST: ReadonlySet<DifferenceKind> = new Set(["missing", "surplus", "older", "ahead"]);
-/** What heal.ts reads in one go. */
-const HEALED_AT_ONCE = 50;
+/** What repair.ts reads in one go. */
+const REPAIRED_AT_ONCE = 50;
 
-async function healAll(ports: UpkeepPorts, epoch: string, all: readonly Difference[]): Promise<void> {
-  for (let at = 0; at < all.length; at += HEALED_AT_ONCE) {
-    const part = all.slice(at, at + HEALED_AT_ONCE);
+async function repairAll(ports: UpkeepPorts, epoch: string, all: readonly Difference[]): Promise<void> {
+  for (let at = 0; at < all.length; at += REPAIRED_AT_ONCE) {
+    const part = all.slice(at, at + REPAIRED_AT_ONCE);
     const [first] = part;
     if (first)
-      await heal(
+      await repair(
         ports,
         { epoch, ...wokenBy(first), token: "" },
         part.flatMap(({ stands }) => stands ?? []),

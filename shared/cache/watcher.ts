@@ -30,10 +30,10 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { EpochRecord, ResourceHealth, Store } from "../ports/store.ts";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "../ports/times.ts";
-import type { Guard } from "./guard.ts";
+import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
-import type { Leadership } from "./lease.ts";
+import type { Leadership } from "./leader-election.ts";
 import { HistoryRegressedError } from "./list-watch.ts";
 import { VersionSet } from "./listed-rows.ts";
 import { ResourceStream } from "./resource-stream.ts";
@@ -55,7 +55,7 @@ export interface WatcherPorts {
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes; absent: nobody does. */
-  readonly guard?: Pick<Guard, "look" | "beforeTerm">;
+  readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
 }
 
 export interface WatcherOptions {
@@ -65,8 +65,8 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
-  /** How long live events wait for company, in all at most LINGER_MS_MAX; absent: up to 100 ms, as it is worth it. */
-  readonly lingerMs?: number;
+  /** How long live events wait for company, in all at most BATCHING_WINDOW_MS_MAX; absent: up to 100 ms, as it is worth it. */
+  readonly batchingWindowMs?: number;
   /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
   readonly knowsOwn?: boolean;
   /** Resync and audit (informer §15); absent: neither. */
@@ -231,9 +231,9 @@ class Term {
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, kube, clock, random, digester, log, metrics, guard } = this.#ports;
-    const { cluster, lingerMs, knowsOwn } = this.#options;
+    const { cluster, batchingWindowMs, knowsOwn } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
-    const waits = { ...(lingerMs !== undefined && { lingerMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
+    const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
     const sender = new LaneSender(this.#ports, { ...lanes, ...waits }, signal);
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });

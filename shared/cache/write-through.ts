@@ -14,7 +14,7 @@ import type { DoneResult, ItemChange, Outcome, Store, Taken, WriteThrough } from
 import type { AffectedKeys } from "./affected-keys.ts";
 import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
-import { readLive } from "./heal.ts";
+import { readLive } from "./repair.ts";
 import { ring } from "./ring.ts";
 
 export interface WriteThroughPorts {

@@ -12,7 +12,6 @@
  * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that
  * does not succeed ends the list.
  */
-import { TerminalError } from "../ports/errors.ts";
 import { loggedWrite, notDecided } from "./logged.ts";
 import type { RunCalls } from "./perform/calls.ts";
 import { claim } from "./perform/claims.ts";
@@ -22,40 +21,62 @@ import { deletePods } from "./perform/delete-pods.ts";
 import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./perform/replica-sets.ts";
 import { rollBack } from "./perform/roll-back.ts";
 import { updateStatus } from "./perform/status.ts";
-import type { PerformOptions, Performed, WriteOf, WriteResult } from "./performed.ts";
+import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf, WriteResult } from "./performed.ts";
 import { replacedBy } from "./replaced.ts";
 import type { Write } from "./writes.ts";
 
 /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
-export async function perform(calls: RunCalls, writes: readonly Write[], options: PerformOptions = {}): Promise<Performed> {
+export async function perform(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
   if (writes.length === 0) return { results: [] };
-  const { ports, run } = calls;
+  return traceAndStopInShadow(calls, writes) ?? (await performGroups(calls, writes));
+}
+
+/** @throws as `perform` */
+export async function performCreate(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await createReplicaSet(calls, write, build));
+}
+
+/** @throws as `perform` */
+export async function performRollback(calls: RunCalls, write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await rollBack(calls, write, build));
+}
+
+/** @throws as `perform` */
+export async function performStatus(calls: RunCalls, write: WriteOf<"UpdateStatus">, options: StatusOptions): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await updateStatus(calls, write, options));
+}
+
+/** Traces the writes. In shadow mode they end here, and so does the sync (PF5). */
+function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]): Performed | undefined {
   const { controller, key } = run;
   for (const write of ports.trace ? writes : []) {
     const replaced = replacedBy(write, run.snapshot);
     ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write), ...(replaced && { replaced }) });
   }
-  if (ports.gateway.mode === "shadow") {
-    const unsent = writes.map(({ kind }) => kind).join(", ");
-    // Who traces was told each write already.
-    if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
-    for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
-    return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
-  }
+  if (ports.gateway.mode !== "shadow") return undefined;
+  const unsent = writes.map(({ kind }) => kind).join(", ");
+  // A trace has each write already.
+  if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
+  for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
+  return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
+}
+
+async function performGroups(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
   const results: WriteResult[] = [];
-  let last: Performed = { results: [] };
   for (const group of groupsOf(writes)) {
-    last = await performGroup(calls, group, options);
-    results.push(...last.results);
-    if (last.end || last.error || last.results.some(({ kind }) => kind === "notTried" || kind === "alreadyExists")) break;
+    const performed = await performGroup(calls, group);
+    results.push(...performed.results);
+    if (performed.end || performed.error || performed.results.some(({ kind }) => kind === "notTried")) {
+      while (results.length < writes.length) results.push({ kind: "notTried" });
+      return { ...performed, results };
+    }
   }
-  while (results.length < writes.length) results.push({ kind: "notTried" });
-  return { ...last, results };
+  return { results };
 }
 
 /** Neighbours that are done at once: claims of one resource, deletes of pods. */
-function groupsOf(writes: readonly Write[]): readonly (readonly Write[])[] {
-  const groups: Write[][] = [];
+function groupsOf(writes: readonly ListedWrite[]): readonly (readonly ListedWrite[])[] {
+  const groups: ListedWrite[][] = [];
   for (const write of writes) {
     const group = groups.at(-1);
     if (group?.[0] && belongTogether(group[0], write)) group.push(write);
@@ -64,7 +85,7 @@ function groupsOf(writes: readonly Write[]): readonly (readonly Write[])[] {
   return groups;
 }
 
-function belongTogether(a: Write, b: Write): boolean {
+function belongTogether(a: ListedWrite, b: ListedWrite): boolean {
   if (isClaim(a)) return isClaim(b) && a.resource === b.resource;
   return a.kind === "DeletePod" && b.kind === "DeletePod";
 }
@@ -73,7 +94,7 @@ function isClaim(write: Write): write is ClaimWrite {
   return write.kind === "Adopt" || write.kind === "Release";
 }
 
-async function performGroup(calls: RunCalls, group: readonly Write[], options: PerformOptions): Promise<Performed> {
+async function performGroup(calls: RunCalls, group: readonly ListedWrite[]): Promise<Performed> {
   const [write] = group;
   switch (write?.kind) {
     case undefined:
@@ -88,18 +109,10 @@ async function performGroup(calls: RunCalls, group: readonly Write[], options: P
       );
     case "CreatePods":
       return createPods(calls, write);
-    case "CreateReplicaSet":
-      if (!options.build) throw new TerminalError("CreateReplicaSet without a build option");
-      return createReplicaSet(calls, write, options.build);
     case "PatchReplicaSet":
       return patchReplicaSet(calls, write);
     case "DeleteReplicaSet":
       return deleteReplicaSet(calls, write);
-    case "RollBack":
-      if (!options.buildRollback) throw new TerminalError("RollBack without a buildRollback option");
-      return rollBack(calls, write, options.buildRollback);
-    case "UpdateStatus":
-      return updateStatus(calls, write, options);
     default:
       return write satisfies never;
   }

@@ -1,4 +1,4 @@
-/** What `perform()` is told beside the writes, and what it answers. Plain types, so that every part of it can use them. */
+/** The inputs and results of perform.ts as plain types, so that every part of it can use them. */
 import type { Cached } from "../api/cached.ts";
 import type { CachedResource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
@@ -8,24 +8,23 @@ import type { Write } from "./writes.ts";
 
 export type WriteOf<K extends Write["kind"]> = Extract<Write, { readonly kind: K }>;
 
-export interface PerformOptions {
-  /** CreateReplicaSet only: the body, made of the live owner (whose generation and digest are those of the decision). */
-  readonly build?: (live: KubeObject, write: WriteOf<"CreateReplicaSet">) => Sealed<object>;
+/** The writes that need nothing but themselves. The others have functions of their own in perform.ts, which name what they need. */
+export type ListedWrite = Exclude<Write, { readonly kind: "CreateReplicaSet" | "RollBack" | "UpdateStatus" }>;
+
+/** Makes the body of a ReplicaSet from the live owner, whose generation and digest are those of the decision. */
+export type BuildReplicaSet = (live: KubeObject, write: WriteOf<"CreateReplicaSet">) => Sealed<object>;
+
+/** Makes the merge patch of a rollback from the live owner and the live ReplicaSet to roll back to, if there is one. */
+export type BuildRollback = (live: KubeObject, target: KubeObject | undefined, write: WriteOf<"RollBack">) => Sealed<object>;
+
+export interface StatusOptions {
   /**
-   * RollBack only: the merge patch, made of the live owner (whose generation and digest are those of the decision) and of the
-   * live ReplicaSet that is gone back to, if there is one.
-   */
-  readonly buildRollback?: (live: KubeObject, target: KubeObject | undefined, write: WriteOf<"RollBack">) => Sealed<object>;
-  /**
-   * UpdateStatus of ReplicaSets and ReplicationControllers only, after a lost race with the generation unchanged: the same
-   * status on top of the live object's (its foreign conditions, its resourceVersion). Undefined = nothing left to write.
+   * ReplicaSets and ReplicationControllers only, after a lost race with the generation unchanged: returns the same status on top of the
+   * live object (its other conditions, its resourceVersion), or undefined if nothing is left to write.
    */
   readonly recompute?: (live: Cached) => WriteOf<"UpdateStatus"> | undefined;
-  /**
-   * UpdateStatus only, as the last thing that its sync does: what the sync answers once it is stored so. Then the run may end with the
-   * write-through of the answer (WQ8).
-   */
-  readonly last?: (stored: Cached) => Succeeded;
+  /** Set if this is the sync's last write: returns the sync's result from the stored object. The write-through may then end the run (WQ8). */
+  readonly finalResult?: (stored: Cached) => Succeeded;
 }
 
 /** One answer. Objects are stripped: full API objects never leave perform(). */

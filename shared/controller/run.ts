@@ -9,7 +9,7 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Snapshot, Store, Taken } from "../ports/store.ts";
 import type { WriteGateway } from "./gateway.ts";
-import type { HandedOn } from "./handed-on.ts";
+import type { ReadYourWrites } from "./read-your-writes.ts";
 import type { Reason } from "./reason.ts";
 import type { Replaced } from "./replaced.ts";
 import type { EventNote, Write } from "./writes.ts";
@@ -27,7 +27,7 @@ export interface SyncPorts {
   readonly log: Log;
   readonly metrics?: Metrics;
   /** Of the invocation. Absent: every owner is read. */
-  readonly handedOn?: HandedOn;
+  readonly readYourWrites?: ReadYourWrites;
   /** Tells people and replays what a sync decided, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;
 }

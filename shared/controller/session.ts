@@ -4,13 +4,13 @@ import type { CachedResource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
 import type { WriteGateway } from "./gateway.ts";
 import type { DoneResult } from "../ports/store.ts";
-import { perform } from "./perform.ts";
+import { perform, performCreate, performRollback, performStatus } from "./perform.ts";
 import { RunCalls } from "./perform/calls.ts";
 import type { AnswersOf, ListOptions } from "./perform/calls.ts";
-import type { PerformOptions, Performed } from "./performed.ts";
+import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf } from "./performed.ts";
 import type { Reason } from "./reason.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
-import type { EventNote, Owner, Write } from "./writes.ts";
+import type { EventNote, Owner } from "./writes.ts";
 
 /** Made by the worker for one run, and gone with it. There is no gateway here: nothing is sent but by `perform` and `emit`. */
 export interface SyncSession
@@ -23,7 +23,13 @@ export interface SyncSession
    */
   list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
   /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
-  perform(writes: readonly Write[], options?: PerformOptions): Promise<Performed>;
+  perform(writes: readonly ListedWrite[]): Promise<Performed>;
+  /** @throws as `perform` */
+  createReplicaSet(write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed>;
+  /** @throws as `perform` */
+  rollBack(write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed>;
+  /** @throws as `perform` */
+  updateStatus(write: WriteOf<"UpdateStatus">, options?: StatusOptions): Promise<Performed>;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
   /** Tells whoever traces why the next writes are wanted, or none. */
@@ -58,7 +64,10 @@ export function createSession(ports: SyncPorts, run: Run): OpenSession {
   return {
     ...reads,
     list: (resource, namespace, options) => calls.list(resource, namespace, options),
-    perform: (writes, options) => perform(calls, writes, options),
+    perform: (writes) => perform(calls, writes),
+    createReplicaSet: (write, build) => performCreate(calls, write, build),
+    rollBack: (write, build) => performRollback(calls, write, build),
+    updateStatus: (write, options = {}) => performStatus(calls, write, options),
     save: (answers) => calls.save(answers),
     because: (...reasons) => {
       for (const reason of trace ? reasons : []) trace?.({ controller, key, kind: "reason", reason });

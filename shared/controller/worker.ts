@@ -15,7 +15,7 @@
  */
 import { CONTROLLER_INFO, RESOURCES } from "../api/resources.ts";
 import type { Controller } from "../api/resources.ts";
-import { heal } from "../cache/heal.ts";
+import { repair } from "../cache/repair.ts";
 import { ring } from "../cache/ring.ts";
 import { describeError } from "../ports/describe-error.ts";
 import type { Doorbell } from "../ports/doorbells.ts";
@@ -23,14 +23,14 @@ import { WORK_QUEUES } from "../ports/metric-table.ts";
 import type { LabelsOf } from "../ports/metrics.ts";
 import { isConflict, TerminalError } from "../ports/errors.ts";
 import { ForgedRowsError } from "../ports/store/errors.ts";
-import type { Patience } from "../ports/patience.ts";
+import type { RetryBudget } from "../ports/retry-budget.ts";
 import type { Random } from "../ports/random.ts";
-import { describeStop } from "../ports/store/guard.ts";
+import { describeStop } from "../ports/store/guard-store.ts";
 import type { DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "../ports/times.ts";
 import { toError } from "./errors.ts";
 import { outcomeOf } from "./outcome.ts";
-import { patientPorts } from "./patience.ts";
+import { withRetryBudget } from "./budgeted-ports.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncPorts, SyncResult } from "./run.ts";
 import { createSession } from "./session.ts";
@@ -74,7 +74,7 @@ export async function runKey(
   const lease = holdLease(ports, taken, take.takenAtMs);
   const { invocationEndsMs = Infinity } = options;
   const mayWrite = (): boolean => Math.min(lease.untilMs(), invocationEndsMs) - WRITE_MARGIN_MS > ports.clock.now();
-  const patience: Patience = {
+  const retryBudget: RetryBudget = {
     mayStart: mayWrite,
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
@@ -87,7 +87,7 @@ export async function runKey(
   if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
   let ended: Ended;
   try {
-    ended = await endOf(patientPorts(ports, patience), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
+    ended = await endOf(withRetryBudget(ports, retryBudget), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
   } finally {
     await lease.release();
   }
@@ -219,7 +219,7 @@ async function believing(
   handler: SyncHandler,
 ): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
   const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
-    await heal(ports, run, forged);
+    await repair(ports, run, forged);
     return { result: { kind: "again", afterMs: MENDED_MS } };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);

@@ -2,7 +2,7 @@
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import type { Labels } from "../api/wire.ts";
 import type { CopiedAnnotations } from "../controller/writes.ts";
-import { maxSurge } from "./fenceposts.ts";
+import { maxSurge } from "./max-surge-max-unavailable.ts";
 import { replicasOf } from "./replica-sets.ts";
 import { parseRevision, REVISION } from "./revision.ts";
 

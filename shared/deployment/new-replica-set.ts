@@ -11,7 +11,7 @@ import type { DeploymentReason } from "./reasons.ts";
 import { newRSNewReplicas, saidOf } from "./rolling.ts";
 import { splitReplicaSets } from "./replica-sets.ts";
 import { LEAST_REVISION, nextRevision, parseRevision, REVISION } from "./revision.ts";
-import type { CreateReplicaSet, PatchReplicaSet, Step, UpdateStatus } from "./writes.ts";
+import type { CreateReplicaSet, PatchReplicaSet, NotedWrite, UpdateStatus } from "./writes.ts";
 import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "./writes.ts";
 
 /** Names of objects are DNS subdomains. Source: sync.go generateReplicaSetName. */
@@ -151,7 +151,7 @@ export function createFailed(
   { name }: CreateReplicaSet,
   error: string,
   nowMs: number,
-): Partial<Step<UpdateStatus>> & { readonly note: EventNote } {
+): Partial<NotedWrite<UpdateStatus>> & { readonly note: EventNote } {
   const message = `Failed to create new replica set "${name}": ${error}`;
   const note: EventNote = { type: "Warning", reason: "ReplicaSetCreateError", message };
   if (!hasProgressDeadline(d)) return { note };

@@ -1,7 +1,7 @@
 /** Spreading a change of `spec.replicas` over the ReplicaSets of an unfinished rollout (deployment §10.1). */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { annotatedReplicas, MAX_REPLICAS } from "./annotations.ts";
-import { maxSurge } from "./fenceposts.ts";
+import { maxSurge } from "./max-surge-max-unavailable.ts";
 import { byCreation, replicasOf, totalReplicas } from "./replica-sets.ts";
 
 /** A ReplicaSet and the size it should have. */

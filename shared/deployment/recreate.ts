@@ -4,13 +4,13 @@ import { ownerOfCached, podOwnerId } from "../api/owner-id.ts";
 import type { Decision } from "../controller/reason.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { activeReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
-import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
 /** Everything old to 0. Source: recreate.go scaleDownOldReplicaSetsForRecreate. */
 export function scaleDownOldReplicaSetsForRecreate(
   d: CachedDeployment,
   oldRSs: readonly CachedReplicaSet[],
-): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
+): Decision<readonly NotedWrite<PatchReplicaSet>[], DeploymentReason> {
   const active = activeReplicaSets(oldRSs);
   return {
     decided: active.flatMap((rs) => scaleReplicaSet(d, rs, 0) ?? []),

@@ -1,11 +1,11 @@
 /** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import type { Decision } from "../controller/reason.ts";
-import { maxSurge, scaledValue, unavailableOf, whyPods } from "./fenceposts.ts";
+import { maxSurge, scaledValue, unavailableOf, whyPods } from "./max-surge-max-unavailable.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import type { ReplicaSetSplit } from "./replica-sets.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf, totalAvailable, totalReplicas } from "./replica-sets.ts";
-import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
 /**
  * Grows the new ReplicaSet as far as the surge allows, or cuts it to `spec.replicas`.
@@ -18,7 +18,7 @@ export function reconcileNewReplicaSet(
   d: CachedDeployment,
   newRS: CachedReplicaSet,
   oldRSs: readonly CachedReplicaSet[],
-): Decision<Step<PatchReplicaSet> | undefined, DeploymentReason> {
+): Decision<NotedWrite<PatchReplicaSet> | undefined, DeploymentReason> {
   const size = replicasOf(newRS);
   const replicas = replicasOf(d);
   const about = newRS.metadata.name;
@@ -88,7 +88,7 @@ export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decis
 
 /** Size writes in order, and whether the guard stands at their end. */
 export interface UnhealthyCleanup {
-  readonly steps: readonly Step<PatchReplicaSet>[];
+  readonly steps: readonly NotedWrite<PatchReplicaSet>[];
   /**
    * An old ReplicaSet reports more available pods than its size: it was shrunk and its controller has not followed yet. The
    * counts lie, so nothing more is shrunk in this sync. Upstream's error "when cleaning up unhealthy replicas, got invalid
@@ -107,7 +107,7 @@ export interface UnhealthyCleanup {
  * Source: rolling.go cleanupUnhealthyReplicas.
  */
 export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[], budget: number): UnhealthyCleanup {
-  const steps: Step<PatchReplicaSet>[] = [];
+  const steps: NotedWrite<PatchReplicaSet>[] = [];
   const why: DeploymentReason[] = [];
   let removed = 0;
   for (const rs of oldRSs.toSorted(byCreation)) {
@@ -137,11 +137,11 @@ export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly C
 export function scaleDownOldReplicaSets(
   d: CachedDeployment,
   split: ReplicaSetSplit,
-): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
+): Decision<readonly NotedWrite<PatchReplicaSet>[], DeploymentReason> {
   const { decided: maxUnavailable, why: whyUnavailable } = unavailableOf(d);
   const seen = { available: totalAvailable(allReplicaSets(split)), replicas: replicasOf(d), maxUnavailable };
   const excess = seen.available - (seen.replicas - seen.maxUnavailable);
-  const steps: Step<PatchReplicaSet>[] = [];
+  const steps: NotedWrite<PatchReplicaSet>[] = [];
   const rule = excess > 0 ? "above the minimum" : "at the minimum";
   const why: DeploymentReason[] = [...whyUnavailable, { rule, facts: { ...seen, excess } }];
   let cut = 0;

@@ -3,11 +3,11 @@ import type { CachedDeployment, CachedReplicaSet } from "../api/cached.ts";
 import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
 import type { Decision } from "../controller/reason.ts";
-import { isRollingUpdate, surgeOf } from "./fenceposts.ts";
+import { isRollingUpdate, surgeOf } from "./max-surge-max-unavailable.ts";
 import { proportionalScaling } from "./proportional-scaling.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, replicasOf, totalReplicas } from "./replica-sets.ts";
-import { type PatchReplicaSet, scaleReplicaSet, type Step } from "./writes.ts";
+import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
 /**
  * What shows that the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than
@@ -39,7 +39,7 @@ export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet
  *
  * Source: sync.go scale.
  */
-export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<readonly Step<PatchReplicaSet>[], DeploymentReason> {
+export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<readonly NotedWrite<PatchReplicaSet>[], DeploymentReason> {
   const youngestFirst = { ...split, oldRSs: split.oldRSs.toReversed() };
   const active = activeReplicaSets(allReplicaSets(youngestFirst));
   if (active.length <= 1) {
@@ -95,6 +95,6 @@ export function isSaturated(d: CachedDeployment, rs: CachedReplicaSet): boolean 
   );
 }
 
-function steps(candidates: readonly (Step<PatchReplicaSet> | undefined)[]): readonly Step<PatchReplicaSet>[] {
+function steps(candidates: readonly (NotedWrite<PatchReplicaSet> | undefined)[]): readonly NotedWrite<PatchReplicaSet>[] {
   return candidates.filter((step) => step !== undefined);
 }

@@ -4,7 +4,7 @@ import { setDeploymentCondition } from "../api/conditions.ts";
 import type { Condition } from "../api/wire.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import type { Decision } from "../controller/reason.ts";
-import { unavailableOf } from "./fenceposts.ts";
+import { unavailableOf } from "./max-surge-max-unavailable.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, totalReplicas } from "./replica-sets.ts";
 import { COUNTERS, explicit } from "./writes.ts";

@@ -1,6 +1,6 @@
 /**
  * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch each time. Here is the way in and the
- * fork; the branches are turns (turns/), the decisions they carry out are made in the files beside this one.
+ * fork; the branches are in steps/, the decisions they carry out are made in the files beside this one.
  *
  * DS1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
  *    while a split taken at the start of a branch keeps the sizes that the status is computed from (Q8).
@@ -19,13 +19,13 @@ import { rollbackTo } from "./annotations.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets } from "./replica-sets.ts";
 import { scalingEvent } from "./scale.ts";
-import { rolloutRecreate } from "./turns/recreate.ts";
-import { syncRevision } from "./turns/revision.ts";
-import { rollback } from "./turns/rollback.ts";
-import { rolloutRolling } from "./turns/rolling.ts";
-import { syncScale } from "./turns/scale.ts";
-import { noteThePause, syncStatusOnly, tryStatus } from "./turns/status.ts";
-import { because, claim, DONE, type Known, type Sync } from "./turns/turn.ts";
+import { rolloutRecreate } from "./steps/rollout-recreate.ts";
+import { syncRevision } from "./steps/sync-revision.ts";
+import { rollback } from "./steps/perform-rollback.ts";
+import { rolloutRolling } from "./steps/rollout-rolling.ts";
+import { syncScale } from "./steps/sync-scale.ts";
+import { noteThePause, syncStatusOnly, tryStatus } from "./steps/sync-status.ts";
+import { because, claim, DONE, type Known, type DeploymentSync } from "./steps/step.ts";
 import { ownerOf, updateStatus } from "./writes.ts";
 
 /** One that failed this often in a row is parked until something changes. Source: pkg/controller/deployment maxRetries. */
@@ -56,7 +56,7 @@ export async function syncDeployment(session: SyncSession): Promise<SyncResult> 
   }
 }
 
-async function route(sync: Sync, start: Known): Promise<SyncResult> {
+async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
   const { session, selector } = sync;
   if (selectsEverything(selector)) return selectingAll(sync, start);
   const { dependents, orphans } = session.snapshot;
@@ -92,7 +92,7 @@ async function route(sync: Sync, start: Known): Promise<SyncResult> {
 }
 
 /** A selector without any condition would take every ReplicaSet of the namespace. */
-async function selectingAll(sync: Sync, known: Known): Promise<SyncResult> {
+async function selectingAll(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const { metadata, status } = known.d;
   because(sync, { rule: "selects everything", facts: {} });
   sync.tell({
@@ -107,7 +107,7 @@ async function selectingAll(sync: Sync, known: Known): Promise<SyncResult> {
 }
 
 /** On its way out: its ReplicaSets are the garbage collector's, and only counted. */
-async function syncDeleted(sync: Sync, known: Known): Promise<SyncResult> {
+async function syncDeleted(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, known);
   return revised.kind === "ended" ? revised.result : syncStatusOnly(sync, revised.known, revised.split);
 }

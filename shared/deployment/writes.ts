@@ -12,7 +12,7 @@ export type RollBack = Extract<Write, { kind: "RollBack" }>;
 export type UpdateStatus = Extract<Write, { kind: "UpdateStatus" }>;
 
 /** A write and the Event that tells of it once it has succeeded. */
-export interface Step<W extends Write = Write> {
+export interface NotedWrite<W extends Write = Write> {
   readonly write: W;
   readonly note?: EventNote;
 }
@@ -49,7 +49,7 @@ export function scaleReplicaSet(
   rs: CachedReplicaSet,
   replicas: number,
   mode: "lazy" | "forced" = "lazy",
-): Step<PatchReplicaSet> | undefined {
+): NotedWrite<PatchReplicaSet> | undefined {
   const sizeChanges = replicasOf(rs) !== replicas;
   if (!sizeChanges && mode === "lazy") return undefined;
   const annotations = outdatedSizeAnnotations(d, rs);

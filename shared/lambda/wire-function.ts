@@ -32,7 +32,7 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
-  const kube = createKubeCalls({ ...kubeConfig, ...patienceOf(component), ...(metrics && { metrics }) });
+  const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), ...(metrics && { metrics }) });
   const queueUrl = ownQueue(component, queues);
   return {
     clock: outside.clock,
@@ -57,8 +57,8 @@ function functionMetrics(component: Component, deployment: string, clock: Clock)
   return createEmfMetrics({ namespace: `deltaloop/${deployment}`, dimensions: { function: component }, now: () => clock.now(), write });
 }
 
-/** The short functions only read, and what they cannot read in time comes again; a sync brings its own patience with each call. */
-function patienceOf(component: Component): Pick<KubeHttpConfig, "requestTimeoutMs" | "waitMsMax"> {
+/** The short functions only read, and what they cannot read in time comes again; a sync brings its own retry budget with each call. */
+function retryBudgetOf(component: Component): Pick<KubeHttpConfig, "requestTimeoutMs" | "waitMsMax"> {
   const isShort = component === "apply-deltas" || component === "dead-deltas";
   return isShort ? { requestTimeoutMs: APPLIER_REQUEST_TIMEOUT_MS, waitMsMax: APPLIER_WAIT_MS_MAX } : {};
 }

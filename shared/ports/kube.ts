@@ -4,7 +4,7 @@
  */
 import type { CachedResource, Resource } from "../api/resources.ts";
 import type { KubeObject } from "../api/wire.ts";
-import type { Patience } from "./patience.ts";
+import type { RetryBudget } from "./retry-budget.ts";
 
 /** Calls that one client has on their way at once. More wait for one of them to end, so nobody should begin more at a time. */
 export const CALLS_AT_ONCE_MAX = 32;
@@ -15,7 +15,7 @@ export type Kube = KubeReader & KubeWriter & KubeWatch<Resource>;
 /** Of every call of a KubeReader or KubeWriter. */
 export interface CallOptions {
   /** Absent: as patient as the adapter was made. */
-  readonly patience?: Patience;
+  readonly retryBudget?: RetryBudget;
 }
 
 /**
@@ -25,8 +25,8 @@ export interface CallOptions {
  * KC2 a read never returns a state older than a write whose answer this process has seen.
  * KC3 a call without answer ends after the request timeout (12 s, also sent as `timeout=12s`), counted from when it was sent.
  * KC4 a 429 or 5xx with a Retry-After header, and of reads a connection that was reset, is waited for and sent again, at most ten
- *    times, as client-go does; never when `patience` would be over. Then the last answer is the answer.
- * KC5 a call that waits for a free connection longer than its patience, or than 30 s, is a NotSentError.
+ *    times, as client-go does; never when `retryBudget` would be over. Then the last answer is the answer.
+ * KC5 a call that waits for a free connection longer than its retry budget, or than 30 s, is a NotSentError.
  * KC6 no more than 64 MiB of an answer is read; a larger one is an AnswerTooLargeError, which names the call and nothing of the content. A
  *    `list` then goes on with smaller pages, as does whoever calls `listPage` (page-size.ts).
  * KC7 in a pod template, read or written, every integer is exact: a bigint where no number holds it (shared/api/exact-json.ts).
@@ -55,10 +55,10 @@ export interface ManagedWrite extends CallOptions {
  * KW2 a call that may have been executed without our seeing the answer is an UnansweredError or a 5xx that is not admission's
  *    (`isUnanswered`).
  * KW3 a mutating call is sent again only after an answer that asks for it (KC4), and no sending starts unless
- *    `patience.mayStart()`. One without an answer is never repeated. After a 5xx it is repeated as client-go does, which is safe
+ *    `retryBudget.mayStart()`. One without an answer is never repeated. After a 5xx it is repeated as client-go does, which is safe
  *    because every write carries its name or precondition; should a later sending then be refused, the error still counts as
  *    unanswered (`KubeApiError.earlierUnanswered`).
- * KW4 a NotSentError was not executed (KC5, or the patience was over before the first sending).
+ * KW4 a NotSentError was not executed (KC5, or the retry budget was over before the first sending).
  */
 export interface KubeWriter {
   create(request: CreateRequest): Promise<KubeObject>;

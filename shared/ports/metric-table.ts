@@ -229,7 +229,7 @@ export const METRICS = {
     unit: "state",
     help: "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.",
     processes: ["watcher"],
-    where: "shared/cache/lease.ts",
+    where: "shared/cache/leader-election.ts",
     upstream: true,
   },
   leader_election_slowpath_total: {
@@ -238,7 +238,7 @@ export const METRICS = {
     unit: "count",
     help: "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. Please make sure to group by name.",
     processes: ["watcher"],
-    where: "shared/cache/lease.ts",
+    where: "shared/cache/leader-election.ts",
     upstream: true,
   },
   informer_processing_latency_seconds: {

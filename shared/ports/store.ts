@@ -55,7 +55,7 @@
  * WQ8  a write-through that ends its run is the two calls in one step, the write first: so what it queues of its own key is rung. What it
  *      tells is true whoever holds the key; the run ends only by its own token, and not while some of the write must come again.
  *
- * Guard (informer §11.9): GD1–GD7 in store/guard.ts.
+ * Guard (informer §11.9): GD1–GD7 in store/guard-store.ts.
  *
  * Intents (informer §13)
  * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
@@ -65,7 +65,7 @@
  */
 import type { EpochStore } from "./store/epochs.ts";
 import type { EventStore } from "./store/events.ts";
-import type { GuardStore } from "./store/guard.ts";
+import type { GuardStore } from "./store/guard-store.ts";
 import type { IndexStore } from "./store/index-store.ts";
 import type { IntentStore } from "./store/intents.ts";
 import type { KeyStore } from "./store/key-use.ts";
@@ -80,7 +80,7 @@ export type * from "./store/intents.ts";
 export type * from "./store/key-use.ts";
 export type * from "./store/events.ts";
 export type * from "./store/tallies.ts";
-export type { ForeignWrite, GuardState, GuardStore, Reported, Stop } from "./store/guard.ts";
+export type { ForeignWrite, GuardState, GuardStore, Reported, Stop } from "./store/guard-store.ts";
 
 export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore, GuardStore {
   /** Ends connections that the adapter opened itself. */

@@ -83,7 +83,7 @@ export const EXPECTATION_MS = 300 * SECOND_MS;
 // ----------------------------------------------------------------------------------------------------------- delta queue
 
 /** The longest that an operator may have live events wait for company: a gate shuts when nothing has come for far longer. */
-export const LINGER_MS_MAX = 10 * SECOND_MS;
+export const BATCHING_WINDOW_MS_MAX = 10 * SECOND_MS;
 
 /** A lane's hole shuts the gate of its readers after that long. Source: informer §19, for FIFO queues, as Q1 is everywhere. */
 export const HOLE_LIMIT_MS = 2 * SECOND_MS;

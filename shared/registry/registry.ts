@@ -24,8 +24,8 @@ export interface ControllerEntry extends ControllerInfo<string> {
   readonly affectedKeys: AffectedKeys;
   /** What it may ask of the API server, and so its rights. */
   readonly contract: readonly ContractRow<string>[];
-  /** Whose keys its function goes on to when its own runs have made them due, and so has the rights for (shared/lambda/going-on.ts). */
-  readonly goesOnTo?: readonly string[];
+  /** Whose keys its function goes on to when its own runs have made them due, and so has the rights for (shared/lambda/follow-up-sync.ts). */
+  readonly followUps?: readonly string[];
 }
 
 export interface Registry {
@@ -55,7 +55,7 @@ export const REGISTRY: Registry = {
     ...CONTROLLER_INFO[name],
     affectedKeys: EVENTS_TABLES[name],
     contract: CONTRACT[name],
-    goesOnTo: GOES_ON_TO[name],
+    followUps: GOES_ON_TO[name],
   })),
   resources: RESOURCES,
 };

@@ -45,10 +45,10 @@ export function rolesOf(registry: Registry): readonly Role[] {
     // that right on the owner. Nothing is ever written there.
     rule(primary, ["update"], "finalizers"),
   ];
-  const syncRole = ({ name, goesOnTo = [] }: ControllerEntry): Role => ({
+  const syncRole = ({ name, followUps = [] }: ControllerEntry): Role => ({
     name: serviceAccount(syncFunction(name)),
     controller: name,
-    clusterRules: merged(registry.controllers.filter((entry) => entry.name === name || goesOnTo.includes(entry.name)).flatMap(syncRules)),
+    clusterRules: merged(registry.controllers.filter((entry) => entry.name === name || followUps.includes(entry.name)).flatMap(syncRules)),
     namespaceRules: [],
   });
   return [

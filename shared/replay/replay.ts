@@ -102,7 +102,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   };
   const watching = runWatcher(
     { kube: cluster, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0, knowsOwn: false },
+    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS, batchingWindowMs: 0, knowsOwn: false },
     ends.signal,
   );
   const { see, goesOn } = options;

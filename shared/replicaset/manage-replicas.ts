@@ -1,6 +1,6 @@
 /** How many pods to create, or which to delete (replicaset §7). */
 import type { CachedPod, CachedReplicaSet } from "../api/cached.ts";
-import type { Write } from "../controller/writes.ts";
+import type { ListedWrite } from "../controller/performed.ts";
 import type { Observed } from "./observe.ts";
 import { getPodsToDelete } from "./pods-to-delete.ts";
 import { getCondition } from "../api/conditions.ts";
@@ -15,7 +15,7 @@ export function wantedReplicas(rs: CachedReplicaSet): number {
 }
 
 export interface Managing {
-  readonly writes: readonly Write[];
+  readonly writes: readonly ListedWrite[];
   readonly why: readonly ReplicaReason[];
 }
 

@@ -60,14 +60,16 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const status = calculateStatus(observed.rs, input);
   because(session, ...whyStatus(observed.rs, status, first !== undefined));
   const nextLook = (): NextLook => nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
-  const written = await session.perform(first ? [first] : [], {
-    recompute: (live) => write(kind.toReplicaSet(live)),
-    ...(managed.error === undefined && { last: () => nextLook().next }),
-  });
-  if (written.end) return written.end;
+  const written =
+    first &&
+    (await session.updateStatus(first, {
+      recompute: (live) => write(kind.toReplicaSet(live)),
+      ...(managed.error === undefined && { finalResult: () => nextLook().next }),
+    }));
+  if (written?.end) return written.end;
   const { next, why: whyAgain } = nextLook();
   because(session, ...whyAgain);
-  const error = written.error ?? managed.error;
+  const error = written?.error ?? managed.error;
   if (error === undefined) return next;
   if (next.kind === "again") return { kind: "failed", error, afterMs: next.afterMs };
   throw error;

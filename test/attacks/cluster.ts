@@ -14,7 +14,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { Pod } from "../../shared/api/wire.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
@@ -27,7 +27,7 @@ import { serving } from "../../shared/lambda/wiring.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { personIn } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
 
 const START_MS = Date.UTC(2026, 2, 1, 10);
 /** Until everything that anybody has done is followed. */
@@ -87,7 +87,7 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
   });
   const synced: string[] = [];
 
-  const person = personIn(server, "kubectl");
+  const person = rawClientIn(server, "kubectl");
   for (const name of [VICTIM, MALLORY]) await person.request("POST", "/api/v1/namespaces", { metadata: { name } });
   const post: SmallCluster["post"] = (namespace, resource, body) => person.request("POST", pathOf(namespace, resource), body);
   await before?.(post);

@@ -11,7 +11,7 @@ import { beforeEach, expect, it } from "vitest";
 import { decideResume, newestForeignWrite } from "../../cli/support/resume.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import { createGuard } from "../../shared/cache/guard.ts";
+import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
 import type { ListQuery } from "../../shared/ports/kube.ts";
 import { IDENTITY } from "../conformance/store/rig.ts";
 import { silentLog } from "../support/silent-log.ts";
@@ -42,7 +42,7 @@ function scene() {
       return { resourceVersion: String(versions.length), items: isMeant && version ? [version] : [] };
     },
   };
-  const guard = createGuard({ store, kube, clock, log: silentLog });
+  const guard = createForeignWriteGuard({ store, kube, clock, log: silentLog });
   const now = (): string => new Date(Math.floor(clock.now() / 1_000) * 1_000).toISOString();
   const becomes = async (status: Status, managedFields: readonly Entry[]): Promise<void> => {
     const resourceVersion = String(versions.length + 1);

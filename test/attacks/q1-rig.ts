@@ -13,7 +13,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
 import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
 import { createSigner } from "../../shared/api/signer.ts";
-import { createGuard } from "../../shared/cache/guard.ts";
+import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
 import type { ForeignWrite, Store } from "../../shared/ports/store.ts";
 import { redisFixture } from "../conformance/redis/fixtures.ts";
 import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../conformance/store/rig.ts";
@@ -51,7 +51,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
 
   it("a stop that is taken away is back before the other's next write", async () => {
     const { clock } = rig.fixture;
-    const guard = createGuard({
+    const guard = createForeignWriteGuard({
       store: rig.store,
       kube: { listPage: async () => ({ resourceVersion: "9", items: [{ metadata: { uid: "u1" }, status: { replicas: 2 } }] }) },
       clock,

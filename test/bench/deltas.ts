@@ -28,7 +28,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   return [...(await play("")), ...(await play(", lingering 5 s", 5_000))];
 }
 
-async function play(how: string, lingerMs?: number): Promise<readonly BenchResult[]> {
+async function play(how: string, batchingWindowMs?: number): Promise<readonly BenchResult[]> {
   /** resourceVersion of a change → when the API server had stored it. */
   const storedMs = new Map<string, number>();
   const lags: number[] = [];
@@ -39,7 +39,7 @@ async function play(how: string, lingerMs?: number): Promise<readonly BenchResul
     if (action !== undefined) requests.set(action, (requests.get(action) ?? 0) + 1);
   };
   const stack = await startStack({
-    ...(lingerMs !== undefined && { lingerMs }),
+    ...(batchingWindowMs !== undefined && { batchingWindowMs }),
     onChanges: (resource, items) => {
       if (resource !== "pods") return;
       for (const { rv } of items) {

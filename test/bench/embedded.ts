@@ -3,12 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startEmbedded } from "../../cli/support/embedded.ts";
 import type { Embedded, EmbeddedOptions } from "../../cli/support/embedded.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { personIn } from "../support/person.ts";
-import type { Person } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
+import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stack extends Embedded {
   /** Straight into the API server: the person's own requests cost no socket. */
-  readonly person: Person;
+  readonly person: RawClient;
 }
 
 const NODES = 3;
@@ -16,7 +16,7 @@ const NODES = 3;
 export async function startStack(options: Partial<EmbeddedOptions> = {}): Promise<Stack> {
   const embedded = await startEmbedded({ log: silentLog, nodes: NODES, ...options });
   await embedded.ready();
-  return { ...embedded, person: personIn(embedded.server, "bench") };
+  return { ...embedded, person: rawClientIn(embedded.server, "bench") };
 }
 
 const PATIENCE_MS = 60_000;

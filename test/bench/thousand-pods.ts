@@ -15,8 +15,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ROLES } from "../../shared/registry/rights.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
-import { personAt } from "../support/person.ts";
-import type { Person } from "../support/person.ts";
+import { rawClientAt } from "../support/raw-client.ts";
+import type { RawClient } from "../support/raw-client.ts";
 import { cpuSeconds } from "./process-usage.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
@@ -41,7 +41,7 @@ interface Round {
 interface Contestant {
   readonly name: string;
   readonly plane: ControlPlane;
-  readonly client: Person;
+  readonly client: RawClient;
   /** Processes whose CPU time counts, by name. */
   readonly pids: Readonly<Record<string, number>>;
   readonly rounds: Round[];
@@ -63,11 +63,11 @@ export async function bench(): Promise<readonly BenchResult[]> {
     dev = await startDev(mine, directory);
     const manager = theirs.pids()["kube-controller-manager"] ?? 0;
     const contestants: readonly Contestant[] = [
-      { name: "deltaloop", plane: mine, client: await personAt(mine.adminKubeconfig, "bench"), pids: dev.pids, rounds: [] },
+      { name: "deltaloop", plane: mine, client: await rawClientAt(mine.adminKubeconfig, "bench"), pids: dev.pids, rounds: [] },
       {
         name: "upstream",
         plane: theirs,
-        client: await personAt(theirs.adminKubeconfig, "bench"),
+        client: await rawClientAt(theirs.adminKubeconfig, "bench"),
         pids: { "kube-controller-manager": manager },
         rounds: [],
       },
@@ -135,7 +135,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
 }
 
 /** One page of one pod says how many there are. */
-async function podCount(client: Person, namespace: string): Promise<number> {
+async function podCount(client: RawClient, namespace: string): Promise<number> {
   const { metadata, items } = (await client.request("GET", `/api/v1/namespaces/${namespace}/pods?limit=1`)) as unknown as PodPage; // a PodList
   return items.length + (metadata.remainingItemCount ?? 0);
 }

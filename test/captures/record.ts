@@ -1,5 +1,5 @@
 /**
- * `node infra/node/run.js test/captures/record.ts [NAME]…`: records scenes anew in which upstream's own controllers work on a real
+ * `node infra/nodejs-runtime/run.js test/captures/record.ts [NAME]…`: records scenes anew in which upstream's own controllers work on a real
  * control plane with scripted nodes, each in a namespace of its own: with `deltaloop capture --no-redact` what watches told, and beside it
  * what the audit log has of workload writes. managedFields are left out of both.
  */

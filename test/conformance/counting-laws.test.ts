@@ -18,7 +18,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { LaneSender } from "../../shared/cache/lane-sender.ts";
 import { VersionSet } from "../../shared/cache/listed-rows.ts";
 import { ResourceStream } from "../../shared/cache/resource-stream.ts";
@@ -35,7 +35,7 @@ import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { shareOf } from "../support/share.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { personIn } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
 
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const MINUTE_MS = 60_000;
@@ -102,19 +102,19 @@ async function startSystem() {
     await stopped;
     server.close();
   };
-  return { clock, server, takes, person: personIn(server), stop };
+  return { clock, server, takes, person: rawClientIn(server), stop };
 }
 
-type Person = ReturnType<typeof personIn>;
+type RawClient = ReturnType<typeof rawClientIn>;
 
-function createDeployment(person: Person, replicas: number): Promise<unknown> {
+function createDeployment(person: RawClient, replicas: number): Promise<unknown> {
   const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "main", image: "web:1" }] } };
   const spec = { replicas, selector: { matchLabels: { app: "web" } }, template };
   const body = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec };
   return person.request("POST", DEPLOYMENTS, body);
 }
 
-async function statusOf(person: Person): Promise<{ readonly availableReplicas?: number; readonly updatedReplicas?: number }> {
+async function statusOf(person: RawClient): Promise<{ readonly availableReplicas?: number; readonly updatedReplicas?: number }> {
   return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
 }
 

@@ -23,8 +23,8 @@ import {
   UnansweredError,
 } from "../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
-import { patienceUntil } from "../../shared/ports/patience.ts";
-import type { Patience } from "../../shared/ports/patience.ts";
+import { retryBudgetUntil } from "../../shared/ports/retry-budget.ts";
+import type { RetryBudget } from "../../shared/ports/retry-budget.ts";
 import { VERSION } from "../../shared/version.ts";
 
 const servers: Server[] = [];
@@ -453,25 +453,25 @@ it("KC4 a read whose connection is reset is repeated", async () => {
   expect(listener.calls()).toBe(2);
 });
 
-it("KC4 KW3 nothing is sent again that could start after its patience, nor when that ended while it waited", async () => {
+it("KC4 KW3 nothing is sent again that could start after its retry budget, nor when that ended while it waited", async () => {
   const listener = refusing(Infinity, busy(429, "1"));
   const kube = await stub(listener);
-  const tooShort = patienceUntil(Date, Date.now() + 900);
-  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, patience: tooShort })))).toBe(true);
+  const tooShort = retryBudgetUntil(Date, Date.now() + 900);
+  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, retryBudget: tooShort })))).toBe(true);
   expect(listener.calls()).toBe(1);
   let asked = 0;
-  const lost: Patience = { waitMsMax: () => 60_000, mayStart: () => ++asked === 1 };
-  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, patience: lost })))).toBe(true);
+  const lost: RetryBudget = { waitMsMax: () => 60_000, mayStart: () => ++asked === 1 };
+  expect(isTooManyRequests(await failure(kube.create({ ...CREATE, retryBudget: lost })))).toBe(true);
   expect(listener.calls()).toBe(2);
 });
 
 it("KW3 KW4 a write is not sent at all when its sender's time is over; a read is", async () => {
   const listener = refusing(0, () => {});
   const kube = await stub(listener);
-  const over: Patience = { waitMsMax: () => 0, mayStart: () => false };
-  const error = await failure(kube.create({ ...CREATE, patience: over }));
+  const over: RetryBudget = { waitMsMax: () => 0, mayStart: () => false };
+  const error = await failure(kube.create({ ...CREATE, retryBudget: over }));
   expect([error instanceof NotSentError, isUnanswered(error)]).toEqual([true, false]);
-  await kube.get("pods", "shop", "p", { patience: over });
+  await kube.get("pods", "shop", "p", { retryBudget: over });
   expect(listener.calls()).toBe(1);
 });
 
@@ -501,10 +501,10 @@ it("KC5 KW4 a call that never got a connection is a NotSentError and was not exe
   let calls = 0;
   const kube = await stub(() => void calls++);
   const stuck = Array.from({ length: CALLS_AT_ONCE_MAX }, () =>
-    failure(kube.create({ ...CREATE, patience: { ...patienceUntil(Date, Infinity), requestTimeoutMs: 1_500 } })),
+    failure(kube.create({ ...CREATE, retryBudget: { ...retryBudgetUntil(Date, Infinity), requestTimeoutMs: 1_500 } })),
   );
   await expect.poll(() => calls).toBe(CALLS_AT_ONCE_MAX);
-  const error = await failure(kube.create({ ...CREATE, patience: patienceUntil(Date, Date.now() + 100) }));
+  const error = await failure(kube.create({ ...CREATE, retryBudget: retryBudgetUntil(Date, Date.now() + 100) }));
   expect(error).toBeInstanceOf(NotSentError);
   expect(isUnanswered(error)).toBe(false);
   await Promise.all(stuck);

@@ -21,7 +21,7 @@ import { recordingWatch } from "../../shared/replay/recorder.ts";
 import { bodyText, canary, canaryAnnotations, canaryContainer, CHANGE_CAUSE, DENIAL, found, FOREIGN } from "../support/canaries.ts";
 import { ensureRedisServer } from "../support/redis.ts";
 import { recordingLog } from "../unit/recording-log.ts";
-import { personIn } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
 
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
@@ -55,7 +55,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   });
   embedded = system;
   denyPodsOf(system, "denied");
-  const person = personIn(system.server);
+  const person = rawClientIn(system.server);
   const list = async (path: string) => (await person.list(path)).items as unknown as readonly Live[];
   await system.ready();
 

@@ -15,7 +15,7 @@ import type { RedisServer } from "../support/redis.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startSyncRig } from "../support/sync-rig.ts";
 import type { Cost, SyncRig } from "../support/sync-rig.ts";
-import { personIn } from "../support/person.ts";
+import { rawClientIn } from "../support/raw-client.ts";
 
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
@@ -272,7 +272,7 @@ describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 un
           if (created < wanted && resource === "replicasets" && subresource === "status") statusWrites++;
         });
       });
-      const person = personIn(embedded.server);
+      const person = rawClientIn(embedded.server);
       entries = 0;
       await person.request("POST", REPLICA_SETS, {
         apiVersion: "apps/v1",

@@ -2,7 +2,7 @@
  * A containerd of one's own: what a node of a cluster has, several times on one machine.
  *
  * CN1 root, state, sockets, runc's state, network namespaces, CNI configuration, bridge, subnet and cgroup are the node's own.
- * CN2 it ends with the process that started it, however that ends, and leaves nothing (guard.ts).
+ * CN2 it ends with the process that started it, however that ends, and leaves nothing (node-cleanup.ts).
  * CN3 no registry is asked but registry.ts: images come from images.ts; pods have no route out of the machine.
  */
 import { execFile } from "node:child_process";
@@ -14,7 +14,7 @@ import { createCri } from "../../shared/adapters/cri/cri.ts";
 import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
 import { startComponent, waitUntilReady } from "../envtest/component.ts";
 import type { Component } from "../envtest/component.ts";
-import { startGuard } from "./guard.ts";
+import { startNodeCleanup } from "./node-cleanup.ts";
 import { newIdentity } from "./identity.ts";
 import type { NodeIdentity } from "./identity.ts";
 import { imageArchive, IMAGES } from "./images.ts";
@@ -56,7 +56,7 @@ const run = promisify(execFile);
 /** @throws {Error} with the end of containerd's log when it is not ready in time; nothing is left then either */
 export async function startContainerd({ diskBytes, agentDisk }: ContainerdOptions = {}): Promise<ContainerdNode> {
   const identity = await newIdentity();
-  const guard = startGuard(identity);
+  const guard = startNodeCleanup(identity);
   try {
     if (diskBytes !== undefined) await mountDisk(identity.directory, "root", diskBytes);
     if (agentDisk !== undefined) await mountDisk(identity.directory, "kubelet", agentDisk.bytes, agentDisk.inodes);

@@ -13,7 +13,7 @@ export interface PodNetwork {
   readonly podCidr: string;
 }
 
-/** The bridge's name reserves the subnet of its number; guard.ts knows the prefix. */
+/** The bridge's name reserves the subnet of its number; node-cleanup.ts knows the prefix. */
 const NUMBERS = 200;
 const run = promisify(execFile);
 

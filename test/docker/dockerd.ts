@@ -14,7 +14,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { startComponent, waitUntilReady } from "../envtest/component.ts";
 import type { Component } from "../envtest/component.ts";
-import { startGuard } from "../containerd/guard.ts";
+import { startNodeCleanup } from "../containerd/node-cleanup.ts";
 import { newIdentity } from "../containerd/identity.ts";
 import type { NodeIdentity } from "../containerd/identity.ts";
 import { imageArchive } from "../containerd/images.ts";
@@ -41,7 +41,7 @@ const READY_MS_MAX = 30_000;
 /** @param dockerd of ensureDockerd @throws {Error} with the end of its log when it is not ready in time; nothing is left then either */
 export async function startDockerd(dockerd: string): Promise<DockerNode> {
   const identity = await newIdentity();
-  const guard = startGuard(identity);
+  const guard = startNodeCleanup(identity);
   try {
     const { podCidr } = await createPodNetwork(identity);
     const socket = join(identity.directory, "docker.sock");

@@ -21,7 +21,7 @@ import { createDigester } from "../../shared/api/digest.ts";
 import type { Kube } from "../../shared/ports/kube.ts";
 import { auditResource } from "../../shared/cache/audit.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import { serving } from "../../shared/lambda/wiring.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";

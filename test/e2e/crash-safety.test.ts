@@ -11,9 +11,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { TAKEOVER_MS_MAX } from "../../shared/ports/times.ts";
-import type { About } from "../rude/manners.ts";
-import { startRudeServer } from "../rude/server.ts";
-import type { RudeServer } from "../rude/server.ts";
+import type { About } from "../fault-profile/fault-profile.ts";
+import { startFaultInjectingServer } from "../fault-profile/server.ts";
+import type { FaultInjectingServer } from "../fault-profile/server.ts";
 import { operate } from "../simulation/crashes/operations.ts";
 import type { Operation } from "../simulation/crashes/operations.ts";
 import { imageOf, sizeOf, web } from "../simulation/crashes/workloads.ts";
@@ -109,12 +109,16 @@ const PROBE = "probe";
 
 await whereRealPartsAre("functions that die of a write, on a real control plane", () => {
   let cluster: Cluster;
-  let road: RudeServer;
+  let road: FaultInjectingServer;
   let dev: Running;
   let history: History;
   beforeAll(async () => {
     cluster = await startCluster({ pace: PACE });
-    road = await startRudeServer({ url: cluster.plane.url, ca: cluster.plane.ca, certificate: await cluster.plane.serverCertificate() });
+    road = await startFaultInjectingServer({
+      url: cluster.plane.url,
+      ca: cluster.plane.ca,
+      certificate: await cluster.plane.serverCertificate(),
+    });
     const kubeconfig = `${cluster.rolesKubeconfig}.road`;
     const text = await readFile(cluster.rolesKubeconfig, "utf8");
     await writeFile(kubeconfig, text.replaceAll(cluster.plane.url, road.url), { mode: 0o600 });
@@ -218,9 +222,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       const since = new Map(
         road
           .exchanges()
-          .flatMap(({ manner, code, atMs }) =>
-            manner !== undefined && (manner.endsWith("before") || code !== undefined) ? [[manner, atMs]] : [],
-          ),
+          .flatMap(({ rule, code, atMs }) => (rule !== undefined && (rule.endsWith("before") || code !== undefined) ? [[rule, atMs]] : [])),
       );
       const held = alive.filter(({ namespace }) => since.has(namespace));
       const firstMs = Math.min(...held.map(({ namespace }) => since.get(namespace) ?? Infinity));
@@ -241,7 +243,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
 
     async function begin({ namespace, operation, verb, resource, nth, isDone }: Death): Promise<void> {
       const about: About = { verbs: [verb], resource, namespace, client: "deltaloop/" };
-      road.behave({ name: namespace, about, often: { nth }, deed: { kind: "standStill", isDone } });
+      road.behave({ name: namespace, about, often: { nth }, fault: { kind: "standStill", isDone } });
       if (operation) marks.get(namespace)?.push({ after: await operate(cluster.client, namespace, operation), what: operation });
       else await createWeb(namespace);
     }

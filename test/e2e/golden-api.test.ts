@@ -24,8 +24,8 @@ import { createApiClient } from "../envtest/api-client.ts";
 import type { ApiClient } from "../envtest/api-client.ts";
 import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
 import { kubeconfigOf } from "../support/kubeconfig.ts";
-import { personAt } from "../support/person.ts";
-import type { Person } from "../support/person.ts";
+import { rawClientAt } from "../support/raw-client.ts";
+import type { RawClient } from "../support/raw-client.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
 import { exchange, normalise, readExchanges, sendOver } from "../unit/local/api-server/upstream-answers.ts";
@@ -143,7 +143,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     let cluster: Cluster;
     let dev: Running;
     let memory: HttpApiServer;
-    let memoryClient: Person;
+    let memoryClient: RawClient;
     /** Answers as they came: of the real server, and of ours. */
     let raw: { readonly real: ApiClient; readonly ours: ApiClient };
     let memoryDev: Running;
@@ -159,7 +159,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
       kubeconfig = join(directory, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf({ server: memory.url }));
-      memoryClient = await personAt(kubeconfig, "e2e");
+      memoryClient = await rawClientAt(kubeconfig, "e2e");
       const config = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "e2e" });
       raw = { real: createApiClient(config), ours: createApiClient({ server: memory.url }) };
     });
@@ -306,7 +306,7 @@ interface Workload {
 }
 
 /** Nothing is on its way in the namespace. */
-async function settled(client: Person): Promise<void> {
+async function settled(client: RawClient): Promise<void> {
   await eventually("the namespace settles", async () => {
     const [deployments, sets, pods] = await Promise.all([
       client.list("/apis/apps/v1/namespaces/shop/deployments"),

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { endOf } from "../../infra/local/guard.ts";
+import { endOf } from "../../infra/local/process-reaper.ts";
 
 /** How much of a log goes into an error message. */
 const LOG_LINES_SHOWN = 15;

@@ -1,6 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { startGuard } from "../../infra/local/guard.ts";
+import { startReaper } from "../../infra/local/process-reaper.ts";
 import { type Component, startComponent } from "./component.ts";
 
 /** Between SIGTERM and SIGKILL. */
@@ -23,7 +23,7 @@ export interface Parts {
 
 /** No component runs yet, but the guard is on duty from here on and removes `directory` if we vanish. */
 export function createParts(directory: string, logFolder: string): Parts {
-  const guard = startGuard({
+  const guard = startReaper({
     name: "control-plane-guard",
     script: GUARD,
     parameters: [directory],

@@ -16,7 +16,7 @@ import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { controllerOf } from "../../shared/api/resources.ts";
 import type { CachedResource, Controller } from "../../shared/api/resources.ts";
 import { ourWrites } from "../../shared/replay/shadow/judge.ts";
-import { canonical } from "../../shared/replay/shadow/said.ts";
+import { canonical } from "../../shared/replay/shadow/canonical-write.ts";
 import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";

@@ -52,7 +52,7 @@ export class Fate {
     return { now: () => clock.now(), after: (ms, signal) => this.#thawed(clock.after(ms, signal)) };
   }
 
-  /** An answer arrives, or does not: fate strikes between the deed and its being known. */
+  /** An answer arrives, or does not: fate strikes between the fault and its being known. */
   async #answer<T>(answer: Promise<T>): Promise<T> {
     const settled = await settle(answer);
     await this.#strike();

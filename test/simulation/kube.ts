@@ -1,7 +1,7 @@
 /**
  * The API server's ports in process, with faults between the product's own client and the server: requests are lost before they
- * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Deeds and
- * refusals are those of the rude API server (test/rude), done in virtual time.
+ * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Faults and
+ * refusals are those of the fault-injecting API server (test/fault-profile), done in virtual time.
  */
 import type { Call } from "../../shared/adapters/kube-http/calls.ts";
 import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
@@ -14,10 +14,10 @@ import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
 import type { Kube } from "../../shared/ports/kube.ts";
 import type { Random } from "../../shared/ports/random.ts";
 import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/ports/times.ts";
-import type { Deed } from "../rude/manners.ts";
-import { eventWithNewFields, withNewFields } from "../rude/new-fields.ts";
-import { deniedByWebhook, INTERNAL_ERROR, tooManyRequests, unavailable } from "../rude/refusals.ts";
-import type { Refusal } from "../rude/refusals.ts";
+import type { Fault } from "../fault-profile/fault-profile.ts";
+import { eventWithNewFields, withNewFields } from "../fault-profile/new-fields.ts";
+import { deniedByWebhook, INTERNAL_ERROR, tooManyRequests, unavailable } from "../fault-profile/refusals.ts";
+import type { Refusal } from "../fault-profile/refusals.ts";
 
 export interface KubeOptions {
   readonly server: ApiServer;
@@ -45,9 +45,9 @@ export interface KubeObserver {
 const LAND_WITHIN_MS = OP_DEADLINE_MS - 500;
 const INACTIVITY_MS = 100_000;
 
-/** What happens to a call when something happens to it, in the words of the rude API server; two are of a simulation only. */
-const DEEDS: readonly (
-  | Extract<Deed, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
+/** What happens to a call when something happens to it, in the words of the fault-injecting API server; two are of a simulation only. */
+const FAULTS: readonly (
+  | Extract<Fault, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
   /** Executed after its sender has given up. */
   | { readonly kind: "landLate" }
   /** With a code that is drawn, and only what webhooks are asked about. */
@@ -94,8 +94,8 @@ export function createSimulatedKube(options: KubeOptions): Kube {
       };
       signal?.throwIfAborted();
       if (chance(faults().api)) {
-        const deed = DEEDS[below(DEEDS.length)];
-        switch (deed?.kind) {
+        const fault = FAULTS[below(FAULTS.length)];
+        switch (fault?.kind) {
           case "loseRequest":
             await clock.after(timeoutMs, signal);
             throw new UnansweredError("simulated: the request was lost");
@@ -117,11 +117,11 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             throw new UnansweredError("simulated: the request takes too long");
           case "refuse":
             await clock.after(5 + below(40), signal);
-            throw errorOf(deed.with);
+            throw errorOf(fault.with);
           case "refuseAfter":
             await clock.after(5 + below(40));
             await ended(run());
-            throw errorOf(deed.with);
+            throw errorOf(fault.with);
           case "deny":
             await clock.after(5 + below(40), signal);
             if (isOfWebhooks(method, path)) throw errorOf(deniedByWebhook(DENIALS[below(DENIALS.length)] ?? 403));
@@ -130,12 +130,12 @@ export function createSimulatedKube(options: KubeOptions): Kube {
             await clock.after(2 + below(20), signal);
             return JSON.parse(withNewFields(JSON.stringify((await run()) ?? {})));
           case "admitSlowly":
-            await clock.after(below(deed.ms), signal);
+            await clock.after(below(fault.ms), signal);
             break;
           case undefined:
             break;
           default:
-            deed satisfies never;
+            fault satisfies never;
         }
       }
       await clock.after(2 + below(20), signal);

@@ -21,7 +21,7 @@ import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/lease.ts";
+import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";

@@ -28,8 +28,8 @@ import type { AuditEvent } from "../../shared/replay/shadow/upstream-writes.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";
 import type { ControlPlane } from "../envtest/control-plane.ts";
-import { personAt } from "./person.ts";
-import type { Person } from "./person.ts";
+import { rawClientAt } from "./raw-client.ts";
+import type { RawClient } from "./raw-client.ts";
 import { ensureRedisServer } from "./redis.ts";
 
 export { eventually } from "./eventually.ts";
@@ -66,7 +66,7 @@ export async function whereRealPartsAre(title: string, suite: () => void, other?
 export interface Cluster {
   readonly plane: ControlPlane;
   /** The test's person, for reads that need no kubectl. */
-  readonly client: Person;
+  readonly client: RawClient;
   /** One kubeconfig with a context per role of ours. */
   readonly rolesKubeconfig: string;
   /** Standard output. @throws with kubectl's words when its exit code is not 0 */
@@ -146,7 +146,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   });
   const ending = new AbortController();
   const kubectl = async (...args: readonly string[]): Promise<string> => said(await plane.kubectl(args), args);
-  const client = await personAt(plane.adminKubeconfig, "e2e");
+  const client = await rawClientAt(plane.adminKubeconfig, "e2e");
   const nodesConfig = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "nodes" });
   const nodes = createKubeHttp({ ...nodesConfig, userAgent: "e2e-nodes" });
   const script = { count, clock: createSystemClock(), random: createSystemRandom(), bindPods: false, ...pace };

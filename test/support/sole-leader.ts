@@ -1,4 +1,4 @@
-import type { Leadership } from "../../shared/cache/lease.ts";
+import type { Leadership } from "../../shared/cache/leader-election.ts";
 
 /** Of a watcher that has no rival: it leads as long as it runs, from fence 1 on. */
 export function soleLeader(): Leadership {

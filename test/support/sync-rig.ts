@@ -43,8 +43,8 @@ import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
 import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "./silent-log.ts";
-import { personIn } from "./person.ts";
-import type { Person } from "./person.ts";
+import { rawClientIn } from "./raw-client.ts";
+import type { RawClient } from "./raw-client.ts";
 
 /** What one sync cost. */
 export interface Cost {
@@ -114,7 +114,7 @@ export interface SyncRig {
   /** Of it, over HTTP. */
   readonly url: string;
   /** The person at the keyboard, and whoever else acts on the cluster. */
-  readonly person: Person;
+  readonly person: RawClient;
   readonly store: Store;
   /** Where it keeps what. */
   readonly names: EpochKeys;
@@ -163,7 +163,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
   let watcherSigner = testSigner(CLUSTER);
   let signer = watcherSigner;
   let store = storeOf(signer);
-  const person = personIn(server);
+  const person = rawClientIn(server);
 
   const verbs: string[] = [];
   let rows = 0;

@@ -41,7 +41,7 @@ const { packages } = JSON.parse(await read("package-lock.json")) as { readonly p
 
 describe("the lockfile", () => {
   it("holds one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
-    const { optionalDependencies } = JSON.parse(await read("infra/node/package.json")) as Manifest; // our own file
+    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
     const platforms = Object.entries(optionalDependencies).map(([name, version]) => {
       const locked = packages[`node_modules/${name}`];
       expect(locked, name).toMatchObject({ version, optional: true, bin: { node: "bin/node" } });
@@ -70,7 +70,7 @@ it("every install script is refused by name, so that npm runs none and asks noth
 
 it("every npm script that runs a source of ours goes through the launcher", () => {
   const direct = Object.entries(manifest.scripts).filter(
-    ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/node\/run\.js \S+\.ts\b/.test(script),
+    ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/nodejs-runtime\/run\.js \S+\.ts\b/.test(script),
   );
   expect(direct).toEqual([]);
 });
@@ -79,15 +79,15 @@ describe("after npm ci, node_modules/.bin/node", () => {
   const link = async (nodes: Readonly<Record<string, string>>, leadsTo?: string): Promise<string | undefined> => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-link-"));
     try {
-      await mkdir(join(folder, "infra", "node"), { recursive: true });
+      await mkdir(join(folder, "infra", "nodejs-runtime"), { recursive: true });
       await mkdir(join(folder, "node_modules", ".bin"), { recursive: true });
-      await cp(join(ROOT, "infra/node/package.json"), join(folder, "infra/node/package.json"));
+      await cp(join(ROOT, "infra/nodejs-runtime/package.json"), join(folder, "infra/nodejs-runtime/package.json"));
       for (const [name, script] of Object.entries(nodes)) {
         await mkdir(join(folder, "node_modules", name, "bin"), { recursive: true });
         await writeFile(join(folder, "node_modules", name, "bin", "node"), script, { mode: 0o755 });
       }
       if (leadsTo !== undefined) await symlink(leadsTo, join(folder, "node_modules", ".bin", "node"));
-      expect(spawnSync(process.execPath, ["infra/node/link.js", folder], { cwd: ROOT, encoding: "utf8" })).toMatchObject({
+      expect(spawnSync(process.execPath, ["infra/nodejs-runtime/link.js", folder], { cwd: ROOT, encoding: "utf8" })).toMatchObject({
         status: 0,
         stderr: "",
       });
@@ -115,7 +115,7 @@ describe("a Node that is too old", () => {
     spawnSync(process.execPath, ["--import", pretend(version), ...parameters], { cwd: ROOT, encoding: "utf8" });
 
   it.each([
-    { what: "a script of the checkout", parameters: ["infra/node/run.js", "cli/main.ts", "--help"] },
+    { what: "a script of the checkout", parameters: ["infra/nodejs-runtime/run.js", "cli/main.ts", "--help"] },
     { what: "the packaged command", parameters: ["cli/deltaloop.js", "--help"] },
   ])("is told so by $what in one line, with code 2", ({ parameters }) => {
     for (const version of ["18.20.8", "20.20.2", "22.18.0"]) {
@@ -126,12 +126,12 @@ describe("a Node that is too old", () => {
   });
 
   it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that is before npm's own in the path is told so, and what to do", () => {
-    const { stderr } = run("20.20.2", "infra/node/run.js", "cli/main.ts", "--help");
+    const { stderr } = run("20.20.2", "infra/nodejs-runtime/run.js", "cli/main.ts", "--help");
     expect(stderr).toContain("start it by npm (npm run -s deltaloop -- …), or put node_modules/.bin first in PATH");
   });
 
   it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough, and whoever has another than the tests learns it", (version) => {
-    const { status, stdout, stderr } = run(version, "infra/node/run.js", "cli/main.ts", "queue", "--help");
+    const { status, stdout, stderr } = run(version, "infra/nodejs-runtime/run.js", "cli/main.ts", "queue", "--help");
     expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Usage: deltaloop queue/) as string });
     expect(stderr === "").toBe(version.startsWith("24."));
   });

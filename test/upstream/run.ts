@@ -4,18 +4,18 @@
  *
  *     npm run sigapps                       with `deltaloop dev --act`
  *     npm run sigapps -- --baseline         before that with upstream's own loops, to compare
- *     npm run sigapps -- --rude             a rude API server (test/rude) between the loops and the API server, of either side
+ *     npm run sigapps -- --faults           a fault-injecting API server (test/fault-profile) between the loops and the API server, of either side
  *     npm run sigapps -- --only rollover    only tests whose name contains it
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 
 import { messageOf } from "../../shared/api/errors.ts";
-import { WRITES } from "../rude/manners.ts";
-import type { Manner } from "../rude/manners.ts";
-import { INTERNAL_ERROR, tooManyRequests } from "../rude/refusals.ts";
-import { startRudeServer } from "../rude/server.ts";
-import type { RudeServer } from "../rude/server.ts";
+import { WRITES } from "../fault-profile/fault-profile.ts";
+import type { FaultRule } from "../fault-profile/fault-profile.ts";
+import { INTERNAL_ERROR, tooManyRequests } from "../fault-profile/refusals.ts";
+import { startFaultInjectingServer } from "../fault-profile/server.ts";
+import type { FaultInjectingServer } from "../fault-profile/server.ts";
 import { startCluster, startDev } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { TESTS_AT_ONCE, upstreamTests } from "./program.ts";
@@ -31,18 +31,18 @@ interface Outcome {
 type Outcomes = ReadonlyMap<string, Outcome>;
 
 /** What a loop meets all along: a fifth of its writes refused, now and then an answer lost or a watch cut, fields that it does not know. */
-const MANNERS: readonly Manner[] = [
-  { name: "refused", about: { verbs: WRITES }, often: { every: 7 }, deed: { kind: "refuse", with: tooManyRequests(1) } },
-  { name: "broken", about: { verbs: WRITES }, often: { every: 11 }, deed: { kind: "refuse", with: INTERNAL_ERROR } },
-  { name: "lost", about: { verbs: WRITES }, often: { every: 29 }, deed: { kind: "loseAnswer" } },
-  { name: "cut", about: { verbs: ["watch"] }, often: { every: 101 }, deed: { kind: "cutWatch" } },
-  { name: "newer", about: {}, often: "always", deed: { kind: "addFields" } },
+const MANNERS: readonly FaultRule[] = [
+  { name: "refused", about: { verbs: WRITES }, often: { every: 7 }, fault: { kind: "refuse", with: tooManyRequests(1) } },
+  { name: "broken", about: { verbs: WRITES }, often: { every: 11 }, fault: { kind: "refuse", with: INTERNAL_ERROR } },
+  { name: "lost", about: { verbs: WRITES }, often: { every: 29 }, fault: { kind: "loseAnswer" } },
+  { name: "cut", about: { verbs: ["watch"] }, often: { every: 101 }, fault: { kind: "cutWatch" } },
+  { name: "newer", about: {}, often: "always", fault: { kind: "addFields" } },
 ];
 
 const { values: flags } = parseArgs({
   options: {
     baseline: { type: "boolean", default: false },
-    rude: { type: "boolean", default: false },
+    faults: { type: "boolean", default: false },
     only: { type: "string", default: "" },
   },
 });
@@ -56,13 +56,13 @@ async function main(): Promise<number> {
     return 2;
   }
   const cluster = await startCluster();
-  let road: RudeServer | undefined;
+  let road: FaultInjectingServer | undefined;
   try {
     const { plane } = cluster;
     const identity = await plane.clientCertificate("system:kube-controller-manager", []);
-    if (flags.rude) {
+    if (flags.faults) {
       const certificate = await plane.serverCertificate();
-      road = await startRudeServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+      road = await startFaultInjectingServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
     }
     const server = road?.url ?? plane.url;
     let baseline: Outcomes | undefined;
@@ -84,11 +84,11 @@ async function main(): Promise<number> {
   }
 }
 
-/** Each with its outcome; the manners hold while they run. */
+/** Each with its outcome; the rules hold while they run. */
 async function runAll(
   side: string,
   names: readonly string[],
-  { tests, cluster, road }: { readonly tests: UpstreamTests; readonly cluster: Cluster; readonly road: RudeServer | undefined },
+  { tests, cluster, road }: { readonly tests: UpstreamTests; readonly cluster: Cluster; readonly road: FaultInjectingServer | undefined },
 ): Promise<Outcomes> {
   const outcomes = new Map<string, Outcome>();
   const polite = road?.behave(...MANNERS);
@@ -105,9 +105,9 @@ async function runAll(
   await Promise.all(Array.from({ length: TESTS_AT_ONCE }, work));
   polite?.();
   const passed = [...outcomes.values()].filter(({ failure }) => failure === undefined).length;
-  const struck = road?.exchanges().filter(({ manner }) => manner !== undefined).length;
-  const rudely = struck === undefined ? "" : `, ${struck} requests met rudely so far`;
-  console.error(`with ${side}: ${passed} of ${names.length} passed in ${secondsSince(startedAt).toFixed(0)} s${rudely}`);
+  const struck = road?.exchanges().filter(({ rule }) => rule !== undefined).length;
+  const faultText = struck === undefined ? "" : `, ${struck} requests met a fault so far`;
+  console.error(`with ${side}: ${passed} of ${names.length} passed in ${secondsSince(startedAt).toFixed(0)} s${faultText}`);
   return outcomes;
 }
 

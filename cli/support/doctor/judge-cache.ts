@@ -1,7 +1,7 @@
 /** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
 import { compareResourceVersions, minResourceVersion } from "../../../shared/api/resource-version.ts";
 import type { LaneFacts, StreamFacts } from "../../../shared/adapters/redis/probe.ts";
-import { describeStop } from "../../../shared/ports/store/guard.ts";
+import { describeStop } from "../../../shared/ports/store/guard-store.ts";
 import { SWITCH_OFF } from "../end-on-foreign-write.ts";
 import { apiSkewMs } from "./judge-api.ts";
 import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";

@@ -1,5 +1,5 @@
 /**
- * Calls to one API server, each with one answer: kept connections, credentials, time-outs, patience, and nothing else. All that a function
+ * Calls to one API server, each with one answer: kept connections, credentials, time-outs, retry budget, and nothing else. All that a function
  * needs. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,8 +8,8 @@ import { exactText, parseExact } from "../../api/exact-json.ts";
 import { unlessAborted } from "../../ports/unless-aborted.ts";
 import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, UnansweredError } from "../../ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
-import { patienceUntil } from "../../ports/patience.ts";
-import type { Patience } from "../../ports/patience.ts";
+import { retryBudgetUntil } from "../../ports/retry-budget.ts";
+import type { RetryBudget } from "../../ports/retry-budget.ts";
 import { QUEUE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_WAIT_MS_MAX } from "../../ports/times.ts";
 import type { Head, Headers } from "../http-answer.ts";
 import { createExchanges } from "../http-exchanges.ts";
@@ -37,9 +37,9 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 export interface Call extends Asked {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
-  /** For one sending, from its connection to the last byte. Default: the patience's, else the request timeout. */
+  /** For one sending, from its connection to the last byte. Default: the retry budget's, else the request timeout. */
   readonly timeoutMs?: number;
-  readonly patience?: Patience;
+  readonly retryBudget?: RetryBudget;
   /** Sees the head of each answer, refusals too. */
   readonly onHead?: (headers: Headers) => void;
 }
@@ -76,11 +76,11 @@ export function createCalls(config: KubeHttpConfig, access: Access = createAcces
   return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json };
 
   async function json(call: Call): Promise<unknown> {
-    const patience = call.patience ?? patienceUntil(Date, Date.now() + (config.waitMsMax ?? RETRY_WAIT_MS_MAX));
+    const retryBudget = call.retryBudget ?? retryBudgetUntil(Date, Date.now() + (config.waitMsMax ?? RETRY_WAIT_MS_MAX));
     let last: unknown;
     let earlierUnanswered = false;
     for (let retries = 0; ; retries++) {
-      const sent = await sendInTurn(call, patience).catch((error: unknown) => {
+      const sent = await sendInTurn(call, retryBudget).catch((error: unknown) => {
         throw error instanceof NotSentError && retries > 0 ? last : error;
       });
       if (sent.kind === "success") return parse(sent.body);
@@ -88,7 +88,7 @@ export function createCalls(config: KubeHttpConfig, access: Access = createAcces
       // Differs from client-go, which asks ten times more: whoever lists asks for another version at once (informer §2.4).
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
-      if (afterMs === undefined || afterMs > Math.min(patience.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
+      if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
       config.metrics?.count("rest_client_request_retries_total", { code: codeOf(sent), verb: call.method, host: base.host });
       earlierUnanswered ||= sent.kind === "answer" && sent.code >= 500;
       await sleep(afterMs, undefined, call.signal && { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
@@ -96,18 +96,18 @@ export function createCalls(config: KubeHttpConfig, access: Access = createAcces
   }
 
   /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
-  async function sendInTurn(call: Call, patience: Patience): Promise<Sent> {
+  async function sendInTurn(call: Call, retryBudget: RetryBudget): Promise<Sent> {
     call.signal?.throwIfAborted();
-    const waitMs = Math.min(patience.waitMsMax(), QUEUE_TIMEOUT_MS);
+    const waitMs = Math.min(retryBudget.waitMsMax(), QUEUE_TIMEOUT_MS);
     const queueing = createQueueing(waitMs, call.signal);
     let release: (() => void) | undefined;
     try {
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
       const now = access.identityNow();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
-      if (call.method !== "GET" && !patience.mayStart()) throw new NotSentError("not sent: its sender's time was over");
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
-      return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? patience.requestTimeoutMs ?? requestTimeoutMs);
+      return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
     } finally {
       queueing.clear();
       release?.();

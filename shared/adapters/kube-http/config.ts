@@ -37,7 +37,7 @@ export interface KubeHttpConfig {
   readonly fieldManager?: string;
   /** Default 12 s: for one sending of a call other than a watch or a page of a watcher's list. */
   readonly requestTimeoutMs?: number;
-  /** Default 60 s: how long a call that brings no patience of its own is waited for before its last sending. */
+  /** Default 60 s: how long a call that brings no retry budget of its own is waited for before its last sending. */
   readonly waitMsMax?: number;
   /** Counts the requests, as client-go's. */
   readonly metrics?: Metrics;

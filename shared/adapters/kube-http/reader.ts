@@ -3,7 +3,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { isGone, isNotFound, UnansweredError } from "../../ports/errors.ts";
 import type { KubeList, KubeReader } from "../../ports/kube.ts";
 import { createPager } from "../../ports/page-size.ts";
-import type { Patience } from "../../ports/patience.ts";
+import type { RetryBudget } from "../../ports/retry-budget.ts";
 import type { KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
 
@@ -15,11 +15,11 @@ const LIST_ATTEMPTS_MAX = 3;
 /** Quorum reads: no resourceVersion is ever sent (KC2). */
 export function createReader(client: KubeCalls): KubeReader {
   return {
-    async get(resource, namespace, name, { patience } = {}) {
-      const query = { timeout: serverTimeout(client, patience) };
+    async get(resource, namespace, name, { retryBudget } = {}) {
+      const query = { timeout: serverTimeout(client, retryBudget) };
       try {
         return asObject(
-          await client.json({ method: "GET", path: resourcePath(resource, namespace, name), query, ...(patience && { patience }) }),
+          await client.json({ method: "GET", path: resourcePath(resource, namespace, name), query, ...(retryBudget && { retryBudget }) }),
         );
       } catch (error) {
         if (isNotFound(error)) return undefined;
@@ -41,9 +41,9 @@ export function createReader(client: KubeCalls): KubeReader {
   async function listOnce(
     resource: Resource,
     namespace: string,
-    { labelSelector, patience }: NonNullable<Parameters<KubeReader["list"]>[2]>,
+    { labelSelector, retryBudget }: NonNullable<Parameters<KubeReader["list"]>[2]>,
   ): Promise<KubeList> {
-    const timeout = serverTimeout(client, patience);
+    const timeout = serverTimeout(client, retryBudget);
     const items: KubeObject[] = [];
     let token: string | undefined;
     const pager = createPager();
@@ -51,7 +51,7 @@ export function createReader(client: KubeCalls): KubeReader {
       const [answer, limit] = await pager(async (objects) => {
         const query = { limit: objects, continue: token, labelSelector, timeout };
         const path = resourcePath(resource, namespace);
-        return [await client.json({ method: "GET", path, query, ...(patience && { patience }) }), objects] as const;
+        return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
       });
       asked += limit;
       const page = asPage(answer);
@@ -65,8 +65,8 @@ export function createReader(client: KubeCalls): KubeReader {
 }
 
 /** The server is told when we stop waiting, so that nothing of ours lands later than that. Whole seconds. */
-export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, patience: Patience | undefined): string {
-  return `${Math.ceil((patience?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
+export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retryBudget: RetryBudget | undefined): string {
+  return `${Math.ceil((retryBudget?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
 
 /** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */

@@ -3,7 +3,7 @@ import { isResourceVersion } from "../../api/resource-version.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../../ports/store.ts";
-import { describeStop } from "../../ports/store/guard.ts";
+import { describeStop } from "../../ports/store/guard-store.ts";
 import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";

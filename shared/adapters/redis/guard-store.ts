@@ -5,7 +5,7 @@
 import { SIGNATURE_CHARACTERS } from "../../api/signer.ts";
 import { CACHED_RESOURCES } from "../../api/resources.ts";
 import type { ForeignWrite, GuardState, GuardStore, Stop } from "../../ports/store.ts";
-import { stopAfter } from "../../ports/store/guard.ts";
+import { stopAfter } from "../../ports/store/guard-store.ts";
 import { asList } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";

@@ -12,7 +12,7 @@ import { writeThrough } from "../../cache/write-through.ts";
 import type { DoneResult, Row, WriteThrough } from "../../ports/store.ts";
 import { StolenError, toError } from "../errors.ts";
 import type { Answer, RunGateway, SeenRow } from "../gateway.ts";
-import { RECENT_MS } from "../handed-on.ts";
+import { RECENT_MS } from "../read-your-writes.ts";
 import { outcomeOf } from "../outcome.ts";
 import type { Run, Succeeded, SyncPorts } from "../run.ts";
 import { Sealed } from "../sealed.ts";
@@ -30,8 +30,8 @@ export interface AnswersOf<R extends CachedResource> {
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly ownStatus?: boolean;
-  /** How the sync ends if nothing comes after this, told from the objects as they will be cached. */
-  readonly last?: (objects: readonly Cached[]) => Succeeded;
+  /** Set if nothing comes after this: returns the sync's result from the objects as they will be cached. */
+  readonly finalResult?: (objects: readonly Cached[]) => Succeeded;
 }
 
 export interface ListOptions {
@@ -75,10 +75,10 @@ export class RunCalls {
     return (this.#live ??= this.#foreseenOwner(owner));
   }
 
-  /** For pods to be made: the same, or what this invocation's own write on the owner was answered (HO1, HO2). */
+  /** For pod creates: as `liveOwner`, or this invocation's own last write on the owner (HO1, HO2). */
   ownerToCreate(owner: Owner): Promise<LiveOwner> {
-    const handed = this.#live === undefined ? this.#handedOn(owner) : undefined;
-    return handed ? Promise.resolve(handed) : this.liveOwner(owner);
+    const own = this.#live === undefined ? this.#ownResponse(owner) : undefined;
+    return own ? Promise.resolve(own) : this.liveOwner(owner);
   }
 
   /**
@@ -102,20 +102,20 @@ export class RunCalls {
     return items;
   }
 
-  /** HO1, HO2: for the run that it makes due. */
-  handOn(object: KubeObject, sentMs: number): void {
-    this.ports.handedOn?.put(object, sentMs);
+  /** HO1, HO2: keeps a write's response for the follow-up sync. */
+  remember(object: KubeObject, sentMs: number): void {
+    this.ports.readYourWrites?.put(object, sentMs);
   }
 
-  /** Before a write on the object is sent. */
-  handOnNoMore(uid: string): void {
-    this.ports.handedOn?.drop(uid);
+  /** HO2: called before a write on the object is sent. */
+  forget(uid: string): void {
+    this.ports.readYourWrites?.drop(uid);
   }
 
-  #handedOn({ resource, uid }: Owner): LiveOwner | undefined {
+  #ownResponse({ resource, uid }: Owner): LiveOwner | undefined {
     const { primary } = this.run.snapshot;
     if (primary?.uid !== uid) return undefined;
-    const object = this.ports.handedOn?.get(uid, primary.rv, this.ports.clock.now());
+    const object = this.ports.readYourWrites?.get(uid, primary.rv, this.ports.clock.now());
     // What Redis has under that version may be forged; this is the API server's.
     return object && liveOf(object, strip(resource, object, this.ports.digester), false);
   }
@@ -194,13 +194,14 @@ export class RunCalls {
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
   async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
-    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, last } = answers;
+    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, finalResult } = answers;
     const ownerUid = this.run.snapshot.primary?.uid;
     if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
     // Events are told while the key is held.
-    const ends = last && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(last(all), this.run.snapshot) } : {};
+    const ends =
+      finalResult && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(finalResult(all), this.run.snapshot) } : {};
     const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus, ...ends };
     const { objects: cached, done } = await writeThrough(this.ports, this.run, written);
     this.done ??= done;

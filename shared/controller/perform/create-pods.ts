@@ -2,8 +2,8 @@
 import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "../../ports/errors.ts";
-import { mayLand, planCreates, wasUnanswered } from "../create-plan.ts";
-import type { CreateOp } from "../create-plan.ts";
+import { mayLand, planCreates, wasUnanswered } from "../expectations.ts";
+import type { CreateOp } from "../expectations.ts";
 import { LeaseEndsError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf } from "../performed.ts";

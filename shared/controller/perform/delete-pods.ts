@@ -2,7 +2,7 @@
 import { objectKey } from "../../api/resources.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "../../ports/errors.ts";
-import { deleteId } from "../create-plan.ts";
+import { deleteId } from "../expectations.ts";
 import { LeaseEndsError, toError } from "../errors.ts";
 import { inTurn } from "../in-turn.ts";
 import type { Performed, WriteOf, WriteResult } from "../performed.ts";

@@ -5,7 +5,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import { copiedValues } from "../copied-annotations.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
-import type { PerformOptions, Performed, WriteOf, WriteResult } from "../performed.ts";
+import type { BuildReplicaSet, Performed, WriteOf, WriteResult } from "../performed.ts";
 import { storedObject } from "./calls.ts";
 import type { RunCalls } from "./calls.ts";
 import { standing } from "./live-owner.ts";
@@ -17,11 +17,7 @@ const resource = "replicasets";
  * template is the new ReplicaSet, anything else a hash collision.
  * @throws {Error} when the owner cannot be read.
  */
-export async function createReplicaSet(
-  calls: RunCalls,
-  write: WriteOf<"CreateReplicaSet">,
-  build: NonNullable<PerformOptions["build"]>,
-): Promise<Performed> {
+export async function createReplicaSet(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
   const { owner, template, name, copied } = write;
   const stand = standing(await calls.liveOwner(owner), template, copied);
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
@@ -62,7 +58,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const annotations = stand ? { ...write.annotations, ...copiedValues(stand.live.open(), copied) } : write.annotations;
   const spec = { ...(replicas !== undefined && { replicas }), ...(minReadySeconds !== undefined && { minReadySeconds }) };
-  calls.handOnNoMore(uid);
+  calls.forget(uid);
   const sentMs = calls.ports.clock.now();
   const body = { metadata: { uid, resourceVersion, ...(annotations && { annotations }) }, ...(Object.keys(spec).length > 0 && { spec }) };
   try {
@@ -96,7 +92,7 @@ export async function deleteReplicaSet(
 ): Promise<Performed> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   const gone = [{ key: objectKey(owner.namespace, name), uid }];
-  calls.handOnNoMore(uid);
+  calls.forget(uid);
   try {
     const request = { resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
     const object = storedObject(await calls.gateway.delete(request, calls.seenRow(owner.namespace, { name, uid })));
@@ -114,14 +110,14 @@ export async function deleteReplicaSet(
   }
 }
 
-/** Handed on before it is written through: that is what makes its key due. */
+/** The response is remembered before it is written through, because the write-through enqueues the key. */
 async function stored(
   calls: RunCalls,
   answer: KubeObject | undefined,
   sentMs: number,
   absent: readonly ObjectKey[] = [],
 ): Promise<WriteResult> {
-  if (answer) calls.handOn(answer, sentMs);
+  if (answer) calls.remember(answer, sentMs);
   const [object] = answer ? await calls.save({ resource, objects: [answer], absent }) : [];
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }

@@ -4,7 +4,7 @@ import { strip } from "../../api/strip.ts";
 import type { KubeObject } from "../../api/wire.ts";
 import { isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
-import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
+import type { BuildRollback, Performed, StoredResult, WriteOf } from "../performed.ts";
 import { storedObject } from "./calls.ts";
 import type { RunCalls } from "./calls.ts";
 import { standing } from "./live-owner.ts";
@@ -17,7 +17,7 @@ type RollBack = WriteOf<"RollBack">;
  * through and an error.
  * @throws {Error} when the owner or the ReplicaSet cannot be read.
  */
-export async function rollBack(calls: RunCalls, write: RollBack, build: NonNullable<PerformOptions["buildRollback"]>): Promise<Performed> {
+export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRollback): Promise<Performed> {
   const { owner, template, to, request } = write;
   const stand = standing(await calls.liveOwner(owner), template);
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };

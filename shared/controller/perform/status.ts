@@ -5,7 +5,7 @@ import type { KubeObject } from "../../api/wire.ts";
 import { TerminalError, isConflict, isInvalid, isNotFound } from "../../ports/errors.ts";
 import type { PatchRequest } from "../../ports/kube.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
-import type { PerformOptions, Performed, StoredResult, WriteOf } from "../performed.ts";
+import type { Performed, StatusOptions, StoredResult, WriteOf } from "../performed.ts";
 import type { Run, Succeeded } from "../run.ts";
 import type { Owner } from "../writes.ts";
 import { storedObject } from "./calls.ts";
@@ -22,8 +22,8 @@ type UpdateStatus = WriteOf<"UpdateStatus">;
  * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
  * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
  */
-export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recompute, last }: PerformOptions): Promise<Performed> {
-  const first = await patchStatus(calls, write, last);
+export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recompute, finalResult }: StatusOptions): Promise<Performed> {
+  const first = await patchStatus(calls, write, finalResult);
   if (!(first instanceof Error)) return first;
   if (isNotFound(first)) return ended;
   const canRepeat = write.owner.resource !== "deployments" && recompute !== undefined;
@@ -39,7 +39,7 @@ export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recom
   }
   const repeated = recompute(cached);
   if (repeated === undefined) return saveStored(calls, resource, live, { ownStatus: false });
-  const second = await patchStatus(calls, repeated, last);
+  const second = await patchStatus(calls, repeated, finalResult);
   return second instanceof Error ? failed(second) : second;
 }
 
@@ -55,7 +55,7 @@ function generationOf({ snapshot }: Run): number {
 }
 
 /** The server's refusal is returned: what it means depends on how often we have asked. */
-async function patchStatus(calls: RunCalls, write: UpdateStatus, last: PerformOptions["last"]): Promise<Performed | Error> {
+async function patchStatus(calls: RunCalls, write: UpdateStatus, finalResult: StatusOptions["finalResult"]): Promise<Performed | Error> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
   try {
@@ -64,16 +64,16 @@ async function patchStatus(calls: RunCalls, write: UpdateStatus, last: PerformOp
     return toAnswer(error);
   }
   if (object === undefined) return new Error("a patch was answered without an object");
-  return saveStored(calls, write.owner.resource, object, { ownStatus: true, ...(last && { last }) });
+  return saveStored(calls, write.owner.resource, object, { ownStatus: true, ...(finalResult && { finalResult }) });
 }
 
 async function saveStored(
   calls: RunCalls,
   resource: Owner["resource"],
   object: KubeObject,
-  { ownStatus, last }: { readonly ownStatus: boolean; readonly last?: NonNullable<PerformOptions["last"]> },
+  { ownStatus, finalResult }: { readonly ownStatus: boolean; readonly finalResult?: NonNullable<StatusOptions["finalResult"]> },
 ): Promise<Performed> {
-  const ends = last && { last: ([stored]: readonly Cached[]): Succeeded => last(stored as Cached) }; // it has one
+  const ends = finalResult && { finalResult: ([stored]: readonly Cached[]): Succeeded => finalResult(stored as Cached) }; // it has one
   const [cached] = await calls.save({ resource, objects: [object], ownStatus, ...ends });
   return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
 }

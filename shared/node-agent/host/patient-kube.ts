@@ -7,8 +7,8 @@ import type { Resource } from "../../api/resources.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { isForbidden } from "../../ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../ports/kube.ts";
-import { patienceUntil } from "../../ports/patience.ts";
-import type { Patience } from "../../ports/patience.ts";
+import { retryBudgetUntil } from "../../ports/retry-budget.ts";
+import type { RetryBudget } from "../../ports/retry-budget.ts";
 import { HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "../../ports/times.ts";
 
 /** What is refused for good is said 1.3 s later. */
@@ -30,32 +30,34 @@ interface Ways {
 export function patientKube({ heartbeats, calls }: Ways, clock: Clock): NodeKube {
   const isHeartbeat = (resource: Resource): boolean => resource === "leases" || resource === "nodes";
   const kubeFor = (resource: Resource): NodeKube => (isHeartbeat(resource) ? heartbeats : calls);
-  const patienceFor = (resource: Resource): Patience =>
+  const retryBudgetFor = (resource: Resource): RetryBudget =>
     isHeartbeat(resource)
-      ? patienceUntil(clock, clock.now() + HEARTBEAT_WAIT_MS_MAX, HEARTBEAT_TIMEOUT_MS)
-      : patienceUntil(clock, clock.now() + NODE_CALL_WAIT_MS_MAX);
-  const patiently = async <T>(resource: Resource, call: (patience: Patience) => Promise<T>): Promise<T> => {
-    const patience = patienceFor(resource);
+      ? retryBudgetUntil(clock, clock.now() + HEARTBEAT_WAIT_MS_MAX, HEARTBEAT_TIMEOUT_MS)
+      : retryBudgetUntil(clock, clock.now() + NODE_CALL_WAIT_MS_MAX);
+  const patiently = async <T>(resource: Resource, call: (retryBudget: RetryBudget) => Promise<T>): Promise<T> => {
+    const retryBudget = retryBudgetFor(resource);
     for (const pauseMs of PAUSES_MS) {
       try {
-        return await call(patience);
+        return await call(retryBudget);
       } catch (error) {
         if (!isForbidden(error)) throw error;
       }
       await clock.after(pauseMs);
     }
-    return await call(patience);
+    return await call(retryBudget);
   };
   return {
     ...calls,
-    get: (resource, namespace, name) => patiently(resource, (patience) => kubeFor(resource).get(resource, namespace, name, { patience })),
-    list: (resource, namespace, options) => kubeFor(resource).list(resource, namespace, { ...options, patience: patienceFor(resource) }),
+    get: (resource, namespace, name) =>
+      patiently(resource, (retryBudget) => kubeFor(resource).get(resource, namespace, name, { retryBudget })),
+    list: (resource, namespace, options) =>
+      kubeFor(resource).list(resource, namespace, { ...options, retryBudget: retryBudgetFor(resource) }),
     create: (request) =>
       request.of === undefined
-        ? kubeFor(request.resource).create({ ...request, patience: patienceFor(request.resource) })
-        : patiently(request.resource, (patience) => kubeFor(request.resource).create({ ...request, patience })),
-    patch: (request) => patiently(request.resource, (patience) => kubeFor(request.resource).patch({ ...request, patience })),
-    delete: (request) => patiently(request.resource, (patience) => kubeFor(request.resource).delete({ ...request, patience })),
-    replace: (request) => kubeFor(request.resource).replace({ ...request, patience: patienceFor(request.resource) }),
+        ? kubeFor(request.resource).create({ ...request, retryBudget: retryBudgetFor(request.resource) })
+        : patiently(request.resource, (retryBudget) => kubeFor(request.resource).create({ ...request, retryBudget })),
+    patch: (request) => patiently(request.resource, (retryBudget) => kubeFor(request.resource).patch({ ...request, retryBudget })),
+    delete: (request) => patiently(request.resource, (retryBudget) => kubeFor(request.resource).delete({ ...request, retryBudget })),
+    replace: (request) => kubeFor(request.resource).replace({ ...request, retryBudget: retryBudgetFor(request.resource) }),
   };
 }

@@ -1,4 +1,7 @@
-/** Intents: calls written down before they are made, and the write-through of their answers (informer §13). */
+/**
+ * Intents, this project's expectations: creates and deletes are registered before their calls, and settled with the write-through of the
+ * responses (informer §13).
+ */
 import type { CachedResource, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../doorbells.ts";
 import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";

@@ -3,7 +3,7 @@ import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
-import type { Stop } from "./guard.ts";
+import type { Stop } from "./guard-store.ts";
 import type { Intent } from "./intents.ts";
 import type { DoneResult, Outcome, Taken } from "./taken.ts";
 

@@ -1,7 +1,7 @@
 /** Whether two clusters came to the same: what of their owners does not hang on names drawn at random or on the moment. */
 import { controllerRef } from "../../api/owner-references.ts";
 import type { Condition } from "../../api/wire.ts";
-import { canonical, differencesOf } from "../shadow/said.ts";
+import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 
 /** One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Empty = they agree. */

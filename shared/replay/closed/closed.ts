@@ -33,7 +33,7 @@ import { SyncLog } from "../sync-log.ts";
 import { disagreements } from "./agreement.ts";
 import { templateOf } from "./life.ts";
 import type { Life } from "./life.ts";
-import type { PersonWrite } from "./persons.ts";
+import type { UserRequest } from "./user-requests.ts";
 
 export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
   readonly digester: Digester;
@@ -41,7 +41,7 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
   readonly log: Log;
   readonly onSync: (sync: ReplayedSync) => void;
   /** Hears of each request of a person, and how it was answered. */
-  readonly onPerson: (write: PersonWrite, status: number) => void;
+  readonly onPerson: (write: UserRequest, status: number) => void;
 }
 
 export interface ClosedEnd {
@@ -63,7 +63,7 @@ const SETTLE_MS = 5_000;
 export async function closedReplay(life: Life, options: ClosedOptions): Promise<ClosedEnd> {
   const { digester, log, seed } = options;
   const { startMs, endMs, namespaces, standing, recorded, never } = life;
-  const { writes, left } = life.persons;
+  const { writes, left } = life.userRequests;
   const clock = createVirtualClock(startMs - SETTLE_MS);
   const random = createSeededRandom(seed);
   const server = createApiServer({ clock, random, historyEvents: HISTORY_EVENTS });
@@ -102,7 +102,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   });
   const watching = runWatcher(
     { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, lingerMs: 0 },
+    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, batchingWindowMs: 0 },
     ends.signal,
   );
   const missed: string[] = [];
@@ -150,7 +150,7 @@ function pathOf(resource: CachedResource, namespace: string, name?: string): str
 }
 
 /** @returns the status it was answered with */
-async function made(server: ApiServer, write: PersonWrite): Promise<number> {
+async function made(server: ApiServer, write: UserRequest): Promise<number> {
   const { resource, namespace, name } = write;
   const path = pathOf(resource, namespace, name);
   const headers = { "user-agent": "person", "content-type": "application/json" };

@@ -3,8 +3,8 @@ import { controllerRef } from "../../api/owner-references.ts";
 import { CaptureError } from "../capture.ts";
 import { placeOf } from "../shadow/states.ts";
 import type { Change, LiveObject } from "../shadow/states.ts";
-import { SeenPersons } from "./persons.ts";
-import type { Persons } from "./persons.ts";
+import { UserRequestCollector } from "./user-requests.ts";
+import type { UserRequests } from "./user-requests.ts";
 
 export interface Life {
   readonly startMs: number;
@@ -12,7 +12,7 @@ export interface Life {
   readonly namespaces: ReadonlySet<string>;
   /** What stood there at the beginning. */
   readonly standing: readonly Pick<Change, "resource" | "object">[];
-  readonly persons: Persons;
+  readonly userRequests: UserRequests;
   /** What stood there at the end. */
   readonly recorded: readonly LiveObject[];
   /** Kinds of which no pod was ever ready: here they are not, either. */
@@ -20,7 +20,7 @@ export interface Life {
 }
 
 /** Each holds a whole object. */
-const PERSON_WRITES_MAX = 50_000;
+const USER_REQUESTS_MAX = 50_000;
 
 /** @param changes those of whole objects, in the order of versions (shadow/states.ts) */
 export function lifeOf(changes: readonly Change[]): Life {
@@ -31,7 +31,7 @@ export function lifeOf(changes: readonly Change[]): Life {
 
 export class SeenLife {
   readonly #name: string;
-  readonly #persons = new SeenPersons();
+  readonly #userRequests = new UserRequestCollector();
   readonly #namespaces = new Set<string>();
   readonly #standing = new Map<string, Pick<Change, "resource" | "object">>();
   readonly #kinds = new Map<string, boolean>();
@@ -46,15 +46,15 @@ export class SeenLife {
   /** @throws {CaptureError} when people wrote more than can be kept */
   see(change: Change): void {
     const { atMs, resource, object, listed, deleted } = change;
-    this.#persons.see(change);
+    this.#userRequests.see(change);
     this.#namespaces.add(object.metadata.namespace);
     // A later list shows what has happened since.
     const place = placeOf(object);
     if (listed && !deleted && !this.#standing.has(place)) this.#standing.set(place, { resource, object });
     if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));
     [this.#startMs, this.#endMs] = [Math.min(this.#startMs, atMs), Math.max(this.#endMs, atMs)];
-    if (this.#persons.persons.writes.length > PERSON_WRITES_MAX)
-      throw new CaptureError(`${this.#name}: people wrote more than ${PERSON_WRITES_MAX} times in it; it is not lived once more`);
+    if (this.#userRequests.userRequests.writes.length > USER_REQUESTS_MAX)
+      throw new CaptureError(`${this.#name}: people wrote more than ${USER_REQUESTS_MAX} times in it; it is not lived once more`);
   }
 
   get life(): Life {
@@ -63,8 +63,8 @@ export class SeenLife {
       endMs: Number.isFinite(this.#endMs) ? this.#endMs : 0,
       namespaces: this.#namespaces,
       standing: [...this.#standing.values()],
-      persons: this.#persons.persons,
-      recorded: this.#persons.standing,
+      userRequests: this.#userRequests.userRequests,
+      recorded: this.#userRequests.standing,
       never: new Set([...this.#kinds].flatMap(([kind, wasReady]) => (wasReady ? [] : [kind]))),
     };
   }

@@ -7,7 +7,7 @@ import type { CachedResource } from "../../api/resources.ts";
 import { strip } from "../../api/strip.ts";
 import type { Condition, Labels } from "../../api/wire.ts";
 import type { CapturedObject, CaptureRecord } from "../capture.ts";
-import { canonical } from "../shadow/said.ts";
+import { canonical } from "../shadow/canonical-write.ts";
 import { creatorOf, managersOf, writerOf } from "./writer.ts";
 import type { Managers } from "./writer.ts";
 

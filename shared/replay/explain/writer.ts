@@ -1,5 +1,5 @@
 /** Who wrote a version of an object, as far as its `managedFields` tell; a stripped object has none. */
-import { canonical } from "../shadow/said.ts";
+import { canonical } from "../shadow/canonical-write.ts";
 import type { CapturedObject } from "../capture.ts";
 
 interface Entry {

@@ -16,7 +16,7 @@ import { compareResourceVersions } from "../../api/resource-version.ts";
 import type { Condition } from "../../api/wire.ts";
 import { syncOnce } from "./one-sync.ts";
 import type { Situation, SyncPlace } from "./one-sync.ts";
-import { same, saidByOurs, saidOf } from "./said.ts";
+import { same, canonicalOwnWrite, canonicalWrite } from "./canonical-write.ts";
 import { resourceOf } from "./states.ts";
 import type { Change, History, LiveObject } from "./states.ts";
 import { areTied } from "./ties.ts";
@@ -40,7 +40,7 @@ export const EXCESS_MS = 1_000;
 export async function judge(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
   const { changes } = history;
   const { controller, verb, atMs: nowMs, madeOn } = write;
-  const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : saidOf(write.object, nowMs, write.subresource);
+  const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : canonicalWrite(write.object, nowMs, write.subresource);
   const version = write.version ?? versionOfDelete(write, changes);
   const before =
     version === undefined ? changes.length : changes.filter((each) => compareResourceVersions(each.version, version) < 0).length;
@@ -73,7 +73,7 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
   const last = changes
     .slice(0, before)
     .findLast(({ resource, object }) => resource === write.resource && object.metadata.name === write.name);
-  return { kind: "unexplained", want, ours: nearest, before: last && saidOf(last.object, nowMs, write.subresource) };
+  return { kind: "unexplained", want, ours: nearest, before: last && canonicalWrite(last.object, nowMs, write.subresource) };
 }
 
 /** Where a deletion stands in the order of changes. */
@@ -99,7 +99,7 @@ export async function ourWrites(state: readonly LiveObject[], situation: Situati
   const writes = await syncOnce(relatedTo(situation.owner, state), situation, place);
   const deletes = writes.filter(({ verb }) => verb === "delete");
   return [...deletes, ...writes.filter(({ verb }) => verb !== "delete")]
-    .map((write) => saidByOurs(write, situation.nowMs))
+    .map((write) => canonicalOwnWrite(write, situation.nowMs))
     .filter((each) => each !== undefined);
 }
 

@@ -1,7 +1,7 @@
 /** A whole recording beside ours: each of upstream's writes, and each rest. */
 import type { Verdict } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
-import { canonical, differencesOf } from "./said.ts";
+import { canonical, differencesOf } from "./canonical-write.ts";
 import { RecordedShadow } from "./recorded.ts";
 import type { Finding } from "./recorded.ts";
 import type { Change } from "./states.ts";

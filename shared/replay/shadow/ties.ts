@@ -1,6 +1,6 @@
 /** Pods that are equal to the order of deletion: which of them goes is anybody's choice. */
 import type { Condition } from "../../api/wire.ts";
-import { canonical, same } from "./said.ts";
+import { canonical, same } from "./canonical-write.ts";
 import type { LiveObject } from "./states.ts";
 
 interface PodStatus {

@@ -11,7 +11,7 @@ import type { CachedResource, Controller } from "../../api/resources.ts";
 import { controllerRef } from "../../api/owner-references.ts";
 import { CaptureError, isObject } from "../capture.ts";
 import type { CapturedObject } from "../capture.ts";
-import { canonical } from "./said.ts";
+import { canonical } from "./canonical-write.ts";
 import { placeOf } from "./states.ts";
 import type { Change, LiveObject } from "./states.ts";
 

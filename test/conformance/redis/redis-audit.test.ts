@@ -22,7 +22,7 @@ import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
-import { personIn } from "../../support/person.ts";
+import { rawClientIn } from "../../support/raw-client.ts";
 import { testSigner } from "../../support/signer.ts";
 import { soleLeader } from "../../support/sole-leader.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
@@ -175,7 +175,7 @@ async function open(url: string) {
       }
     }
   };
-  const person = personIn(server);
+  const person = rawClientIn(server);
   await person.request("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
   await pass(5_000);
   const template = { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "c", image: "i" }] } };

@@ -20,7 +20,7 @@ import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts
 import { serving } from "../../../shared/lambda/wiring.ts";
 import { EPOCH_GRACE_FULL_MS, HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { cachedPod, cachedReplicaSet, listed, put, remove } from "../../support/builders.ts";
-import { personIn } from "../../support/person.ts";
+import { rawClientIn } from "../../support/raw-client.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -300,7 +300,7 @@ async function open(url: string) {
       await applyWaiting();
     }
   };
-  const person = personIn(server);
+  const person = rawClientIn(server);
   await person.request("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
   await pass(5_000);
   const path = "/api/v1/namespaces/shop/pods";

@@ -20,7 +20,7 @@ const GONE_ENTRY: Forged = { ...ENTRY, text: "" };
 const STRAY: Forged = { ...ENTRY, key: "mallory/victim" };
 const TOMBSTONE: Forged = { resource: "pods", key: POD, where: "tombstone", text: "999\x1fuid\x1fAAfalse" };
 
-/** What `heal` makes of them: the object as it is live. */
+/** What `repair` makes of them: the object as it is live. */
 const back = (object: ReturnType<typeof pod>, ...forged: readonly Forged[]): ItemChange => ({ ...put(object), forged });
 
 async function withPod(open: OpenRig): Promise<Rig> {

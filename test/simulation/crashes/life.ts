@@ -1,6 +1,6 @@
 /** Twenty things that people do to a Deployment, with functions that die on the way, drawn from a seed. */
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { personIn } from "../../support/person.ts";
+import { rawClientIn } from "../../support/raw-client.ts";
 import { NAMESPACE } from "../../support/scripted-api.ts";
 import { Bounds, wrongAtRest } from "./bounds.ts";
 import type { Observed } from "./bounds.ts";
@@ -39,7 +39,7 @@ export async function liveRandomly(
     if (now !== before) trace(`  ${at.calls}: ${now}${broken === undefined ? "" : `: ${broken}`}`);
     before = now;
   });
-  const person = personIn(rig.api.server);
+  const person = rawClientIn(rig.api.server);
   const rest = async (): Promise<void> => {
     await rig.settle();
     if (broken !== undefined) throw new Error(`seed ${seed}: ${broken}`);

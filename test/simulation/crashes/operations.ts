@@ -2,7 +2,7 @@
 import { ROLLBACK_TO } from "../../../shared/deployment/annotations.ts";
 import type { Random } from "../../../shared/ports/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
-import type { AnyObject, Person } from "../../support/person.ts";
+import type { AnyObject, RawClient } from "../../support/raw-client.ts";
 import { template } from "./workloads.ts";
 
 export type Strategy = "Recreate" | { readonly maxSurge: number; readonly maxUnavailable: number };
@@ -40,7 +40,7 @@ export function drawOperation(random: Random, step: number, isPaused: boolean): 
 }
 
 /** Does it to `web` of the namespace. @returns a revision of the store after which it was done */
-export async function operate(person: Person, namespace: string, operation: Operation): Promise<bigint> {
+export async function operate(person: RawClient, namespace: string, operation: Operation): Promise<bigint> {
   if (operation.kind === "deletePod") return await deletePod(person, namespace, operation.share);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments/web`;
   return revisionOf(await person.request("PATCH", path, patchOf(operation), MERGE)) - 1n;
@@ -77,7 +77,7 @@ function patchOf(operation: Exclude<Operation, { readonly kind: "deletePod" }>):
   }
 }
 
-async function deletePod(person: Person, namespace: string, share: number): Promise<bigint> {
+async function deletePod(person: RawClient, namespace: string, share: number): Promise<bigint> {
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const list = await person.request("GET", path);
   const running = (list["items"] as readonly LiveObject[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined); // a PodList

@@ -25,11 +25,11 @@ import { isSame } from "../cache-compared.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster } from "../e2e.ts";
 import type { Cluster } from "../e2e.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../history.ts";
-import { personOf } from "../person.ts";
-import type { Person } from "../person.ts";
+import { rawClientOf } from "../raw-client.ts";
+import type { RawClient } from "../raw-client.ts";
 
 export interface SomeCluster {
-  readonly client: Person;
+  readonly client: RawClient;
   readonly kubeconfig: string;
   readonly leaseNamespace: string;
   /** Absent: it is in memory. */
@@ -44,7 +44,7 @@ export async function realCluster(): Promise<SomeCluster> {
 
 export async function memoryCluster(): Promise<SomeCluster> {
   const { client, ...cluster } = await startMemoryCluster();
-  return { ...cluster, client: personOf(client), leaseNamespace: "kube-system" };
+  return { ...cluster, client: rawClientOf(client), leaseNamespace: "kube-system" };
 }
 
 interface Pod {

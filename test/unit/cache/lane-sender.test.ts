@@ -16,7 +16,7 @@ function setUp(
   send: (entries: readonly QueueEntry[], call: number) => SendResult | Error = () => ({ failed: [] }),
   lanes = 1,
   cluster = "c1",
-  own: Pick<LaneSenderOptions, "lingerMs" | "knowsOwn"> = {},
+  own: Pick<LaneSenderOptions, "batchingWindowMs" | "knowsOwn"> = {},
 ) {
   const clock = createVirtualClock(0);
   const batches: (readonly QueueEntry[])[] = [];
@@ -118,7 +118,7 @@ test("a flow of items fills the packs: fewer messages, and none of its items wai
 });
 
 test("events wait for company as long as they were told to", async () => {
-  const { clock, sender, sent } = setUp(undefined, 1, "c1", { lingerMs: 5_000 });
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 5_000 });
   for (let i = 1; i <= 50; i++) {
     sender.live(item(`p${i}`, i));
     await clock.advance(99);
@@ -170,7 +170,7 @@ test("[informer T96] an own write goes with whatever else comes in its lane, and
 });
 
 test("own writes are news where nothing is written through", async () => {
-  const { clock, sender, sent } = setUp(undefined, 1, "c1", { lingerMs: 0, knowsOwn: false });
+  const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 0, knowsOwn: false });
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(0);
   expect(sent()).toMatchObject([{ items: [{ rv: "1" }] }]);

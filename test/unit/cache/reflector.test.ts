@@ -1,6 +1,6 @@
 // Would catch: a relist where a resume is enough, a hot loop, a skipped line, a list from a version the server refused.
 import { describe, expect, test } from "vitest";
-import { stepBackoff, FRESH_BACKOFF } from "../../../shared/cache/backoff.ts";
+import { stepBackoff, FRESH_BACKOFF } from "../../../shared/cache/reflector-backoff.ts";
 import { startReflector, stepReflector } from "../../../shared/cache/reflector.ts";
 import type { ReflectorInput, ReflectorState, ReflectorStep } from "../../../shared/cache/reflector.ts";
 import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";

@@ -10,7 +10,7 @@ import { LANES } from "../../../shared/api/lane.ts";
 import { applyMessage } from "../../../shared/cache/applier.ts";
 import type { Envelope } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
-import { acquireLease } from "../../../shared/cache/lease.ts";
+import { acquireLease } from "../../../shared/cache/leader-election.ts";
 import { runWatcher } from "../../../shared/cache/watcher.ts";
 import type { WatcherPorts } from "../../../shared/cache/watcher.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";

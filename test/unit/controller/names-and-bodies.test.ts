@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { exactText, parseExact } from "../../../shared/api/exact-json.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
-import { mayLand, planCreates } from "../../../shared/controller/create-plan.ts";
+import { mayLand, planCreates } from "../../../shared/controller/expectations.ts";
 import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
 import { podName, podNames, podsPrefix } from "../../../shared/controller/pod-names.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";

@@ -11,7 +11,7 @@ import type { Owner } from "../../../shared/controller/writes.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/ports/kube.ts";
-import type { Patience } from "../../../shared/ports/patience.ts";
+import type { RetryBudget } from "../../../shared/ports/retry-budget.ts";
 import type { DoneResult, Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import { countedMetrics } from "../../support/counted.ts";
@@ -30,7 +30,7 @@ interface Scene {
   readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
   /** What each call of the run is told. */
-  readonly hear?: (patience: Patience | undefined) => unknown;
+  readonly hear?: (retryBudget: RetryBudget | undefined) => unknown;
   /** How often the Event of the handler was told, this time included. */
   readonly told?: number;
 }
@@ -81,9 +81,9 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
     gateway: {
       mode: "act",
       forRun: () => ({
-        create: async ({ patience }: CreateRequest) => hear?.(patience),
-        patch: async ({ patience }: PatchRequest) => hear?.(patience),
-        delete: async ({ patience }: DeleteRequest) => hear?.(patience),
+        create: async ({ retryBudget }: CreateRequest) => hear?.(retryBudget),
+        patch: async ({ retryBudget }: PatchRequest) => hear?.(retryBudget),
+        delete: async ({ retryBudget }: DeleteRequest) => hear?.(retryBudget),
       }),
     },
     clock,
@@ -271,22 +271,22 @@ describe("runKey", () => {
   });
 });
 
-describe("the patience of a run", () => {
+describe("the retry budget of a run", () => {
   /** What a call of the run is told at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
     { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},
   ): Promise<readonly string[]> {
     const answers: string[] = [];
-    let patience: Patience | undefined;
+    let retryBudget: RetryBudget | undefined;
     const owner: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: "u1" };
     let ask = (): Promise<void> => Promise.resolve();
     const sync: SyncHandler = async ({ clock, mayWrite, perform, emit }) => {
       ask = async () => {
         for (const ms of atMs) {
           await clock.after(ms - clock.now());
-          answers.push(`${patience?.waitMsMax()} ${patience?.mayStart()}`);
-          expect(patience?.mayStart()).toBe(mayWrite());
+          answers.push(`${retryBudget?.waitMsMax()} ${retryBudget?.mayStart()}`);
+          expect(retryBudget?.mayStart()).toBe(mayWrite());
         }
       };
       if (call === "event") emit(owner, [{ type: "Normal", reason: "Scaled", message: "up" }]);
@@ -295,8 +295,8 @@ describe("the patience of a run", () => {
       return { kind: "done" };
     };
     // An Event leaves when the handler has ended, so it is asked while it is on its way.
-    const hear = async (given: Patience | undefined): Promise<void> => {
-      patience = given;
+    const hear = async (given: RetryBudget | undefined): Promise<void> => {
+      retryBudget = given;
       if (call === "event") await ask();
     };
     await play({ takes: [ok], sync, hear, ...scene });

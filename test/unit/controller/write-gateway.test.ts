@@ -527,11 +527,11 @@ describe("a rollback", () => {
 
 describe("the RBAC manifests", () => {
   it("grant a controller every write of its contract and of those whose keys its function goes on to, and no other one", () => {
-    for (const { name: controller, goesOnTo = [] } of REGISTRY.controllers) {
+    for (const { name: controller, followUps = [] } of REGISTRY.controllers) {
       const role = ROLES.find((each) => each.controller === controller);
       const granted = role ? role.clusterRules.flatMap(({ resource, verbs }) => verbs.map((verb) => `${verb} ${resource}`)) : [];
       const writes = granted.filter((each) => !/^(get|list|watch) |\/finalizers$/.test(each));
-      const wanted = CONTROLLERS.filter((each) => each === controller || goesOnTo.includes(each))
+      const wanted = CONTROLLERS.filter((each) => each === controller || followUps.includes(each))
         .flatMap((each) => CONTRACT[each])
         .map(({ verb, resource, subresource }) => `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}`);
       expect(writes.toSorted()).toEqual([...new Set(wanted)].toSorted());

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { disagreements } from "../../../shared/replay/closed/agreement.ts";
-import { personsOf } from "../../../shared/replay/closed/persons.ts";
-import type { Persons } from "../../../shared/replay/closed/persons.ts";
+import { userRequestsOf } from "../../../shared/replay/closed/user-requests.ts";
+import type { UserRequests } from "../../../shared/replay/closed/user-requests.ts";
 import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../../shared/replay/shadow/states.ts";
 
@@ -26,11 +26,11 @@ function object(kind: string, rv: number, { metadata = {}, spec = {}, status = {
 
 type Line = readonly [type: string, object: Fields];
 
-function persons(...lines: readonly Line[]): Persons {
+function userRequests(...lines: readonly Line[]): UserRequests {
   const text = lines
     .map(([type, of]) => JSON.stringify(type === "item" ? { t: T, k: "item", object: of } : { t: T, type, object: of }))
     .join("\n");
-  return personsOf(
+  return userRequestsOf(
     changesOf(parseCapture(text, "f"), { name: "f", digester: createDigester("a key of this test alone"), malformed: () => undefined }),
   );
 }
@@ -117,7 +117,7 @@ describe("HP1 HP2 people", () => {
       left: ["labels of Pod shop/web"],
     },
   ])("$name", ({ lines, want, left = [] }) => {
-    const { writes, left: counted } = persons(...lines);
+    const { writes, left: counted } = userRequests(...lines);
     expect(writes.map((write) => [write.kind, write.resource, ...(write.kind === "delete" ? [write.propagation] : [])].join(" "))).toEqual(
       want,
     );
@@ -125,7 +125,7 @@ describe("HP1 HP2 people", () => {
   });
 
   it("what is created is what a person would have applied", () => {
-    const { writes } = persons([
+    const { writes } = userRequests([
       "ADDED",
       object("Deployment", 1, { metadata: { ...revised, finalizers: ["a/hold"] }, status: { replicas: 1 } }),
     ]);

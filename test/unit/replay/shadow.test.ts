@@ -13,7 +13,7 @@ import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
 import { heldCapture } from "../../../shared/replay/capture-stream.ts";
 import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
-import { differencesOf, same, saidOf } from "../../../shared/replay/shadow/said.ts";
+import { differencesOf, same, canonicalWrite } from "../../../shared/replay/shadow/canonical-write.ts";
 import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
 import { changesIn, MissingCensus } from "../../../shared/replay/shadow/change-stream.ts";
@@ -127,7 +127,7 @@ describe("what is compared", () => {
 
   it("a difference in a template or in a stranger's annotation is told, its values are not", () => {
     const said = (value: string): unknown =>
-      saidOf(
+      canonicalWrite(
         rs(1, { metadata: { annotations: { note: value, "deployment.kubernetes.io/revision": value } } }) as unknown as LiveObject,
         nowMs,
         "",
@@ -139,7 +139,7 @@ describe("what is compared", () => {
     };
     const all = [
       ...differencesOf(said("1"), said("2"), "ours"),
-      ...differencesOf(said("1"), saidOf(other as unknown as LiveObject, nowMs, ""), "ours"),
+      ...differencesOf(said("1"), canonicalWrite(other as unknown as LiveObject, nowMs, ""), "ours"),
     ];
     expect(all.join("\n")).not.toContain(canary("env"));
     expect(all).toEqual(

@@ -12,6 +12,7 @@ import type { CachedResource, Controller, ObjectKey } from "../../../api/resourc
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../../ports/store.ts";
 import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
+import { writeTombstone } from "./tombstones.ts";
 import { forgedRow, forgedTombstone, overwrite, removeForged, stands } from "./forged.ts";
 import { lowerOp } from "./intents.ts";
 import type { Ring } from "./ring.ts";
@@ -66,7 +67,7 @@ function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemCha
   if (item.type === "put") addRow(step, lane, before, item);
   else {
     step.resource.goneSinceMs.delete(item.key);
-    bury(lane, item);
+    writeTombstone(lane, item);
   }
   if (item.counted) countChange(step.resource, item.key);
   followPrimary(step, row, item);
@@ -152,13 +153,6 @@ function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
   lane.rows.delete(row.key);
   removeFrom(resource.slices, sliceName(row.owner, namespace), row.key);
   removeFrom(resource.namespaces, namespace, row.key);
-}
-
-/** A9: a delete above the watermark leaves a tombstone, unless a greater one stands. */
-function bury(lane: LaneData, item: ItemChange): void {
-  if (compareResourceVersions(item.rv, lane.watermark) <= 0) return;
-  const tombstone = lane.tombstones.get(item.key);
-  if (tombstone === undefined || compareResourceVersions(tombstone, item.rv) < 0) lane.tombstones.set(item.key, item.rv);
 }
 
 function countChange(resource: ResourceData, key: ObjectKey): void {

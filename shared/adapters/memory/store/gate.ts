@@ -1,13 +1,14 @@
 /** Whether keys of a controller are handed out (informer §11.6), and the bookkeeping of lanes that it rests on (A11–A13). */
+import { dropTombstones } from "./tombstones.ts";
 import { compareResourceVersions } from "../../../api/resource-version.ts";
 import { CONTROLLER_INFO } from "../../../api/resources.ts";
 import type { CachedResource, Controller } from "../../../api/resources.ts";
 import type { EpochRecord } from "../../../ports/store.ts";
-import { describeStop } from "../../../ports/store/guard.ts";
+import { describeStop } from "../../../ports/store/guard-store.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
-import { stopFor } from "./guard.ts";
+import { stopFor } from "./guard-store.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;
@@ -87,7 +88,5 @@ export function commitSequence(lane: LaneData, sequence: number, watermark: stri
 function raiseWatermark(lane: LaneData, watermark: string | undefined): void {
   if (watermark === undefined || lane.frozen || compareResourceVersions(watermark, lane.watermark) <= 0) return;
   lane.watermark = watermark;
-  for (const [key, rv] of lane.tombstones) {
-    if (compareResourceVersions(rv, watermark) <= 0) lane.tombstones.delete(key);
-  }
+  dropTombstones(lane);
 }

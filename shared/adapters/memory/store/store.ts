@@ -14,7 +14,7 @@ import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
-import { reportForeignWrite, resume, stopFor } from "./guard.ts";
+import { reportForeignWrite, resume, stopFor } from "./guard-store.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { doorbell } from "./ring.ts";

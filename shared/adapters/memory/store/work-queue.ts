@@ -15,6 +15,7 @@ import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
 import { LEASE_MS } from "../../../ports/times.ts";
 import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
+import { retryDelayMs } from "./rate-limiter.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
 
@@ -23,13 +24,8 @@ const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
 /** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
-const BACKOFF_MS_MIN = 5;
-const BACKOFF_MS_MAX = 1_000_000;
 /** What one resync rings; the sweeper finds the rest. */
 const RESYNC_BELLS_MAX = 500;
-/** The limiter of all retries of a controller together: 10 a second, 100 at once. */
-const BUCKET_INTERVAL_MS = 100;
-const BUCKET_BURST = 100;
 /** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
 
@@ -209,24 +205,13 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
     case "retry": {
       const failures = (queue.failures.get(key) ?? 0) + 1;
       queue.failures.set(key, failures);
-      const backoffMs = Math.min(BACKOFF_MS_MIN * 2 ** (failures - 1), BACKOFF_MS_MAX);
-      const delayMs = Math.min(Math.max(backoffMs, bucketDelayMs(queue, nowMs)), outcome.withinMs ?? Infinity);
-      addKey(queue, key, nowMs + Math.max(0, delayMs), nowMs);
+      addKey(queue, key, nowMs + Math.max(0, Math.min(retryDelayMs(queue, failures, nowMs), outcome.withinMs ?? Infinity)), nowMs);
       break;
     }
     default:
       outcome satisfies never;
   }
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
-}
-
-/**
- * Takes one out of the bucket, which may go into debt as upstream's Reserve does: 150 at once wait 0 (100 of them), then
- * 100, 200 … 5,000 ms. Source: client-go util/workqueue BucketRateLimiter.
- */
-function bucketDelayMs(queue: QueueData, nowMs: number): number {
-  queue.bucketMs = Math.max(queue.bucketMs, nowMs - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS;
-  return Math.max(0, queue.bucketMs - nowMs);
 }
 
 /** Keys overdue with nobody on them and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */

@@ -5,18 +5,18 @@ import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts"
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../../../shared/local/api-server/http.ts";
 import { createClient } from "../../../../shared/adapters/kube-http/client.ts";
-import { personOf } from "../../../support/person.ts";
-import type { Person } from "../../../support/person.ts";
+import { rawClientOf } from "../../../support/raw-client.ts";
+import type { RawClient } from "../../../support/raw-client.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
 
 async function setUpHttp() {
   const server = createApiServer({ clock: createVirtualClock(START_MS), random: createSeededRandom(1) });
   const http = await serveHttp(server);
-  return { server, http, client: personOf(createClient({ server: http.url, component: "test" })) };
+  return { server, http, client: rawClientOf(createClient({ server: http.url, component: "test" })) };
 }
 
 /** Follows ConfigMaps until the signal aborts or the server ends it. */
-async function follow(client: Person, onLine: (line: string) => void, signal: AbortSignal): Promise<void> {
+async function follow(client: RawClient, onLine: (line: string) => void, signal: AbortSignal): Promise<void> {
   for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal)) lines.forEach(onLine);
 }
 

@@ -1,10 +1,10 @@
 // Would catch: a pod's status or volumes that wait for the next round because the API server's authorizer had not seen the pod yet,
-// and an error that is hidden, or a request repeated, where patience cannot help.
+// and an error that is hidden, or a request repeated, where retry budget cannot help.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { patientKube } from "../../../../shared/node-agent/host/patient-kube.ts";
 import { KubeApiError } from "../../../../shared/ports/errors.ts";
-import type { Patience } from "../../../../shared/ports/patience.ts";
+import type { RetryBudget } from "../../../../shared/ports/retry-budget.ts";
 
 type NodeKube = Parameters<typeof patientKube>[0]["calls"];
 
@@ -57,8 +57,8 @@ describe("a node's way to the API server", () => {
     const note =
       (verb: string) =>
       async (...given: readonly unknown[]): Promise<never> => {
-        const { patience } = given.at(-1) as { readonly patience?: Patience };
-        told.push(`${verb} ${patience?.waitMsMax()} ${patience?.requestTimeoutMs ?? "default"}`);
+        const { retryBudget } = given.at(-1) as { readonly retryBudget?: RetryBudget };
+        told.push(`${verb} ${retryBudget?.waitMsMax()} ${retryBudget?.requestTimeoutMs ?? "default"}`);
         throw forbidden;
       };
     const noted = { get: note("get"), list: note("list"), create: note("create"), replace: note("replace") } as unknown as NodeKube;

@@ -1,0 +1,77 @@
+/** The canonical form of a write, for comparison: without times of the moment and without fields that the API server adds. */
+import { exactNumber, exactText } from "../../api/exact-json.ts";
+import type { Condition } from "../../api/wire.ts";
+import type { OwnWrite } from "./one-sync.ts";
+import type { Json, LiveObject } from "./states.ts";
+
+/** Times closer than this count as equal. */
+const MOMENT_MS = 2000;
+
+/** Returns undefined for a write that stored nothing. */
+export function canonicalOwnWrite({ verb, resource, subresource, name, stored }: OwnWrite, nowMs: number): unknown {
+  if (verb === "delete") return { delete: `${resource} ${name}` };
+  return stored === undefined ? undefined : canonicalWrite(stored, nowMs, subresource);
+}
+
+/** Times within two seconds of `nowMs` become `<now>`. A status write omits the other fields: another client may just have changed them. */
+export function canonicalWrite({ kind, metadata, spec, status }: LiveObject, nowMs: number, subresource: string): unknown {
+  const time = (text: string | undefined): string | undefined =>
+    text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;
+  const { labels, annotations, ownerReferences, generateName } = metadata as LiveObject["metadata"] & { readonly generateName?: string };
+  if (kind === "Pod") return { pod: generateName, labels, annotations, ownerReferences, containers: containersOf(spec) };
+  const { conditions = [], ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
+  const fields = {
+    counters,
+    conditions: conditions.map((each) => ({
+      ...each,
+      lastUpdateTime: time(each.lastUpdateTime),
+      lastTransitionTime: time(each.lastTransitionTime),
+    })),
+  };
+  if (kind === "Deployment") return { revision: annotations?.["deployment.kubernetes.io/revision"], ...fields };
+  if (subresource === "status") return { name: metadata.name, ...fields };
+  return { name: metadata.name, labels, annotations, ownerReferences, spec, ...fields };
+}
+
+interface Container {
+  readonly name: string;
+  readonly image: string;
+}
+
+/** Names and images: the rest is the API server's to default. */
+function containersOf(spec: Json | undefined): readonly Container[] {
+  const containers = (spec?.["containers"] ?? []) as readonly Container[]; // a pod's
+  return containers.map(({ name, image }) => ({ name, image }));
+}
+
+export function same(a: unknown, b: unknown): boolean {
+  return canonical(a) === canonical(b);
+}
+
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === "object" && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : exactNumber(part),
+  );
+}
+
+/** Lists the differences: `counters.replicas: upstream 3, ours 2`. Values that may be secret are not printed. */
+export function differencesOf(upstream: unknown, other: unknown, name: "ours" | "before"): readonly string[] {
+  const [a, b] = [leavesOf(upstream), leavesOf(other)];
+  return [...new Set([...a.keys(), ...b.keys()])].flatMap((path) => {
+    if (a.get(path) === b.get(path)) return [];
+    if (SECRET.test(path)) return [`${path}: not alike`];
+    return [`${path}: upstream ${a.get(path) ?? "nothing"}, ${name} ${b.get(path) ?? "nothing"}`];
+  });
+}
+
+/** Of templates all but images, and of annotations those of others. */
+const SECRET = /^spec\.template\.(?!.*\.image$)|^annotations\.(?!deployment\.kubernetes\.io\/)/;
+
+function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {
+  if (typeof value === "object" && value !== null)
+    for (const [name, inner] of Object.entries(value)) leavesOf(inner, path === "" ? name : `${path}.${name}`, leaves);
+  else if (value !== undefined) leaves.set(path, exactText(value));
+  return leaves;
+}

@@ -1,0 +1,134 @@
+/**
+ * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the cases of
+ * test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
+ *
+ * Catches: a client less patient than client-go; a refusal told to people as a failure, or not told at all; a write sent twice
+ * because its answer was lost; a retry without end or without a pause; fields of a newer API server that stop a controller.
+ */
+import { readFile, writeFile } from "node:fs/promises";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { CASES, playInTurns } from "../fault-profile/cases.ts";
+import type { Case } from "../fault-profile/cases.ts";
+import { WRITES } from "../fault-profile/fault-profile.ts";
+import { expectedOutcome, outcomeOf } from "../fault-profile/outcome.ts";
+import type { Outcome } from "../fault-profile/outcome.ts";
+import { tooManyRequests } from "../fault-profile/refusals.ts";
+import { startFaultInjectingServer } from "../fault-profile/server.ts";
+import type { FaultInjectingServer } from "../fault-profile/server.ts";
+import { deltaloop, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import type { Cluster, Running } from "../support/e2e.ts";
+import { recordHistory } from "../support/history.ts";
+
+type Side = "theirs" | "ours";
+
+/** Its four processes, and a second for each answer of 429 that comes after another. */
+const READY_MS_MAX = 90_000;
+/** Nobody is told of a write that would still come. */
+const STILL_MS = 1_500;
+
+await whereRealPartsAre("a fault-injecting API server in front of a real one", () => {
+  describe("behind a fault-injecting API server", () => {
+    let cluster: Cluster;
+    let road: FaultInjectingServer;
+    let dev: Running;
+    const theirs = new Map<string, Outcome>();
+
+    beforeAll(async () => {
+      cluster = await startCluster();
+      const { plane } = cluster;
+      const identity = await plane.clientCertificate("system:kube-controller-manager", []);
+      const certificate = await plane.serverCertificate();
+      road = await startFaultInjectingServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+      const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
+      try {
+        const from = performance.now();
+        // Looked at when all are over: its recorder sends Events one by one, so that of one case wait for those of another.
+        const played = playInTurns(CASES, (given) => play(given, "theirs"));
+        await Promise.allSettled(played.values());
+        for (const [id, look] of played) theirs.set(id, await (await look)());
+        measured(`upstream: ${CASES.length} cases in ${seconds(from)}`);
+      } finally {
+        await endLoops();
+      }
+      await cluster.kubectl("delete", "namespace", "--wait=false", ...CASES.map((given) => namespaceOf(given, "theirs")));
+      dev = await startWithFaults();
+    });
+    afterAll(async () => {
+      await dev?.stop();
+      await road?.close();
+      await cluster?.stop();
+    });
+
+    /** `dev` with a third of its writes, access reviews above all, answered 429 until it is ready. */
+    async function startWithFaults(): Promise<Running> {
+      const from = performance.now();
+      const kubeconfig = `${cluster.rolesKubeconfig}.faulty`;
+      await writeFile(kubeconfig, (await readFile(cluster.rolesKubeconfig, "utf8")).replaceAll(cluster.plane.url, road.url), {
+        mode: 0o600,
+      });
+      const polite = road.behave({
+        name: "start",
+        about: { verbs: WRITES, client: "deltaloop/" },
+        often: { every: 3 },
+        fault: { kind: "refuse", with: tooManyRequests(1) },
+      });
+      const started = deltaloop(["dev", "--act", "--kubeconfig", kubeconfig, "--lease-namespace", OWN_NAMESPACE]);
+      await started.line("ready:", READY_MS_MAX);
+      polite();
+      measured(`dev is ready after ${seconds(from)}`);
+      return started;
+    }
+
+    /** @returns how to look at what was done, then or later */
+    async function play(given: Case, side: Side): Promise<() => Promise<Outcome>> {
+      const namespace = namespaceOf(given, side);
+      const { client } = cluster;
+      await client.request("POST", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+      const history = await recordHistory(client, namespace);
+      const polite = road.behave(...given.rules(namespace));
+      const from = performance.now();
+      try {
+        await given.play({ namespace, client });
+        measured(`${side} ${given.id}: ${seconds(from)}`);
+        await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+        return () => outcomeOf(given, namespace, { client, exchanges: road.exchanges(), history });
+      } finally {
+        polite();
+        await history.stop();
+      }
+    }
+
+    it("dev starts while a third of its writes is answered 429", () => {
+      const told = road.exchanges().filter(({ rule }) => rule === "start");
+      expect(told.length).toBeGreaterThan(0);
+      expect(dev.output()).not.toContain("429");
+    });
+
+    describe("upstream does what the case says", () => {
+      for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOutcome(given)));
+    });
+
+    describe("we do the same", () => {
+      let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
+      beforeAll(() => {
+        ours = playInTurns(CASES, (given) => play(given, "ours"));
+      });
+
+      for (const given of CASES)
+        it(given.name, async () => {
+          const look = await ours.get(given.id);
+          expect(await look?.()).toEqual(expectedOutcome(given));
+        });
+    });
+  });
+});
+
+function namespaceOf({ id }: Case, side: Side): string {
+  return `${id}-${side}`;
+}
+
+function seconds(from: number): string {
+  return `${((performance.now() - from) / 1000).toFixed(1)} s`;
+}

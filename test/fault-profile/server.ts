@@ -1,0 +1,286 @@
+/**
+ * A fault-injecting API server: a reverse proxy in front of a good one, in memory or real, with the rules of fault-profile.ts.
+ *
+ * RU1 it changes nothing that no rule strikes: status, headers and body pass through as they come, watches piece by piece.
+ * RU2 who asks stays who asks: tokens pass through; a client certificate is shown to the API server again, for which its key
+ *    must be among `identities`.
+ * RU3 a write whose client has gone before it was passed on is not passed on, as the API server ends what nobody waits for.
+ * RU4 it is bounded: bodies, connections, and no fault lasts longer than the API server's own limit of a request.
+ */
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { createServer, Agent as HttpAgent, request as httpRequest } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { createServer as createTlsServer, Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { TLSSocket } from "node:tls";
+
+import type { Certificate } from "../envtest/pki.ts";
+import { withNewFields, withNewFieldsInLines } from "./new-fields.ts";
+import { askedOf, createFaultInjector } from "./fault-profile.ts";
+import type { Asked, Fault, FaultRule } from "./fault-profile.ts";
+import { TIMED_OUT } from "./refusals.ts";
+import type { Refusal } from "./refusals.ts";
+
+export interface FaultInjectingOptions {
+  /** The good API server. */
+  readonly url: string;
+  /** PEM, of the good one; also of clients' certificates. Absent with plain HTTP. */
+  readonly ca?: string;
+  /** What the fault-injecting server shows; then it serves TLS. */
+  readonly certificate?: Certificate;
+  readonly identities?: readonly Certificate[];
+  readonly rules?: readonly FaultRule[];
+}
+
+/** One request and what became of it. */
+export interface Exchange {
+  readonly asked: Asked;
+  readonly atMs: number;
+  /** The rule that struck. */
+  readonly rule?: string;
+  /** What the good API server answered; undefined when it was not asked, or did not answer. */
+  readonly code?: number;
+  /** What the client was told; undefined when the connection broke first. */
+  readonly told?: number;
+}
+
+export interface FaultInjectingServer {
+  readonly url: string;
+  /** @returns how to end them */
+  behave(...rules: readonly FaultRule[]): () => void;
+  /** Everything that has been answered or broken off; open watches stand in it from their beginning. */
+  exchanges(): readonly Exchange[];
+  close(): Promise<void>;
+}
+
+/** The API server's own: for a body, and for a request that is no watch. */
+const BODY_BYTES_MAX = 3 * 1024 * 1024;
+const DEED_MS_MAX = 60_000;
+const CONNECTIONS_MAX = 2_048;
+const EXCHANGES_MAX = 500_000;
+const NEWLINE = 0x0a;
+const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer", "proxy-connection"];
+
+export async function startFaultInjectingServer(options: FaultInjectingOptions): Promise<FaultInjectingServer> {
+  const injector = createFaultInjector(options.rules);
+  const exchanges: Exchange[] = [];
+  const passOn = createPassage(options);
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    serve(request, response).catch(() => response.destroy());
+  };
+  const { certificate, ca } = options;
+  const server =
+    certificate === undefined
+      ? createServer(listener)
+      : createTlsServer(
+          { cert: certificate.certificate, key: certificate.key, ca, requestCert: true, rejectUnauthorized: false },
+          listener,
+        );
+  server.keepAliveTimeout = 0; // clients keep their connections; an idle one is theirs to close
+  server.requestTimeout = 0;
+  server.maxConnections = CONNECTIONS_MAX;
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo; // a listening TCP server's address is no string and not null
+
+  return {
+    url: `${certificate === undefined ? "http" : "https"}://127.0.0.1:${port}`,
+    behave: (...rules) => injector.add(...rules),
+    exchanges: () => exchanges,
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+      passOn.close();
+    },
+  };
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readBody(request);
+    const asked = askedOf(request.method ?? "GET", request.url ?? "/", request.headers["user-agent"]);
+    const { rule, addsFields } = injector.meets(asked);
+    const exchange: { -readonly [K in keyof Exchange]: Exchange[K] } = { asked, atMs: Date.now(), ...(rule && { rule: rule.name }) };
+    if (exchanges.length < EXCHANGES_MAX) exchanges.push(exchange);
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    const refuse = (refusal: Refusal): void => {
+      exchange.told = refusal.code;
+      answerRefusal(response, refusal);
+    };
+    const ask = async (): Promise<IncomingMessage> => {
+      const answer = await passOn.pass(request, body, gone.signal);
+      exchange.code = answer.statusCode ?? 0;
+      return answer;
+    };
+
+    const fault: Fault | undefined = rule?.fault;
+    switch (fault?.kind) {
+      case "refuse":
+        return refuse(fault.with);
+      case "loseRequest":
+        return void response.destroy();
+      case "admitSlowly": {
+        const limitMs = timeoutMsOf(request.url ?? "/");
+        await sleep(Math.min(fault.ms, limitMs), undefined, { signal: gone.signal });
+        if (fault.ms >= limitMs) return refuse(TIMED_OUT);
+        break;
+      }
+      case "refuseAfter":
+      case "loseAnswer":
+        await readAll(await ask());
+        return fault.kind === "refuseAfter" ? refuse(fault.with) : void response.destroy();
+      case "cutAnswer": {
+        const answer = await ask();
+        const whole = await readAll(answer);
+        response.writeHead(answer.statusCode ?? 0, { ...passable(answer.headers), "content-length": whole.length });
+        response.write(whole.subarray(0, whole.length / 2), () => response.destroy());
+        return;
+      }
+      case "standStill":
+        if (fault.isDone) await readAll(await ask());
+        await sleep(DEED_MS_MAX, undefined, { signal: gone.signal });
+        return void response.destroy();
+      case "addFields":
+      case "cutWatch":
+      case "stallWatch":
+      case undefined:
+        break;
+      default:
+        fault satisfies never;
+    }
+
+    const answer = await ask();
+    exchange.told = answer.statusCode ?? 0;
+    const isJson = answer.headers["content-type"]?.includes("json") === true;
+    if (asked.verb === "watch" && answer.statusCode === 200) {
+      await passPieces(asked, answer, response, isJson);
+    } else if (addsFields && isJson) {
+      const text = Buffer.from(withNewFields((await readAll(answer)).toString("utf8")));
+      response.writeHead(answer.statusCode ?? 0, { ...passable(answer.headers), "content-length": text.length }).end(text);
+    } else {
+      response.writeHead(answer.statusCode ?? 0, passable(answer.headers, answer.headers["content-length"]));
+      answer.pipe(response);
+    }
+  }
+
+  /** The stream of a watch, asking the rules at each piece: whole lines of JSON, or whatever else came at once. */
+  async function passPieces(asked: Asked, answer: IncomingMessage, response: ServerResponse, isJson: boolean): Promise<void> {
+    response.writeHead(200, passable(answer.headers)).flushHeaders();
+    for await (const piece of isJson ? wholeLines(answer) : (answer as AsyncIterable<Buffer>)) {
+      const { rule, addsFields } = injector.meetsPiece(asked);
+      const fault = rule?.fault;
+      if (fault?.kind === "cutWatch") {
+        response.write(piece.subarray(0, piece.length / 2), () => response.destroy());
+        return;
+      }
+      if (fault?.kind === "stallWatch") await sleep(Math.min(fault.ms, DEED_MS_MAX));
+      if (response.destroyed) return;
+      const sent = addsFields && isJson ? withNewFieldsInLines(piece) : piece;
+      if (!response.write(sent)) await drained(response);
+    }
+    response.end();
+  }
+}
+
+async function drained(response: ServerResponse): Promise<void> {
+  const settled = new AbortController();
+  const { signal } = settled;
+  await Promise.race([once(response, "drain", { signal }), once(response, "close", { signal })]);
+  settled.abort();
+}
+
+/** A torn line waits for its end; at the end of the stream it is passed on as it is. */
+async function* wholeLines(stream: IncomingMessage): AsyncGenerator<Buffer> {
+  let rest = Buffer.alloc(0);
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    const all = Buffer.concat([rest, chunk]);
+    const end = all.lastIndexOf(NEWLINE) + 1;
+    rest = all.subarray(end);
+    if (end > 0) yield all.subarray(0, end);
+  }
+  if (rest.length > 0) yield rest;
+}
+
+/** The way to the good API server, under the identity of whoever asks. */
+function createPassage({ url, ca, identities = [] }: FaultInjectingOptions): {
+  pass(request: IncomingMessage, body: Buffer, gone: AbortSignal): Promise<IncomingMessage>;
+  close(): void;
+} {
+  const base = new URL(url);
+  const isTls = base.protocol === "https:";
+  const tls = ca === undefined ? {} : { ca };
+  const agentFor = (identity?: Certificate): HttpAgent =>
+    isTls
+      ? new HttpsAgent({ keepAlive: true, ...tls, ...(identity && { cert: identity.certificate, key: identity.key }) })
+      : new HttpAgent({ keepAlive: true });
+  const nobody = agentFor();
+  const known = new Map(identities.map((identity) => [new X509Certificate(identity.certificate).fingerprint256, agentFor(identity)]));
+
+  return {
+    pass(request, body, gone) {
+      const agent = agentOf(request);
+      const { host: _ours, "accept-encoding": _compressed, ...headers } = passable(request.headers);
+      const options = { method: request.method, path: request.url, agent, signal: gone };
+      const sent = (isTls ? httpsRequest : httpRequest)(base, {
+        ...options,
+        headers: body.length === 0 ? headers : { ...headers, "content-length": body.length },
+      });
+      return new Promise((resolve, reject) => {
+        sent.once("response", resolve);
+        sent.on("error", reject);
+        sent.end(body);
+      });
+    },
+    close() {
+      for (const agent of [nobody, ...known.values()]) agent.destroy();
+    },
+  };
+
+  function agentOf({ socket }: IncomingMessage): HttpAgent {
+    if (!(socket instanceof TLSSocket)) return nobody;
+    const { fingerprint256 } = socket.getPeerCertificate();
+    // A certificate without a key here is nobody: the API server refuses what it must.
+    return (socket.authorized && known.get(fingerprint256)) || nobody;
+  }
+}
+
+function answerRefusal(response: ServerResponse, { code, retryAfterSeconds, body }: Refusal): void {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  response.writeHead(code, {
+    "content-type": typeof body === "string" ? "text/plain; charset=utf-8" : "application/json",
+    "content-length": Buffer.byteLength(text),
+    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+  });
+  response.end(text);
+}
+
+/** Without what is about one connection only, and without the length, unless it is known to stay. */
+function passable(headers: IncomingHttpHeaders, length?: string): IncomingHttpHeaders {
+  const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && name !== "content-length"));
+  return length === undefined ? kept : { ...kept, "content-length": length };
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const body = await readAll(request);
+  if (body.length > BODY_BYTES_MAX) throw new Error("a body beyond the API server's own limit");
+  return body;
+}
+
+async function readAll(stream: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** `timeout=5s` or `timeout=1m30s`, as Go writes durations; else what the API server grants anyway. */
+function timeoutMsOf(url: string): number {
+  const text = new URL(url, "http://localhost").searchParams.get("timeout") ?? "";
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
+  const ms = parts.reduce((sum, [, amount, unit = "s"]) => sum + Number(amount) * (UNITS_MS[unit] ?? 0), 0);
+  return ms > 0 ? Math.min(DEED_MS_MAX, ms) : DEED_MS_MAX;
+}

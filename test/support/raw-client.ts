@@ -1,0 +1,43 @@
+/** Somebody at a keyboard: any verb on any path, as `kubectl --raw` has it, over the product's own client. */
+import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { createClient } from "../../shared/adapters/kube-http/client.ts";
+import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
+import { asPage } from "../../shared/adapters/kube-http/reader.ts";
+import { createWatch } from "../../shared/adapters/kube-http/watch.ts";
+import type { Resource } from "../../shared/api/resources.ts";
+import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
+import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
+import type { KubeWatch } from "../../shared/ports/kube.ts";
+
+/** Refusals are KubeApiErrors. */
+export interface RawClient extends KubeWatch<Resource> {
+  /** The decoded answer. A body is sent as JSON unless `contentType` says otherwise; `path` may have a query. */
+  request(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: object, contentType?: string): Promise<AnyObject>;
+  /** All there is. */
+  list(path: string, query?: Readonly<Record<string, string>>): Promise<{ readonly items: readonly AnyObject[] }>;
+}
+
+/** As it came. */
+export type AnyObject = Readonly<Record<string, unknown>>;
+
+export function rawClientOf(client: KubeClient): RawClient {
+  return {
+    ...createWatch(client),
+    request: async (method, path, body, contentType) =>
+      (await client.json({ method, path, ...(body && { body }), ...(contentType !== undefined && { contentType }) })) as AnyObject,
+    // Without a limit a list is one page.
+    list: async (path, query) => ({
+      items: asPage(await client.json({ method: "GET", path, ...(query && { query }) })).items as AnyObject[],
+    }),
+  };
+}
+
+/** `name` is the User-Agent, so that nobody takes them for a component of ours. */
+export function rawClientIn(server: ApiServer, name = "person"): RawClient {
+  return rawClientOf(createInProcessClient(server, { component: name }));
+}
+
+/** With the credentials of a kubeconfig's current context. */
+export async function rawClientAt(kubeconfig: string, name: string): Promise<RawClient> {
+  return rawClientOf(createClient({ ...(await kubeHttpConfigFrom(kubeconfig, { component: name })), userAgent: name }));
+}

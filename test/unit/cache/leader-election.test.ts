@@ -1,0 +1,328 @@
+// Would catch: two leaders, a leader that does not notice, a fence that does not grow, a Lease that nobody can take over.
+import { describe, expect, it } from "vitest";
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
+import type { Lease } from "../../../shared/api/wire.ts";
+import { acquireLease } from "../../../shared/cache/leader-election.ts";
+import type { Leadership, LeasePorts } from "../../../shared/cache/leader-election.ts";
+import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import { UnansweredError } from "../../../shared/ports/errors.ts";
+import { createSimulatedKube } from "../../simulation/kube.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const LEASE = { namespace: "kube-system", name: "deltaloop-watcher" };
+
+function scene() {
+  const clock = createVirtualClock(Date.UTC(2026, 2, 1));
+  const server = createApiServer({ clock, random: createSeededRandom(1) });
+  const log = recordingLog();
+  const kube = createSimulatedKube({
+    server,
+    clock,
+    random: createSeededRandom(2),
+    component: "watcher",
+    faults: () => ({ api: 0, watch: 0 }),
+  });
+  const candidate = (identity: string, ports: Partial<LeasePorts> = {}) => {
+    const ends = new AbortController();
+    let leadership: Leadership | undefined;
+    const waiting = acquireLease(
+      { reader: kube, writer: kube, clock, random: createSeededRandom(3), log, ...ports },
+      { ...LEASE, identity },
+      ends.signal,
+    ).then((won) => (leadership = won));
+    return { ends, waiting, leader: () => leadership };
+  };
+  const stored = (): Lease["spec"] & object =>
+    (server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name) as Lease | undefined)?.spec ?? {};
+  const touch = () =>
+    server.request({
+      method: "PATCH",
+      path: `${PATH}/${LEASE.name}`,
+      headers: { "content-type": "application/merge-patch+json" },
+      body: JSON.stringify({ metadata: { labels: { looked: "at" } } }),
+    });
+  return { clock, server, kube, log, candidate, stored, touch };
+}
+
+/** A process that stands still: time goes by, and none of its timers fires. */
+function standing(clock: ReturnType<typeof createVirtualClock>, stands: () => boolean): Clock {
+  return {
+    now: () => clock.now(),
+    after: async (ms, signal) => {
+      await clock.after(ms, signal);
+      while (stands()) await clock.after(100);
+    },
+  };
+}
+
+async function expectQuickly<T>(clock: ReturnType<typeof createVirtualClock>, answer: Promise<T> | undefined): Promise<T | undefined> {
+  await clock.advance(3_000);
+  return answer;
+}
+
+describe("the watcher's Lease", () => {
+  it("is made by the first who wants it; the fence is the version of that write, and grows when raised", async () => {
+    const { clock, candidate, stored } = scene();
+    const a = candidate("a");
+    await clock.advance(100);
+    const first = a.leader()?.fence() ?? "";
+    expect(stored()).toMatchObject({ holderIdentity: "a", leaseDurationSeconds: 15, leaseTransitions: 0 });
+    await clock.advance(20_000);
+    expect(a.leader()?.fence()).toBe(first);
+    const raising = a.leader()?.raise();
+    await clock.advance(100);
+    expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
+    expect(a.leader()?.lost.aborted).toBe(false);
+  });
+
+  it("[informer T56] is taken over once its record has not changed for 15 s, with one transition more; a renewal leaves it", async () => {
+    const { clock, candidate, stored, server } = scene();
+    const a = candidate("a");
+    await clock.advance(100);
+    const b = candidate("b");
+    await clock.advance(60_000);
+    expect(b.leader()).toBeUndefined();
+    expect(stored()).toMatchObject({ holderIdentity: "a", leaseTransitions: 0 });
+    const { acquireTime } = stored();
+    a.ends.abort(new Error("killed"));
+    const killedAtMs = clock.now();
+    while (!b.leader() && clock.now() - killedAtMs < 60_000) await clock.advance(100);
+    expect(clock.now() - killedAtMs).toBeGreaterThanOrEqual(13_000);
+    expect(clock.now() - killedAtMs).toBeLessThanOrEqual(20_000);
+    expect(stored()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
+    expect(stored().acquireTime).not.toBe(acquireTime);
+    expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
+    server.close();
+  });
+
+  it("[informer T57] given back at any moment: nobody holds it, for one second; the next one has it within 2 s", async () => {
+    for (const afterMs of [10_000, 10_350, 10_700, 11_050, 11_400, 11_750]) {
+      const { clock, candidate, stored } = scene();
+      const a = candidate("a");
+      await clock.advance(100);
+      const b = candidate("b");
+      await clock.advance(afterMs);
+      const releasing = a.leader()?.release();
+      const atMs = clock.now();
+      await clock.advance(60);
+      await releasing;
+      if (!b.leader()) expect(stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+      while (!b.leader() && clock.now() - atMs < 10_000) await clock.advance(50);
+      expect(clock.now() - atMs, `released ${afterMs} ms after the start`).toBeLessThanOrEqual(2_000);
+      expect(a.leader()?.lost.aborted).toBe(true);
+    }
+  });
+
+  it("LE5 [informer T57] given back while a renewal is on its way, or right after somebody touched it, it is given back all the same", async () => {
+    const slow = scene();
+    const renewals: (() => void)[] = [];
+    const writer = {
+      ...slow.kube,
+      replace: async (request: Parameters<typeof slow.kube.replace>[0]) => {
+        if (slow.stored().holderIdentity === "a" && renewals.length === 0) await new Promise<void>((go) => renewals.push(go));
+        return slow.kube.replace(request);
+      },
+    };
+    const a = slow.candidate("a", { writer });
+    await slow.clock.advance(3_000);
+    expect(renewals).toHaveLength(1);
+    const releasing = a.leader()?.release();
+    await slow.clock.advance(100);
+    renewals[0]?.();
+    await slow.clock.advance(200);
+    await releasing;
+    expect(slow.stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+
+    const touched = scene();
+    const b = touched.candidate("b");
+    await touched.clock.advance(3_000);
+    await touched.touch();
+    const released = b.leader()?.release();
+    await touched.clock.advance(200);
+    await released;
+    expect(touched.stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+  });
+
+  it("that another one has by now is not given away by the one that lost it", async () => {
+    const { clock, candidate, stored, log } = scene();
+    let stands = false;
+    const a = candidate("a", { clock: standing(clock, () => stands) });
+    await clock.advance(3_000);
+    stands = true;
+    candidate("b");
+    await clock.advance(30_000);
+    expect(stored().holderIdentity).toBe("b");
+    await expectQuickly(clock, a.leader()?.release());
+    expect(stored().holderIdentity).toBe("b");
+    expect(log.lines.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  it("is raised in the middle of a renewal", async () => {
+    const { clock, kube, candidate } = scene();
+    const writer = {
+      ...kube,
+      replace: async (request: Parameters<typeof kube.replace>[0]) => {
+        await clock.after(500);
+        return kube.replace(request);
+      },
+    };
+    const a = candidate("a", { writer });
+    await clock.advance(2_300);
+    const first = a.leader()?.fence() ?? "";
+    const raising = expectQuickly(clock, a.leader()?.raise());
+    expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
+  });
+
+  it("[informer T55] deleted and made again: transitions start over, the fence does not", async () => {
+    const { clock, candidate, stored, server } = scene();
+    const a = candidate("a");
+    await clock.advance(100);
+    a.ends.abort(new Error("killed"));
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}` });
+    const b = candidate("b");
+    await clock.advance(5_000);
+    expect(stored()).toMatchObject({ holderIdentity: "b", leaseTransitions: 0 });
+    expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
+  });
+
+  it("[informer T55] deleted under its leader: one of two leads a moment later, and the other one does not", async () => {
+    const { clock, candidate, stored, server } = scene();
+    const all = [candidate("a"), candidate("b")];
+    await clock.advance(10_000);
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}` });
+    await clock.advance(5_000);
+    const leading = all.filter(({ leader }) => leader()?.holds());
+    expect(leading).toHaveLength(1);
+    expect(stored().holderIdentity).toMatch(/^[ab]$/);
+  });
+
+  it("LE3 is lost 10 s after the last renewal was asked for, though it was answered late and the call for the next one hangs", async () => {
+    const { clock, kube, candidate } = scene();
+    let hangs = false;
+    const writer = {
+      ...kube,
+      replace: async (request: Parameters<typeof kube.replace>[0]) => {
+        const answer = await (hangs ? new Promise<never>(() => undefined) : kube.replace(request));
+        await clock.after(2_500);
+        return answer;
+      },
+    };
+    const a = candidate("a", { writer });
+    await clock.advance(5_000); // asked for after 2 s
+    hangs = true;
+    await clock.advance(6_800);
+    expect(a.leader()?.lost.aborted).toBe(false);
+    await clock.advance(700);
+    expect(a.leader()?.lost.aborted).toBe(true);
+  });
+
+  it("LE4 [informer T54] is known to be lost after a standstill before any timer has fired, and is not renewed then", async () => {
+    const { clock, candidate } = scene();
+    let stands = false;
+    const a = candidate("a", { clock: standing(clock, () => stands) });
+    await clock.advance(3_000);
+    stands = true;
+    await clock.advance(9_000);
+    expect(a.leader()?.holds()).toBe(true);
+    await clock.advance(3_000);
+    expect(a.leader()?.lost.aborted).toBe(false);
+    expect(a.leader()?.holds()).toBe(false);
+    expect(a.leader()?.lost.aborted).toBe(true);
+  });
+
+  it("[informer T54] is not renewed after a standstill, though nobody else has taken it", async () => {
+    const { clock, candidate, stored } = scene();
+    let stands = false;
+    const a = candidate("a", { clock: standing(clock, () => stands) });
+    await clock.advance(3_000);
+    stands = true;
+    await clock.advance(12_050);
+    const { renewTime } = stored();
+    stands = false;
+    await clock.advance(5_000);
+    expect(stored().renewTime).toBe(renewTime);
+    expect(a.leader()?.lost.aborted).toBe(true);
+  });
+
+  it("is waited for with one line in the log for each holder", async () => {
+    const { clock, candidate, log } = scene();
+    candidate("a");
+    await clock.advance(100);
+    candidate("b");
+    await clock.advance(30_000);
+    expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
+  });
+
+  it("of which the leader cannot hear for 10 s is lost to it, whatever the record says", async () => {
+    const { clock, kube, candidate } = scene();
+    let away = false;
+    const writer = {
+      ...kube,
+      replace: (request: Parameters<typeof kube.replace>[0]) =>
+        away ? Promise.reject(new UnansweredError("away")) : kube.replace(request),
+    };
+    const a = candidate("a", { writer });
+    await clock.advance(5_000);
+    away = true;
+    await clock.advance(9_000);
+    expect(a.leader()?.lost.aborted).toBe(false);
+    await clock.advance(4_000);
+    expect(a.leader()?.lost.aborted).toBe(true);
+  });
+
+  it("that somebody else has written is lost at once, that only changed is kept", async () => {
+    const { clock, server, candidate, stored } = scene();
+    const a = candidate("a");
+    await clock.advance(3_000);
+    const patch = (body: object) =>
+      server.request({
+        method: "PATCH",
+        path: `${PATH}/${LEASE.name}`,
+        headers: { "content-type": "application/merge-patch+json" },
+        body: JSON.stringify(body),
+      });
+    await patch({ metadata: { labels: { looked: "at" } } });
+    await clock.advance(20_000);
+    expect(a.leader()?.lost.aborted).toBe(false);
+    expect(stored().holderIdentity).toBe("a");
+    await patch({ spec: { holderIdentity: "thief" } });
+    await clock.advance(2_500);
+    expect(a.leader()?.lost.aborted).toBe(true);
+  });
+
+  it("is had by one of many who want it at the same time", async () => {
+    const { clock, candidate } = scene();
+    const all = ["a", "b", "c", "d"].map((identity) => candidate(identity));
+    await clock.advance(60_000);
+    expect(all.filter(({ leader }) => leader() && !leader()?.lost.aborted)).toHaveLength(1);
+  });
+
+  it("is not waited for any longer when the process ends", async () => {
+    const { clock, candidate } = scene();
+    candidate("a");
+    await clock.advance(100);
+    const b = candidate("b");
+    await clock.advance(5_000);
+    b.ends.abort(new Error("stop"));
+    await clock.advance(3_000);
+    expect(await b.waiting).toBeUndefined();
+  });
+
+  it("whose take-over was not answered is tried again", async () => {
+    const { clock, kube, candidate, log } = scene();
+    let calls = 0;
+    const writer = {
+      ...kube,
+      create: (request: Parameters<typeof kube.create>[0]) =>
+        ++calls === 1 ? Promise.reject(new UnansweredError("away")) : kube.create(request),
+    };
+    const a = candidate("a", { writer });
+    await clock.advance(5_000);
+    expect(a.leader()).toBeDefined();
+    expect(log.lines[0]).toMatchObject({ level: "warn", message: "the watcher's Lease cannot be taken" });
+  });
+});

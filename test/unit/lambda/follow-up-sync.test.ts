@@ -1,0 +1,297 @@
+/** Catches a key that is neither synced here nor rung, one synced too early, and an invocation that answers while a key still goes on. */
+import { describe, expect, it } from "vitest";
+
+import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import type { Controller } from "../../../shared/api/resources.ts";
+import { runWithFollowUps } from "../../../shared/lambda/follow-up-sync.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const FROM_MS = 1_000_000;
+const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
+const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
+
+/** The look at FIRST lasts so long and then makes `bells` due; what is looked at then is `look`'s. */
+function rig(
+  bells: readonly Doorbell[],
+  { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells, clock: Clock) => Promise<void> } = {},
+) {
+  const clock = createVirtualClock(FROM_MS);
+  const log = recordingLog();
+  const rung: Doorbell[] = [];
+  const looked: string[] = [];
+  const ended = runWithFollowUps(
+    {
+      doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
+      clock,
+      log,
+      canSync: (controller: Controller) => controller !== "replicationcontroller",
+      sync: async ({ bell, doorbells, askedMs }) => {
+        if (bell === FIRST) {
+          looked.push("first");
+          if (lastsMs > 0) await clock.after(lastsMs);
+          return doorbells.ring(bells);
+        }
+        looked.push(`${bell.key} after ${clock.now() - FROM_MS}`);
+        expect(askedMs).toBe(clock.now() - bell.delayMs);
+        await look?.(bell, doorbells, clock);
+      },
+      untilMs: FROM_MS + 1_000,
+    },
+    FIRST,
+    FROM_MS,
+  );
+  return { clock, log, rung, looked, ended };
+}
+
+describe("GO1: goes on to what falls due in time, and rings what does not", () => {
+  it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
+    ["due now", due(), 0],
+    ["due within the time that is left", due({ delayMs: 999 }), 999],
+    ["due when that is over", due({ delayMs: 1_000 }), undefined],
+    ["of a controller whose code it has not", due({ controller: "replicationcontroller" }), undefined],
+    ["GO3: the key whose run it is, after its back-off", { ...FIRST, delayMs: 5 }, undefined],
+    ["another key of that controller", due({ controller: "deployment" }), 0],
+  ])("%s", async (_, bell, lookedAfterMs) => {
+    const { clock, rung, looked, ended } = rig([bell]);
+    await clock.advance(2_000);
+    await ended;
+    expect({ rung, looked }).toEqual(
+      lookedAfterMs === undefined
+        ? { rung: [bell], looked: ["first"] }
+        : { rung: [], looked: ["first", `${bell.key} after ${lookedAfterMs}`] },
+    );
+  });
+
+  it("of several, each its own way, by the time that is left when they are made due", async () => {
+    const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
+    const { clock, rung, looked, ended } = rig(bells, { lastsMs: 900 });
+    await clock.advance(2_000);
+    await ended;
+    expect(rung.map(({ key }) => key)).toEqual(["shop/a", "shop/c"]);
+    expect(looked).toEqual(["first", "shop/b after 999"]);
+  });
+});
+
+it("GO1: no more than ten at a time, the others are rung", async () => {
+  const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
+  const { rung, looked, ended } = rig(bells);
+  await ended;
+  expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
+});
+
+it("GO2: a key whose Store was out of reach is rung at once, by name", async () => {
+  const { clock, log, rung, ended } = rig([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
+  await clock.advance(10);
+  await ended;
+  expect(rung).toEqual([due()]);
+  expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
+});
+
+it("has ended when all has that went on, and what that made due in turn", async () => {
+  const { looked, ended } = rig([due()], {
+    look: async ({ key }, doorbells) => {
+      await new Promise(setImmediate);
+      if (key === "shop/a") await doorbells.ring([due({ key: "shop/b" })]);
+      await new Promise(setImmediate);
+      looked.push(`${key} ended`);
+    },
+  });
+  await ended;
+  expect(looked).toEqual(["first", "shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
+});
+
+describe("GO3: a key that is due again at once at the end of its own run", () => {
+  it.each([
+    { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
+    { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
+  ])("is looked at once more when that has ended, and rung after that: due $isDue times", async ({ isDue, looks, rung: expected }) => {
+    let running = 0;
+    let ran = 0;
+    const { clock, log, rung, looked, ended } = rig([due()], {
+      look: async (_, doorbells, time) => {
+        expect(++running).toBe(1);
+        await time.after(10);
+        if (ran++ < isDue) await doorbells.ring([due()]);
+        running--;
+      },
+    });
+    await clock.advance(30);
+    await ended;
+    expect(log.lines).toEqual([]);
+    expect([looked, rung]).toEqual([["first", ...looks], expected]);
+  });
+
+  it("is rung when no time is left", async () => {
+    const { clock, rung, looked, ended } = rig([FIRST], { lastsMs: 1_000 });
+    await clock.advance(2_000);
+    await ended;
+    expect([looked, rung]).toEqual([["first"], [FIRST]]);
+  });
+
+  it("is looked at beside others that its run made due", async () => {
+    const { looked, rung, ended } = rig([due(), { ...FIRST }]);
+    await ended;
+    expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
+  });
+
+  it("is rung when its Store is out of reach then, and the record is not failed for it", async () => {
+    const { log, rung, ended } = rig([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
+    await ended;
+    expect(rung).toEqual([FIRST]);
+    expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
+  });
+
+  it("is rung by whoever looks at it a second time, too", async () => {
+    let looks = 0;
+    const { clock, log, rung, looked, ended } = rig([due(), due({ delayMs: 5 })], {
+      look: async (bell, doorbells, time) => {
+        if (looks++ > 0) return; // busy
+        await time.after(10);
+        await doorbells.ring([bell]);
+      },
+    });
+    await clock.advance(20);
+    await ended;
+    expect(log.lines).toEqual([]);
+    expect([looked, rung]).toEqual([["first", "shop/a after 0", "shop/a after 5", "shop/a after 10"], []]);
+  });
+});
+
+it("GO5: what comes after the end is rung", async () => {
+  let late: Doorbells | undefined;
+  const { rung, looked, ended } = rig([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
+  await ended;
+  await late?.ring([due({ key: "shop/b" })]);
+  expect([looked, rung]).toEqual([["first", "shop/a after 0"], [due({ key: "shop/b" })]]);
+});
+
+it("is for its caller what the first look was, after the others have ended", async () => {
+  const clock = createVirtualClock(FROM_MS);
+  const looked: string[] = [];
+  const looking = runWithFollowUps(
+    {
+      doorbells: { ring: () => Promise.resolve() },
+      clock,
+      log: recordingLog(),
+      canSync: () => true,
+      sync: async ({ bell: { key }, doorbells }) => {
+        if (key !== FIRST.key) return void looked.push(await new Promise<string>((resolve) => setImmediate(resolve, key)));
+        await doorbells.ring([due()]);
+        throw new Error("redis is away");
+      },
+      untilMs: FROM_MS + 1_000,
+    },
+    FIRST,
+    FROM_MS,
+  );
+  await expect(looking).rejects.toThrow("redis is away");
+  expect(looked).toEqual(["shop/a"]);
+});
+
+describe("GO6: a key that a step is about to make due", () => {
+  /** The first look expects `expected` of its step, which is answered with `due` when `answered` resolves. */
+  function stepRig(
+    expected: readonly Doorbell[],
+    answer: readonly Doorbell[],
+    { takes = true, lastsMs = 0, takenMs = 10 }: { readonly takes?: boolean; readonly lastsMs?: number; readonly takenMs?: number } = {},
+  ) {
+    const clock = createVirtualClock(FROM_MS);
+    const rung: Doorbell[] = [];
+    const did: string[] = [];
+    const ended = runWithFollowUps(
+      {
+        doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
+        clock,
+        log: recordingLog(),
+        canSync: (controller: Controller) => controller !== "replicationcontroller",
+        sync: async ({ bell, doorbells, onTaken }) => {
+          if (bell !== FIRST) {
+            did.push(`look at ${bell.key} after ${clock.now() - FROM_MS}`);
+            if (!takes && did.length < 3) return clock.after(lastsMs);
+            if (takenMs > 0) await clock.after(takenMs);
+            onTaken?.();
+            await clock.after(lastsMs);
+            return void did.push(`${bell.key} ended`);
+          }
+          const step = doorbells.expect?.(expected);
+          did.push("the step has left");
+          await clock.after(5);
+          await step?.ring(answer);
+        },
+        untilMs: FROM_MS + 1_000,
+      },
+      FIRST,
+      FROM_MS,
+    );
+    return { clock, rung, did, ended };
+  }
+
+  it("is asked for right behind it, and the doorbell of its answer is that look's own", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "shop/a ended"], []]);
+  });
+
+  it("is looked at again when it was not handed out, once that look is over", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { takes: false, lastsMs: 30 });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "look at shop/a after 30", "shop/a ended"], []]);
+  });
+
+  it.each([
+    { what: "nothing was handed out to", takes: false },
+    { what: "had the key, which a step that was overtaken made due again,", takes: true },
+  ])("is looked at again when a look that $what had ended before the doorbell came", async ({ takes }) => {
+    const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
+    await clock.advance(100);
+    await ended;
+    expect(did.filter((line) => line.startsWith("look"))).toEqual(["look at shop/a after 0", "look at shop/a after 5"]);
+    expect(rung).toEqual([]);
+  });
+
+  it("is not looked at again when nothing came of the step", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [], { takes: false });
+    await clock.advance(100);
+    await ended;
+    expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
+  });
+
+  it("leaves other doorbells of that answer to their own way: its own key is due again", async () => {
+    const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
+    await clock.advance(100);
+    await ended;
+    expect(did.slice(0, 2)).toEqual(["look at shop/a after 0", "the step has left"]);
+    expect(did).toContain("look at shop/web after 5");
+    expect(rung.map(({ key }) => key)).toEqual(["shop/b"]);
+  });
+
+  it.each([
+    { what: "of a controller whose code it has not", expected: [due({ controller: "replicationcontroller" })] },
+    { what: "that is being looked at", expected: [{ ...FIRST }] },
+  ])("is not asked for: one $what", async ({ expected }) => {
+    const { clock, did, ended } = stepRig(expected, []);
+    await clock.advance(100);
+    await ended;
+    expect(did).toEqual(["the step has left"]);
+  });
+
+  it("is asked for no more than ten times, whatever else that answer makes due", async () => {
+    const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
+    const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
+    await clock.advance(100);
+    await ended;
+    expect(did.filter((line) => line.startsWith("look"))).toHaveLength(10);
+    expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
+  });
+
+  it("is asked for once, however often it is expected", async () => {
+    const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
+    await clock.advance(100);
+    await ended;
+    expect([did.filter((line) => line.startsWith("look")), rung]).toEqual([["look at shop/a after 0"], []]);
+  });
+});

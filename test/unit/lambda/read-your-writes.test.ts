@@ -1,0 +1,144 @@
+// Would catch: a sync that reads again what its invocation has just been told, or decides on an answer that is old, overtaken or of before a list.
+import { inspect } from "node:util";
+import { beforeEach, describe, expect, it } from "vitest";
+
+import { createSyncDeployment } from "../../../functions/sync-deployment/handler.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { ReadYourWrites } from "../../../shared/controller/read-your-writes.ts";
+import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
+import { serving } from "../../../shared/lambda/wiring.ts";
+import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import { Cluster, liveDeployment, livePod, liveReplicaSet } from "../deployment/cluster.ts";
+
+const EPOCH = "epoch-1";
+const KEY = { controller: "deployment", epoch: EPOCH, key: "shop/web", delayMs: 0 } as const;
+let cluster: Cluster;
+let rung: Doorbell[];
+
+/** One invocation for `web`, on what the cache holds. */
+async function invoke(): Promise<void> {
+  const { world } = cluster;
+  const doorbells = { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) };
+  const handler = createSyncDeployment({
+    ...world.ports,
+    ...serving("c1", world.api, "act", { store: world.store, signer: {} as ClusterWiring["signer"], doorbells }), // nothing is signed here
+  });
+  await world.store.add(EPOCH, KEY.controller, KEY.key, 0);
+  const body = JSON.stringify({ v: 1, c: "c1", ctl: KEY.controller, e: EPOCH, k: KEY.key });
+  const record = { messageId: "m", receipt: "r", body, receiveCount: 1, sentAtMs: world.clock.now() };
+  let ended = false;
+  const context = invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 60_000 });
+  const running = handler(sqsEvent([record], "arn:aws:sqs:eu-central-1:0:q"), context).finally(() => (ended = true));
+  for (let turns = 0; !ended; turns++) await world.clock.advance(turns < 200 ? 0 : 100);
+  expect(await running).toEqual({ batchItemFailures: [] });
+}
+
+/** As if the ReplicaSets had been synced: what is due already is not made due. */
+async function forgetReplicaSets(): Promise<void> {
+  const { store } = cluster.world;
+  for (const { key } of await store.queued("replicaset")) {
+    const taken = { epoch: EPOCH, controller: "replicaset", key, token: "before" } as const;
+    const take = await store.take(taken, {});
+    if (take.kind === "moved") await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
+    await store.done(taken, { kind: "ok" });
+  }
+}
+
+const ownerReads = (): readonly string[] => cluster.api.reads.filter((read) => read.startsWith("get replicasets"));
+
+describe("a ReplicaSet that the invocation goes on to", () => {
+  beforeEach(() => {
+    rung = [];
+  });
+
+  it("is not read once more: from a Deployment's event to its pod there are a list beside a read, and two creates", async () => {
+    cluster = await Cluster.of([liveDeployment(1)]);
+    await invoke();
+    expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
+    expect(cluster.api.all("pods")).toHaveLength(1);
+    expect(ownerReads()).toEqual([]);
+  });
+
+  it("is read where the answer has got old on its way: slow, or late", async () => {
+    cluster = await Cluster.of([liveDeployment(1)]);
+    cluster.api.script = { "create replicasets": () => cluster.world.clock.after(500) };
+    await invoke();
+    expect(cluster.api.all("pods")).toHaveLength(1);
+    expect(ownerReads()).toHaveLength(1);
+  });
+
+  it("makes pods as its patched size says, and is read before it takes any", async () => {
+    for (const [size, pods] of [
+      [3, ["a"]],
+      [1, ["a", "b", "c"]],
+    ] as const) {
+      cluster = await Cluster.of([
+        liveDeployment(size, { status: { observedGeneration: 1 } }),
+        liveReplicaSet("web-1", "v1", pods.length, { sizedFor: [pods.length, pods.length + 1] }),
+      ]);
+      for (const name of pods) await cluster.put(livePod(name, "web-1"));
+      await cluster.catchUp();
+      await forgetReplicaSets();
+      await invoke();
+      expect(cluster.api.all("pods").filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(size);
+      expect(ownerReads()).toEqual(size === 1 ? ["get replicasets web-1"] : []);
+    }
+  });
+
+  it("is read before it adopts: what it adopts was listed after the answer", async () => {
+    cluster = await Cluster.of([
+      liveDeployment(2, { status: { observedGeneration: 1 } }),
+      liveReplicaSet("web-1", "v1", 1, { sizedFor: [1, 2] }),
+    ]);
+    const { metadata, ...orphan } = livePod("orphan", "web-1");
+    const { ownerReferences: _, ...free } = metadata;
+    await cluster.put({ ...orphan, metadata: free });
+    await cluster.catchUp();
+    await forgetReplicaSets();
+    await invoke();
+    expect(cluster.live("pods", "orphan").metadata.ownerReferences).toMatchObject([{ name: "web-1" }]);
+    const spoken = cluster.spoken();
+    expect(spoken.slice(0, spoken.indexOf("patch pods orphan"))).toContain("get replicasets web-1");
+  });
+});
+
+describe("answers that are handed on", () => {
+  const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
+
+  it("are those of the version that is asked for, and young", () => {
+    const answers = new ReadYourWrites();
+    answers.put(answer("a", "5"), 1_000);
+    expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });
+    for (const [uid, version, nowMs] of [
+      ["a", "6", 1_000],
+      ["b", "5", 1_000],
+      ["a", "5", 1_500],
+    ] as const)
+      expect(answers.get(uid, version, nowMs)).toBeUndefined();
+    answers.put(answer("a", "6"), 1_400);
+    expect([answers.get("a", "5", 1_400), answers.get("a", "6", 1_400)]).toEqual([undefined, answer("a", "6")]);
+  });
+
+  it("are none any more when the next write is sent", () => {
+    const answers = new ReadYourWrites();
+    answers.put(answer("a", "5"), 0);
+    answers.drop("a");
+    expect(answers.get("a", "5", 0)).toBeUndefined();
+  });
+
+  it("print nothing of the object", () => {
+    const answers = new ReadYourWrites();
+    answers.put(answer("secret", "5"), 0);
+    expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");
+  });
+
+  it("are ten, the newest", () => {
+    const answers = new ReadYourWrites();
+    for (let i = 0; i < 10; i++) answers.put(answer(`u${i}`, "1"), 0);
+    answers.put(answer("u0", "2"), 0);
+    answers.put(answer("u10", "1"), 0);
+    expect(answers.get("u1", "1", 0)).toBeUndefined();
+    expect([answers.get("u0", "2", 0), answers.get("u2", "1", 0), answers.get("u10", "1", 0)]).not.toContain(undefined);
+  });
+});
