@@ -77,7 +77,7 @@ if countsMoved() then return { "retry", {}, "", 0 } end
 readItems()
 local isSwept = {}
 for i = 1, itemsCount do
-  local key, row = ARGV[itemAt(i) + ITEMS_KEY], itemRows[i]
+  local key, row = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], itemRows[i]
   if forgedTexts[i] then
     if isListed[key] or not standsForged(i, itemMetas[i], row, itemTombs[i]) then return { "retry", {}, "", 0 } end
   elseif not row or isListed[key] or less(listRV, head(row)) or not asExpected(i, row) then

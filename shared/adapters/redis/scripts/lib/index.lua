@@ -92,11 +92,6 @@ local function readChanges()
   end
 end
 
--- Where item `i` begins in ARGV.
-local function itemAt(i)
-  return itemsAt + ITEMS_SIZE * (i - 1)
-end
-
 -- IX8: whether a namespace count moved since the look-ups were made.
 local function countsMoved()
   for at = countsAt, countsEnd, COUNTS_SIZE do
@@ -227,7 +222,7 @@ end
 
 -- IX8: whether the row is as it was when the item's effects were decided.
 local function asExpected(i, row)
-  local at = itemAt(i)
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
   local expected = ARGV[at + ITEMS_EXPECTED]
   if expected == "" then return not row end
   if not row or string.sub(row, 1, #expected) ~= expected then return false end
@@ -264,7 +259,7 @@ end
 
 -- A14: whether what is to go still stands there.
 local function standsForged(i, meta, row, tomb)
-  local key = ARGV[itemAt(i) + ITEMS_KEY]
+  local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
     local found = row
     if each.where == "t" then found = tomb end
@@ -283,7 +278,7 @@ end
 
 -- A14: takes it away. Answers row and tombstone as they are then.
 local function removeForged(i, meta, row, tomb)
-  local key = ARGV[itemAt(i) + ITEMS_KEY]
+  local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
     if each.where == "v" then
       call("HDEL", KEYS[meta.lane + V], key)
@@ -301,7 +296,7 @@ end
 
 -- A7, A9, gone: the row, its slice entry and what hangs on a primary.
 local function change(i, meta, row, tomb)
-  local at = itemAt(i)
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
   local key, value = ARGV[at + ITEMS_KEY], ARGV[at + ITEMS_VALUE]
   local state = lanes[meta.lane]
   if meta.gone then
@@ -355,7 +350,7 @@ end
 -- What follows from a changed row: intents it answers (the stream's answer wakes whoever registered them), keys it concerns.
 local function settle(i, meta, quiet, skip)
   if meta.c > 0 and intentsExist[meta.c] ~= false then
-    lower(meta.c, "c:" .. string.match(ARGV[itemAt(i) + ITEMS_KEY], "/(.*)$"), quiet)
+    lower(meta.c, "c:" .. string.match(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], "/(.*)$"), quiet)
   end
   local lowers = loweredOps[i]
   if lowers then
@@ -371,7 +366,7 @@ end
 -- Whether anything is to be put.
 local function hasPuts()
   for i = 1, itemsCount do
-    if string.byte(ARGV[itemAt(i) + ITEMS_META]) == 80 then return true end
+    if string.byte(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_META]) == 80 then return true end
   end
   return false
 end
@@ -385,7 +380,7 @@ end
 
 -- IX10: whether what nobody has read is nothing, or to the signature what the item would write. A genuine text is nobody else's.
 local function asGuessed(i, meta, row, tomb)
-  local at = itemAt(i)
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
   if meta.delete or meta.gone or tomb then return false end
   if row then return row == ARGV[at + ITEMS_VALUE] end
   return ARGV[at + ITEMS_EXPECTED] == ""
@@ -399,7 +394,7 @@ local function standing(first)
     local slot = meta.new > 0 and meta.new or meta.old
     out[#out + 1] = itemRows[i] or ""
     out[#out + 1] = itemTombs[i] or ""
-    out[#out + 1] = itemRows[i] and slot > 0 and call("HGET", KEYS[slot], ARGV[itemAt(i) + ITEMS_KEY]) or ""
+    out[#out + 1] = itemRows[i] and slot > 0 and call("HGET", KEYS[slot], ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]) or ""
   end
   return out
 end
@@ -416,7 +411,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
   local outcomes = {}
   for i = 1, itemsCount do
     local meta, row, tomb = itemMetas[i], itemRows[i], itemTombs[i]
-    local value = ARGV[itemAt(i) + ITEMS_VALUE]
+    local value = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_VALUE]
     local rv = head(value)
     local outcome = "c"
     local healing = forgedTexts[i] ~= nil
