@@ -1,7 +1,7 @@
 /**
  * What becomes of a happening before it is an Event: client-go's correlator as a step function over what it remembers, so that
  * neither a crash loop nor a steady failure floods the API server. The node agent keeps the memory in its process, the functions in
- * the Store (shared/ports/store/events.ts), of which scripts/correlate-events.lua does the same in Redis.
+ * the Store (shared/ports/store/events.ts), of which scripts/audit/correlate-events.lua does the same in Redis.
  *
  * ER1 an equal happening (object, field, type, reason, message) is one Event, counted.
  * ER2 from the tenth message on that one object gets for one type and reason, with no more than 10 minutes between two, all become

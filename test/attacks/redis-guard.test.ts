@@ -21,7 +21,7 @@ import { NO_REDIS, SIGNATURE, US } from "./rows-rig.ts";
 
 const CLUSTER = "0123456789ab";
 const SETTINGS = { deployment: "prod", cluster: CLUSTER, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
-const KEY = deploymentKeys("prod", CLUSTER).guard;
+const KEY = deploymentKeys("prod", CLUSTER).stop;
 const WRITE: ForeignWrite = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 };
 const made = (value: object): string => SIGNATURE + US + JSON.stringify(value);
 
@@ -91,7 +91,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
 
   it("a genuine stop of another deployment, or of another key, stops, and no word of it is believed", async () => {
     await beside("other").reportForeignWrite(WRITE, 6_000);
-    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).guard, "stop")) ?? "";
+    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
     expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
     await beside("prod", createSigner(["a key that is not accepted any more"], CLUSTER)).reportForeignWrite(WRITE, 6_000);
@@ -111,7 +111,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     const far = { forgivenMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
     await elsewhere.resume({ version: (await elsewhere.guard()).version, ...far });
-    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).guard, "resumed")) ?? "";
+    const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "resumed")) ?? "";
     for (const text of [made(far), theirs, "x"]) {
       await redis.del(KEY);
       await redis.hset(KEY, "resumed", text);

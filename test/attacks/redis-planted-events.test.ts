@@ -10,7 +10,7 @@ import { NO_REDIS, US, useRowsRig } from "./rows-rig.ts";
 import type { RowsRig } from "./rows-rig.ts";
 
 const EVENTS = "/api/v1/namespaces/shop/events";
-const MEMORY = deploymentKeys(CACHE.deployment, CACHE.cluster).events("replicaset");
+const MEMORY = Object.values(deploymentKeys(CACHE.deployment, CACHE.cluster).events("replicaset"));
 
 interface Told {
   readonly metadata: { readonly name: string };

@@ -1,4 +1,4 @@
-/** Items of a call as KEYS and ARGV (scripts/lib/index.lua, `readChanges`). */
+/** Items of a call as KEYS and ARGV (scripts/lib/index.lua). */
 import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import { isResourceVersion } from "../../api/resource-version.ts";
@@ -9,6 +9,7 @@ import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outco
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { EpochKeys, KeyTable } from "./keys.ts";
+import type { ArgsOf, ChangeArgs } from "./scripts/layouts.ts";
 import { entryText, expectedText, rowText, tombstoneText, US } from "./rows.ts";
 import type { Seal } from "./rows.ts";
 
@@ -34,11 +35,11 @@ const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
 const KINDS = { put: "P", delete: "D", gone: "G" } as const;
 
 /**
- * The ARGV block of `changes`; their keys go to `table`.
+ * The arguments of `changes`; their keys go to `table`.
  * @throws {RangeError} when a resourceVersion is no decimal integer, a key comes twice or there are too many items: bugs of the
  * caller, found before anything is sent.
  */
-export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): readonly string[] {
+export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
   const { seal, resource, items, counts } = changes;
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
   if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
@@ -47,8 +48,8 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
   const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
   const laneBase = remember((lane: number) => table.block(names.lane(resource, lane)));
-  const args: string[] = [];
-  const lowers: string[] = [];
+  const records: ChangeArgs["items"][number][] = [];
+  const lowers: ChangeArgs["lowers"][number][] = [];
   const seen = new Set<string>();
   let lowersAny = false;
   for (const item of items) {
@@ -81,43 +82,35 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
       const slot = intentSlot(lowered);
       if (lowersCreate === 0 && op.startsWith("c:") && op.endsWith(key.slice(slash + 1)) && op.length === key.length - slash + 1)
         lowersCreate = slot;
-      else lowers.push(String(seen.size), String(slot), op);
+      else lowers.push({ item: seen.size, intentsSlot: slot, op });
     }
-    args.push(
+    records.push({
       key,
-      put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
-      put && !(item.unread && expected) ? entryText(seal, resource, item) : "",
-      expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
-      `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
-    );
+      value: put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
+      entry: put && !(item.unread && expected) ? entryText(seal, resource, item) : "",
+      expected: expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
+      meta: `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
+    });
   }
-  const forgedArgs = items.flatMap(({ forged = [] }, i) =>
-    forged.flatMap(({ where, slice, text }) => [
-      String(i + 1),
-      WHERE[where],
-      String(slice === undefined ? 0 : table.slot(names.slice(resource, slice))),
+  const forged = items.flatMap((item, i) =>
+    (item.forged ?? []).map(({ where, slice, text }) => ({
+      item: i + 1,
+      where: WHERE[where],
+      sliceSlot: slice === undefined ? 0 : table.slot(names.slice(resource, slice)),
       text,
-    ]),
+    })),
   );
-  const own = controller ? table.block(names.queue(controller)) : 0;
-  const countSlot = controller ? table.slot(names.counts(resource)) : 0;
   const lowering = CONTROLLERS.filter((each) => lowersAny && CONTROLLER_INFO[each].dependents === resource);
-  const countArgs = counts.flatMap((count) => [String(table.slot(names.counts(count.resource))), count.namespace, String(count.count)]);
-  return [
-    String(items.length),
-    String(effects.size),
-    String(lowers.length / 3),
-    String(counts.length),
-    String(forgedArgs.length / 4),
-    String(own),
-    String(countSlot),
-    lowering.map((each) => `${each}:${table.block(names.queue(each))}`).join(","),
-    ...args,
-    ...effects.args,
-    ...lowers,
-    ...countArgs,
-    ...forgedArgs,
-  ];
+  return {
+    ownBase: controller ? table.block(names.queue(controller)) : 0,
+    ownCountsSlot: controller ? table.slot(names.counts(resource)) : 0,
+    loweredQueues: lowering.map((each) => `${each}:${table.block(names.queue(each))}`).join(","),
+    items: records,
+    effects: effects.args,
+    lowers,
+    counts: counts.map((each) => ({ countsSlot: table.slot(names.counts(each.resource)), namespace: each.namespace, count: each.count })),
+    forged,
+  };
 }
 
 /** `make` asked once for each name. */
@@ -135,19 +128,14 @@ function remember<K>(make: (name: K) => number): (name: K) => number {
 
 /** The different effects of a call; items name them by number, because a pack's items mostly concern the same few keys. */
 class EffectTable {
-  readonly args: string[] = [];
+  readonly args: ChangeArgs["effects"][number][] = [];
   readonly #names: EpochKeys;
   readonly #table: KeyTable;
   readonly #byKey = new Map<ObjectKey, { readonly effect: Effect; readonly index: number }[]>();
-  #size = 0;
 
   constructor(names: EpochKeys, table: KeyTable) {
     this.#names = names;
     this.#table = table;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   indexes(effects: readonly Effect[]): string {
@@ -169,9 +157,10 @@ class EffectTable {
         ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, primaryAsOwner(controller, key, uid)))
         : 0;
     const empty = ifEmpty === undefined ? 0 : this.#table.slot(this.#names.slice("pods", ifEmpty));
-    this.args.push(`${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`, key);
-    known.push({ effect, index: ++this.#size });
-    return this.#size;
+    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`;
+    const index = this.args.push({ meta, key: effect.key });
+    known.push({ effect, index });
+    return index;
   }
 }
 
@@ -225,9 +214,9 @@ export function parsePrimary(u: string): { readonly uid?: string; readonly owner
 }
 
 /** How a run ends, as scripts take it. */
-export function outcomeArgs(outcome: Outcome): readonly [kind: string, delay: string] {
+export function outcomeArgs(outcome: Outcome): Pick<ArgsOf<"done">, "outcome" | "delayMs"> {
   const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
-  return [outcome.kind, delayMs === undefined ? "" : String(Math.ceil(delayMs))];
+  return { outcome: outcome.kind, delayMs: delayMs === undefined ? undefined : Math.ceil(delayMs) };
 }
 
 export function parseDone(names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {

@@ -3,7 +3,7 @@ import { Cluster } from "ioredis";
 import type { Redis } from "ioredis";
 import { oneWritePerTurn } from "./one-write.ts";
 import { SCRIPTS } from "./scripts/load.ts";
-import type { ScriptName } from "./scripts/load.ts";
+import type { ScriptName } from "./scripts/layouts.ts";
 
 /** What Redis answers in RESP2: an integer, text, nothing, or a list of these. */
 export type Reply = number | string | null | readonly Reply[];

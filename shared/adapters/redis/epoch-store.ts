@@ -7,10 +7,9 @@ import { describeStop } from "../../ports/store/guard-store.ts";
 import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
-import { gateArgs } from "./context.ts";
+import { firstOfLanes, gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { openStop } from "./guard-store.ts";
-import { KeyTable } from "./keys.ts";
+import { openStop } from "./stop-store.ts";
 import { endedArgs } from "./tally-store.ts";
 
 const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
@@ -31,25 +30,20 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
 
     async openEpoch(record, over) {
       const { epoch, clusterUid, projection, digestPrefix, hashLayout, fence } = record;
-      const args = [context.now(), epoch, over ?? "", clusterUid, String(projection), digestPrefix, hashLayout, checkFence(fence)];
-      const [kind, ...fields] = asList(await connection.run("openEpoch", [root.epoch], args));
+      const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
+      const call = context.keys("openEpoch", {}).call(epoch, { over: over ?? "", ...identity, fence: checkFence(fence) });
+      const [kind, ...fields] = asList(await context.run(call));
       return kind === "opened" ? { kind: "opened" } : { kind: "exists", record: recordOf(asPairs(fields)) };
     },
 
     async openFence({ epoch, fence, resource, lanes }) {
       const names = root.of(epoch);
-      const keys = [root.epoch, names.meta(resource)];
-      for (let lane = 0; lane < lanes; lane++) keys.push(...names.lane(resource, lane));
-      const reply = asList(
-        await connection.run("openFence", keys, [
-          context.now(),
-          epoch,
-          checkFence(fence),
-          String(lanes),
-          boundToPrimary ? "1" : "0",
-          resource,
-        ]),
-      );
+      const table = context.keys("openFence", {
+        meta: names.meta(resource),
+        lanes: Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)).flat(),
+      });
+      const given = { fence: checkFence(fence), laneCount: String(lanes), isBoundToPrimary: boundToPrimary, resource };
+      const reply = asList(await context.run(table.call(epoch, given)));
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
@@ -67,18 +61,12 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
 
     async openGeneration({ epoch, fence, resource }) {
       const names = root.of(epoch);
-      const reply = asList(
-        await context.run("openGeneration", () => {
-          const lanes = context.lanes(resource);
-          const keys = [
-            root.epoch,
-            names.meta(resource),
-            names.needed(resource),
-            ...Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]),
-          ];
-          return { keys, args: [context.now(), epoch, checkFence(fence), resource, String(lanes)] };
-        }),
-      );
+      const { reply: answer } = await context.runByLanes(() => {
+        const lanes = context.lanes(resource);
+        const keys = { meta: names.meta(resource), needed: names.needed(resource), lanes: firstOfLanes(names, resource, lanes) };
+        return context.keys("openGeneration", keys).call(epoch, { fence: checkFence(fence), resource, laneCount: String(lanes) });
+      });
+      const reply = asList(answer);
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
@@ -86,27 +74,27 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
 
     async checkpoint({ epoch, fence, sent, beat, answered }) {
       const names = root.of(epoch);
-      const reply = asList(
-        await context.run("checkpoint", () => {
-          const table = new KeyTable([root.epoch]);
-          const queues = CONTROLLERS.map((controller) => String(table.block(names.queue(controller))));
-          const args = [context.now(), epoch, checkFence(fence), String(beat), String(answered), String(queues.length), ...queues];
-          args.push(String(CACHED_RESOURCES.length));
-          for (const resource of CACHED_RESOURCES) {
+      const { reply: answer } = await context.runByLanes(() => {
+        const table = context.keys("checkpoint", {});
+        return table.call(epoch, {
+          fence: checkFence(fence),
+          beat,
+          answered,
+          queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
+          resources: CACHED_RESOURCES.map((resource) => {
             const lanes = context.lanes(resource);
-            const l = table.block(Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]));
-            args.push(
-              resource,
-              String(table.slot(names.meta(resource))),
-              String(table.slot(names.needed(resource))),
-              String(l),
-              String(lanes),
-              sent[resource] ?? "",
-            );
-          }
-          return { keys: table.keys, args };
-        }),
-      );
+            return {
+              name: resource,
+              metaSlot: table.slot(names.meta(resource)),
+              neededSlot: table.slot(names.needed(resource)),
+              lanesBase: table.block(firstOfLanes(names, resource, lanes)),
+              lanes,
+              sentRV: sent[resource] ?? "",
+            };
+          }),
+        });
+      });
+      const reply = asList(answer);
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "setBack" || reply[0] === "damaged") return { kind: reply[0], why: asText(reply[1]) };
@@ -114,17 +102,13 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     },
 
     async markSuspect(resource, reason) {
-      await context.runInCurrentEpoch("markSuspect", (names) => ({
-        keys: [root.epoch, names.meta(resource)],
-        args: [context.now(), names.epoch, reason],
-      }));
+      await context.runInCurrentEpoch((names) => context.keys("markSuspect", { meta: names.meta(resource) }).call(names.epoch, { reason }));
     },
 
     async gate(controller) {
-      const answer = await context.runInCurrentEpoch("gate", (names) => {
-        const table = new KeyTable([root.epoch]);
-        const gate = gateArgs(context, names, table, CONTROLLER_INFO[controller].reads);
-        return { keys: table.keys, args: [context.now(), names.epoch, ...gate] };
+      const answer = await context.runInCurrentEpoch((names) => {
+        const table = context.keys("gate", {});
+        return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
       });
       if (!answer) return { open: false, reason: NO_GATE };
       if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
@@ -132,33 +116,33 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     },
 
     async quarantine(entry, ended) {
-      await context.runInCurrentEpoch("quarantine", (names) => ({
-        keys: [root.epoch, names.quarantine, root.tally],
-        args: [context.now(), names.epoch, JSON.stringify(entry), ...endedArgs(ended)],
-      }));
+      await context.runInCurrentEpoch((names) =>
+        context
+          .keys("quarantine", { quarantine: names.quarantine, tally: root.tally })
+          .call(names.epoch, { entry: JSON.stringify(entry), ...endedArgs(ended) }),
+      );
     },
 
     async takeTurn(epoch, job, afterMs) {
-      const keys = [root.epoch, root.of(epoch).turns];
-      return asNumber(await connection.run("takeTurn", keys, [context.now(), epoch, job, String(Math.ceil(afterMs))])) === 1;
+      const table = context.keys("claimPeriodicJob", { jobs: root.of(epoch).jobs });
+      return (await context.run(table.call(epoch, { job, afterMs: Math.ceil(afterMs) }))) === 1;
     },
 
     async quarantined() {
-      const answer = await context.runInCurrentEpoch("quarantined", (names) => ({
-        keys: [root.epoch, names.quarantine],
-        args: [context.now(), names.epoch],
-      }));
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("quarantined", { quarantine: names.quarantine }).call(names.epoch, {}),
+      );
       return (answer?.reply.slice(1) ?? []).map((entry) => JSON.parse(asText(entry)) as QuarantineEntry); // quarantine wrote it
     },
 
     async noteForgery(forgery) {
-      const args = [context.now(), "", JSON.stringify(cutForgery(forgery)), String(FORGERIES_MAX)];
-      await connection.run("noteForgery", [root.epoch, root.forgeries], args);
+      const entry = JSON.stringify(cutForgery(forgery));
+      await context.run(context.keys("noteForgery", { forgeries: root.forgeries }).call("", { entry, kept: FORGERIES_MAX }));
     },
 
     async forgeries() {
-      const args = [context.now(), "", String(FORGERIES_MAX)];
-      const reply = asList(await connection.run("forgeries", [root.epoch, root.forgeries], args));
+      const table = context.keys("forgeries", { forgeries: root.forgeries });
+      const reply = asList(await context.run(table.call("", { kept: FORGERIES_MAX })));
       return reply.map((entry) => JSON.parse(asText(entry)) as Forgery); // noteForgery wrote it
     },
   };

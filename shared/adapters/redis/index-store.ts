@@ -10,9 +10,9 @@ import { HISTORY_LOST } from "../store-options.ts";
 import { changeArgs, parseBells, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
-import { gateArgs } from "./context.ts";
-import type { Call, Context } from "./context.ts";
-import { KeyTable, sliceName } from "./keys.ts";
+import { gateArgs, readerArgs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
 import { readGhosts } from "./key-store.ts";
 import { readEntries, readIndex } from "./read-index.ts";
@@ -29,10 +29,9 @@ export function createIndexStore(context: Context): IndexStore {
 
     async readSlices(slices) {
       if (slices.length === 0) return [];
-      const answer = await context.runInCurrentEpoch("readSlices", (names) => ({
-        keys: [context.names.epoch, ...slices.map((ref) => names.slice(ref.resource, nameOf(ref)))],
-        args: [context.now(), names.epoch],
-      }));
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("readSlices", { slices: slices.map((ref) => names.slice(ref.resource, nameOf(ref))) }).call(names.epoch, {}),
+      );
       if (!answer) return slices.map(() => []);
       const seal = context.seal(answer.names.epoch);
       const opened = slices.map((ref, i) =>
@@ -44,10 +43,9 @@ export function createIndexStore(context: Context): IndexStore {
     },
 
     async readLane(resource, lane) {
-      const answer = await context.runInCurrentEpoch("readLane", (names) => ({
-        keys: [context.names.epoch, ...names.lane(resource, lane).slice(0, 3)],
-        args: [context.now(), names.epoch],
-      }));
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("readLane", { lane: names.lane(resource, lane) }).call(names.epoch, {}),
+      );
       if (!answer) return { rows: [], forged: [], watermark: "0" };
       const { names, reply } = answer;
       return { ...openLane(context.seal(names.epoch), resource, asPairs(reply[1]), asPairs(reply[2])), watermark: asText(reply[3]) };
@@ -58,25 +56,32 @@ export function createIndexStore(context: Context): IndexStore {
 
     async applyPack(pack, items, { counts, listRV, commit, leaveOut = false }) {
       const names = context.names.of(pack.epoch);
-      const lane = names.lane(pack.resource, pack.lane);
-      const metas = listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => names.meta(resource));
-      const table = new KeyTable([context.names.epoch, ...lane, context.names.tally, names.meta(pack.resource), ...metas]);
-      table.declare(lane, 2);
-      const mark = commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "";
-      const changes = changeArgs(names, table, {
-        seal: context.seal(pack.epoch),
-        resource: pack.resource,
-        laneOf: () => pack.lane,
-        items,
-        counts,
-        itemsMax: ITEMS_MAX,
+      const table = context.keys("applyPack", {
+        lane: names.lane(pack.resource, pack.lane),
+        tally: context.names.tally,
+        meta: names.meta(pack.resource),
       });
-      const place = tallyPlace(pack.resource, pack.lane);
-      const list = listRV === undefined ? "" : checkVersion(listRV);
-      const header = [context.now(), pack.epoch, checkVersion(pack.fence), pack.kind, String(pack.sequence)];
-      const args = [...header, mark, list, String(metas.length), HISTORY_LOST, place, leaveOut ? "1" : "0", ...changes];
-      const reply = asList(await context.connection.run("applyPack", table.keys, args));
-      const result = refusal(reply) ?? applied(names, table, reply);
+      const call = table.call(pack.epoch, {
+        fence: checkVersion(pack.fence),
+        kind: pack.kind,
+        sequence: pack.sequence,
+        mark: commit ? (commit.watermark === undefined ? "-" : checkVersion(commit.watermark)) : "",
+        listRV: listRV === undefined ? "" : checkVersion(listRV),
+        historyLostReason: HISTORY_LOST,
+        place: tallyPlace(pack.resource, pack.lane),
+        leavesOut: leaveOut,
+        ...changeArgs(names, table, {
+          seal: context.seal(pack.epoch),
+          resource: pack.resource,
+          laneOf: () => pack.lane,
+          items,
+          counts,
+          itemsMax: ITEMS_MAX,
+        }),
+        metas: listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => ({ slot: table.slot(names.meta(resource)) })),
+      });
+      const reply = asList(await context.run(call));
+      const result = refusal(reply) ?? applied(names, table.keys, reply);
       // The message is acknowledged after this, and never comes again. What a call did before it had to be repeated is waited for as
       // well: the next call may reach another primary, which would wait for its own part alone.
       if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
@@ -87,28 +92,25 @@ export function createIndexStore(context: Context): IndexStore {
 
     async stashManifest(pack, rows) {
       const names = context.names.of(pack.epoch);
-      const keys = [context.names.epoch, ...names.lane(pack.resource, pack.lane)];
+      const table = context.keys("stashManifest", { lane: names.lane(pack.resource, pack.lane) });
       const text = rows.map((row) => `${row.key}${US}${row.uid}${US}${row.rv}`).join("\n");
       const signature = context.options.signer.sign("mp", partOf(pack, pack.sequence, text));
-      const args = [
-        context.now(),
-        pack.epoch,
-        checkVersion(pack.fence),
-        String(pack.generation),
-        String(pack.sequence),
-        `${signature}\n${text}`,
-      ];
-      const reply = asList(await context.connection.run("stashManifest", keys, args));
+      const call = table.call(pack.epoch, {
+        fence: checkVersion(pack.fence),
+        generation: String(pack.generation),
+        sequence: pack.sequence,
+        part: `${signature}\n${text}`,
+      });
+      const reply = asList(await context.run(call));
       await context.durable();
       if (reply[0] === "early") return { kind: "early" };
-      return refusal(reply) ?? applied(names, new KeyTable(keys), reply);
+      return refusal(reply) ?? applied(names, table.keys, reply);
     },
 
     async readManifest(pack) {
       const names = context.names.of(pack.epoch);
-      const [l, , , , mp] = names.lane(pack.resource, pack.lane);
-      const args = [context.now(), pack.epoch, String(pack.generation), pack.fence];
-      const reply = asPairs(await context.connection.run("readManifest", [context.names.epoch, mp, l], args));
+      const table = context.keys("readManifest", { lane: names.lane(pack.resource, pack.lane) });
+      const reply = asPairs(await context.run(table.call(pack.epoch, { generation: String(pack.generation), fence: pack.fence })));
       const parts = reply
         .map(([sequence, text]) => ({ sequence: Number(sequence), text: partText(context.options.signer, pack, Number(sequence), text) }))
         .filter((part): part is { readonly sequence: number; readonly text: string } => part.text !== undefined)
@@ -121,48 +123,41 @@ export function createIndexStore(context: Context): IndexStore {
 
     async applyManifest(pack, { listRV, rows, sweep, counts, forged = [], whole = true }) {
       const names = context.names.of(pack.epoch);
-      const lane = names.lane(pack.resource, pack.lane);
-      let table = new KeyTable([]);
-      const call = (): Call => {
-        table = new KeyTable([context.names.epoch, ...lane, names.meta(pack.resource), names.needed(pack.resource), context.names.tally]);
-        table.declare(lane, 2);
-        const readers = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(pack.resource));
-        return {
-          args: [
-            context.now(),
-            pack.epoch,
-            checkVersion(pack.fence),
-            String(pack.generation),
-            String(pack.sequence),
-            checkVersion(listRV),
-            pack.resource,
-            String(rows.length),
-            `${pack.lane}:`,
-            ...rows.map((row) => row.key),
-            ...rows.map((row) => checkVersion(row.rv)),
-            ...gateArgs(context, names, table, CACHED_RESOURCES),
-            String(readers.length),
-            ...readers.flatMap((controller) => [String(table.block(names.queue(controller))), CONTROLLER_INFO[controller].reads.join(",")]),
-            ...changeArgs(names, table, {
-              seal: context.seal(pack.epoch),
-              resource: pack.resource,
-              laneOf: () => pack.lane,
-              items: sweep.map((item) => ({ ...item, rv: listRV })),
-              counts,
-            }),
-            whole ? "1" : "0",
-            String(forged.length),
-            ...forged.flatMap(({ where, key, text }) => [where === "row" ? "v" : "t", key, text]),
-          ],
-          keys: table.keys,
-        };
-      };
-      const reply = asList(await context.run("applyManifest", call));
+      const readers = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(pack.resource));
+      const { reply: answer, keys } = await context.runByLanes(() => {
+        const table = context.keys("applyManifest", {
+          lane: names.lane(pack.resource, pack.lane),
+          meta: names.meta(pack.resource),
+          needed: names.needed(pack.resource),
+          tally: context.names.tally,
+        });
+        return table.call(pack.epoch, {
+          fence: checkVersion(pack.fence),
+          generation: pack.generation,
+          sequence: pack.sequence,
+          listRV: checkVersion(listRV),
+          resource: pack.resource,
+          lanePrefix: `${pack.lane}:`,
+          isWhole: whole,
+          rows: rows.map(({ key, rv }) => ({ key, rv: checkVersion(rv) })),
+          absent: forged.map(({ where, key, text }) => ({ where: where === "row" ? "v" : "t", key, text })),
+          ...gateArgs(context, names, table, CACHED_RESOURCES),
+          ...readerArgs(names, table, readers),
+          ...changeArgs(names, table, {
+            seal: context.seal(pack.epoch),
+            resource: pack.resource,
+            laneOf: () => pack.lane,
+            items: sweep.map((item) => ({ ...item, rv: listRV })),
+            counts,
+          }),
+        });
+      });
+      const reply = asList(answer);
       await context.durable();
       if (reply[0] === "early") return { kind: "early" };
       if (reply[0] === "incomplete") return { kind: "incomplete" };
       if (reply[0] === "needed") return { kind: "needed", keys: asList(reply[1]).map(asText) };
-      return refusal(reply) ?? applied(names, table, reply);
+      return refusal(reply) ?? applied(names, keys, reply);
     },
   };
 }
@@ -226,8 +221,8 @@ function refusal(reply: readonly Reply[]): ApplyResult | undefined {
   }
 }
 
-function applied(names: EpochKeys, table: KeyTable, reply: readonly Reply[]): ApplyResult {
-  const bells = parseBells(names, table.keys, reply[1]);
+function applied(names: EpochKeys, keys: readonly string[], reply: readonly Reply[]): ApplyResult {
+  const bells = parseBells(names, keys, reply[1]);
   switch (reply[0]) {
     case "applied":
       return { kind: "applied", bells, outcomes: parseOutcomes(reply[2]) };

@@ -4,9 +4,8 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../../ports/store.ts";
 import { changeArgs, outcomeArgs, parseBells, parseDone, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asText } from "./connection.ts";
-import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
-import { KeyTable, sliceName } from "./keys.ts";
+import { sliceName } from "./keys.ts";
 import { US } from "./rows.ts";
 
 /** A field that holds the number and deadline of a token's pending ops, not an op. */
@@ -21,16 +20,11 @@ export function createIntentStore(context: Context): IntentStore {
   return {
     async registerIntents(run, ownerUid, intents) {
       const names = context.names.of(run.epoch);
-      const keys = [context.names.epoch, ...names.queue(run.controller), names.intents(primaryAsOwner(run.controller, run.key, ownerUid))];
-      const ops = intents.flatMap(({ id, verb, name, uid, mayLandUntilMs }) => [
-        id,
-        verb,
-        name,
-        uid ?? "",
-        mayLandUntilMs === undefined ? "" : String(mayLandUntilMs),
-      ]);
-      const args = [context.now(), run.epoch, run.key, run.token, ownerUid, run.controller, String(intents.length), ...ops];
-      const registered = (await context.connection.run("registerIntents", keys, args)) === 1;
+      const intentsKey = names.intents(primaryAsOwner(run.controller, run.key, ownerUid));
+      const ops = intents.map(({ id, verb, name, uid = "", mayLandUntilMs = "" }) => ({ id, verb, name, uid, mayLandUntilMs }));
+      const { key, token, controller } = run;
+      const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
+      const registered = (await context.run(table.call(run.epoch, { key, token, ownerUid, controller, ops }))) === 1;
       if (registered && intents.length > 0) await context.durable(); // else a failover would have the calls made again
       return registered ? "ok" : "stolen";
     },
@@ -56,46 +50,37 @@ async function writeThrough(
   const names = context.names.of(run.epoch);
   const { resource, lower, plan, hold = [], gone } = write;
   const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
-  let table = new KeyTable([]);
-  const reply: readonly Reply[] = asList(
-    await context.run("writeThrough", () => {
-      const queue = names.queue(run.controller);
-      table = new KeyTable([context.names.epoch, ...queue, names.intents(owner), names.meta(resource)]);
-      table.declare(queue, 2);
-      const lanes = context.lanes(resource);
-      const ends = write.ends ? [...outcomeArgs(write.ends), table.slot(context.names.limiter(run.controller))] : ["", "", ""];
-      const slices = gone.length === 0 ? [] : goneSlices(write, [owner, ...owners]);
-      const ops = [
-        ...lower,
-        ...plan.flatMap(({ id, mayLand }) => [id, mayLand ? "1" : "0"]),
-        ...hold.flatMap((id) => [id, "h"]),
-        ...gone.flatMap(({ key, uid }) => [key, uid, String(table.block(names.lane(resource, laneOf(key, lanes))))]),
-        ...slices.flatMap((slice) => [slice, String(table.slot(names.slice(resource, slice)))]),
-      ];
-      return {
-        args: [
-          context.now(),
-          run.epoch,
-          run.key,
-          run.token,
-          resource,
-          write.ownStatus ? "1" : "0",
-          String(lanes),
-          [lower.length, plan.length + hold.length, gone.length, slices.length, ...ends].join(","),
-          ...ops,
-          ...changeArgs(names, table, {
-            seal: context.seal(run.epoch),
-            resource,
-            laneOf: (key) => laneOf(key, lanes),
-            items: write.items,
-            counts: write.counts,
-            itemsMax: ITEMS_MAX,
-          }),
-        ],
-        keys: table.keys,
-      };
-    }),
-  );
+  const { reply: answer, keys } = await context.runByLanes(() => {
+    const table = context.keys("writeThrough", {
+      queue: names.queue(run.controller),
+      intents: names.intents(owner),
+      meta: names.meta(resource),
+      limiter: context.names.limiter(run.controller),
+    });
+    const lanes = context.lanes(resource);
+    const slices = gone.length === 0 ? [] : goneSlices(write, [owner, ...owners]);
+    return table.call(run.epoch, {
+      key: run.key,
+      token: run.token,
+      resource,
+      ownStatus: write.ownStatus,
+      laneCount: String(lanes),
+      ...(write.ends ? outcomeArgs(write.ends) : { outcome: "", delayMs: undefined }),
+      lowered: lower.map((op) => ({ op })),
+      planned: [...plan.map(({ id, mayLand }) => ({ op: id, state: mayLand ? "1" : "0" })), ...hold.map((op) => ({ op, state: "h" }))],
+      gone: gone.map(({ key, uid }) => ({ key, uid, laneBase: table.block(names.lane(resource, laneOf(key, lanes))) })),
+      slices: slices.map((slice) => ({ owner: slice, slot: table.slot(names.slice(resource, slice)) })),
+      ...changeArgs(names, table, {
+        seal: context.seal(run.epoch),
+        resource,
+        laneOf: (key) => laneOf(key, lanes),
+        items: write.items,
+        counts: write.counts,
+        itemsMax: ITEMS_MAX,
+      }),
+    });
+  });
+  const reply = asList(answer);
   switch (reply[0]) {
     case "otherEpoch":
       return { kind: "otherEpoch" };
@@ -104,15 +89,15 @@ async function writeThrough(
     case "applied":
       return {
         kind: "ok",
-        bells: parseBells(names, table.keys, reply[1]),
+        bells: parseBells(names, keys, reply[1]),
         outcomes: parseOutcomes(reply[2]),
-        ...(write.ends && { done: parseDone(names, table.keys, reply[3]) }),
+        ...(write.ends && { done: parseDone(names, keys, reply[3]) }),
       };
     case "retry":
       return {
         kind: "retry",
         index: asNumber(reply[3]),
-        bells: parseBells(names, table.keys, reply[1]),
+        bells: parseBells(names, keys, reply[1]),
         outcomes: parseOutcomes(reply[2]),
       };
     default:

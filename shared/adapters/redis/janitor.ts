@@ -18,14 +18,14 @@ const KEYS_PER_CALL = 1_000;
 const CALLS_FULL = 100;
 
 export function createJanitor(context: Context): Pick<EpochStore, "forgetEpochs"> {
-  const { connection, names } = context;
+  const { names } = context;
   /** Since when an epoch has been seen not to be current. One that a whole walk has not met is forgotten. */
   const since = new Map<string, number>();
   let met = new Set<string>();
   let cursor = "0";
   const step = async (epoch: string, graceMs: number): Promise<number> => {
-    const args = [context.now(), epoch, cursor, `${literal(names.prefix)}*`, String(KEYS_PER_CALL)];
-    const [now, next, found] = asList(await connection.run("scan", [names.epoch], args));
+    const scan = context.keys("scan", {}).call(epoch, { cursor, pattern: `${literal(names.prefix)}*`, batch: String(KEYS_PER_CALL) });
+    const [now, next, found] = asList(await context.run(scan));
     if (now === "otherEpoch") {
       cursor = "0";
       return 0;
@@ -45,7 +45,7 @@ export function createJanitor(context: Context): Pick<EpochStore, "forgetEpochs"
       for (const each of since.keys()) if (!met.has(each)) since.delete(each);
       met = new Set();
     }
-    return over.length === 0 ? 0 : asNumber(await connection.run("forget", [names.epoch, ...over], [context.now(), epoch]));
+    return over.length === 0 ? 0 : asNumber(await context.run(context.keys("forget", { stale: over }).call(epoch, {})));
   };
   return {
     async forgetEpochs(epoch, full = false) {

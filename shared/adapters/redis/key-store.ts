@@ -3,7 +3,7 @@
  *
  * Entries are looked for in every slice that somebody may read: those that rows name, those of the primaries, and those of the orphans
  * of their namespaces. What stands in others is nobody's and does nothing. Rows and slices are read one after the other, so what changes
- * meanwhile may be counted twice or not at all; nothing is replaced but what still stands as it was read (scripts/replace.lua).
+ * meanwhile may be counted twice or not at all; nothing is replaced but what still stands as it was read (scripts/index/replace.lua).
  */
 import { laneOf } from "../../api/lane.ts";
 import { primaryAsOwner } from "../../api/owner-id.ts";
@@ -13,7 +13,7 @@ import type { CachedResource, Controller, ObjectKey } from "../../api/resources.
 import type { Ghost, KeyStore, KeyUse, WorkQueue } from "../../ports/store.ts";
 import { asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
-import { KeyTable, sliceName } from "./keys.ts";
+import { sliceName } from "./keys.ts";
 import type { EpochKeys } from "./keys.ts";
 import { readPlaces } from "./read-index.ts";
 import { judgeEntry, judgeRow, judgeTombstone } from "./resign.ts";
@@ -164,10 +164,9 @@ async function readLanes(
 > {
   const lanes: Awaited<ReturnType<typeof readLanes>>[number][] = [];
   for (let lane = 0; lane < context.lanes(resource); lane++) {
-    const answer = await context.runInCurrentEpoch("readLane", (names) => ({
-      keys: [context.names.epoch, ...names.lane(resource, lane).slice(0, 3)],
-      args: [context.now(), names.epoch],
-    }));
+    const answer = await context.runInCurrentEpoch((names) =>
+      context.keys("readLane", { lane: names.lane(resource, lane) }).call(names.epoch, {}),
+    );
     if (!answer) return [];
     const { names, reply } = answer;
     const [, v, t] = names.lane(resource, lane);
@@ -183,10 +182,9 @@ async function readSlices(
 ): Promise<readonly { readonly slice: Slice; readonly names: EpochKeys; readonly entries: Pairs }[]> {
   const all: Awaited<ReturnType<typeof readSlices>>[number][] = [];
   for (const part of chunks(slices, SLICES_PER_CALL)) {
-    const answer = await context.runInCurrentEpoch("readSlices", (names) => ({
-      keys: [context.names.epoch, ...part.map(({ name }) => names.slice(resource, name))],
-      args: [context.now(), names.epoch],
-    }));
+    const answer = await context.runInCurrentEpoch((names) =>
+      context.keys("readSlices", { slices: part.map(({ name }) => names.slice(resource, name)) }).call(names.epoch, {}),
+    );
     if (!answer) return [];
     const { names, reply } = answer;
     all.push(...part.map((slice, i) => ({ slice, names, entries: asPairs(reply[i + 1]) })));
@@ -197,15 +195,16 @@ async function readSlices(
 async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, replacements: readonly Cached[]): Promise<void> {
   for (const [epoch, ofEpoch] of Map.groupBy(replacements, (each) => each.epoch)) {
     for (const part of chunks(ofEpoch, TEXTS_PER_CALL)) {
-      const table = new KeyTable([context.names.epoch]);
-      const args = part.flatMap(({ hash, key, text, judged, ghost }) => [
-        String(table.slot(hash)),
-        key,
-        text,
-        ghost ? "" : judged.resigned,
-        ...(ghost ? [String(table.slot(ghost.v)), ghost.row] : ["0", ""]),
-      ]);
-      await context.connection.run("replace", table.keys, [context.now(), epoch, ...args]);
+      const table = context.keys("replace", {});
+      const texts = part.map(({ hash, key, text, judged, ghost }) => ({
+        hashSlot: table.slot(hash),
+        field: key,
+        old: text,
+        new: ghost ? "" : judged.resigned,
+        rowsSlot: ghost ? table.slot(ghost.v) : 0,
+        row: ghost?.row ?? "",
+      }));
+      await context.run(table.call(epoch, { texts }));
     }
     // Also where nothing was replaced any more: a run too many is none. The sweeper rings them.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));

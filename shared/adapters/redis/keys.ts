@@ -2,6 +2,8 @@
 import type { OwnerId } from "../../api/owner-id.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../api/resources.ts";
 import type { CachedResource, Controller } from "../../api/resources.ts";
+import { argList, BLOCKS, keyList } from "./scripts/layouts.ts";
+import type { ArgsOf, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
 /** Names outside epochs. The cluster id is the hash tag: everything of one cluster stands in one slot. */
 export interface DeploymentKeys {
@@ -13,14 +15,14 @@ export interface DeploymentKeys {
   readonly epoch: string;
   /** The last forgeries. */
   readonly forgeries: string;
-  /** Whether another controller is at work. */
-  readonly guard: string;
+  /** Whether another controller is at work, which stops this one. */
+  readonly stop: string;
   /** What became of the items that came. */
   readonly tally: string;
   /** The limiter of a controller's retries. */
   limiter(controller: Controller): string;
-  /** What a controller has told, in the order in which the script wants it: for groups, Events and budgets a hash, and its fields by when they were used. */
-  events(controller: Controller): readonly string[];
+  /** A controller's recent Events: for groups, Events and budgets a hash, and its fields by their last use. */
+  events(controller: Controller): KeysOf<"correlateEvents">;
   /** Names inside one epoch. */
   of(epoch: string): EpochKeys;
 }
@@ -28,7 +30,7 @@ export interface DeploymentKeys {
 export interface EpochKeys {
   readonly epoch: string;
   meta(resource: CachedResource): string;
-  /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order in which scripts want them. */
+  /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order of the scripts' block. */
   lane(resource: CachedResource, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
   /** The slice of an owner, or of a namespace's orphans (`-<namespace>`). */
   slice(resource: CachedResource, owner: string): string;
@@ -36,12 +38,12 @@ export interface EpochKeys {
   primaries(resource: CachedResource, namespace: string): string;
   counts(resource: CachedResource): string;
   needed(resource: CachedResource): string;
-  /** `q`, `p`, `f`, `u`, `b`, `z`, in the order in which scripts want them. */
+  /** `q`, `p`, `f`, `u`, `b`, `z`, in the order of the scripts' block. */
   queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
   intents(owner: OwnerId): string;
   readonly quarantine: string;
-  /** When it is the turn of what is done seldom. */
-  readonly turns: string;
+  /** When periodic jobs run next. */
+  readonly jobs: string;
 }
 
 const LIMITER = "rl:";
@@ -60,10 +62,20 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
     },
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
-    guard: `${prefix}guard`,
+    stop: `${prefix}guard`,
     tally: `${prefix}tally`,
     limiter: (controller) => `${prefix}${LIMITER}${controller}`,
-    events: (controller) => ["g", "gz", "e", "ez", "b", "bz"].map((part) => `${prefix}${EVENTS}${controller}:${part}`),
+    events(controller) {
+      const part = (name: string): string => `${prefix}${EVENTS}${controller}:${name}`;
+      return {
+        groups: part("g"),
+        groupsOrder: part("gz"),
+        events: part("e"),
+        eventsOrder: part("ez"),
+        budgets: part("b"),
+        budgetsOrder: part("bz"),
+      };
+    },
     of(epoch) {
       if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);
       return last;
@@ -78,7 +90,7 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
     ReturnType<EpochKeys["lane"]>[]
   >; // one list a resource
   const queues = Object.fromEntries(
-    CONTROLLERS.map((controller) => [controller, ["q", "p", "f", "u", "b", "z"].map((part) => `${p}${part}:${controller}`)]),
+    CONTROLLERS.map((controller) => [controller, BLOCKS.queue.map((part) => `${p}${part}:${controller}`)]),
   ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names a controller
   return {
     epoch,
@@ -94,7 +106,7 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
     queue: (controller) => queues[controller],
     intents: (owner) => `${p}i:${owner}`,
     quarantine: `${p}quar`,
-    turns: `${p}turn`,
+    jobs: `${p}turn`,
   };
 }
 
@@ -103,16 +115,32 @@ export function sliceName(owner: OwnerId | undefined, namespace: string): string
   return owner ?? `-${namespace}`;
 }
 
+/** A script with its KEYS, and its ARGV after the clock. */
+export interface Call {
+  readonly script: ScriptName;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+}
+
 /** KEYS of one call. Scripts get slots (from 1), so that none of them derives a key from data (Redis' cluster rule). */
-export class KeyTable {
-  readonly keys: string[];
+export class KeyTable<S extends ScriptName = ScriptName> {
+  readonly keys: string[] = [];
+  readonly #script: S;
   readonly #slots = new Map<string, number>();
   readonly #blocks = new Map<string, number>();
 
-  /** `fixed` are the keys whose slots the script's head names. */
-  constructor(fixed: readonly string[]) {
-    this.keys = [...fixed];
-    fixed.forEach((key, index) => this.#slots.set(key, index + 1));
+  constructor(script: S, epochKey: string, keys: KeysOf<S>) {
+    this.#script = script;
+    this.keys.push(epochKey);
+    for (const each of keyList(script, keys)) {
+      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // also when it comes twice
+      else this.block(each);
+    }
+  }
+
+  /** The call; `args` may name slots that this table has given. */
+  call(epoch: string, args: ArgsOf<S>): Call {
+    return { script: this.#script, keys: this.keys, args: argList(this.#script, epoch, args) };
   }
 
   slot(key: string): number {
@@ -134,11 +162,6 @@ export class KeyTable {
       this.#blocks.set(id, first);
     }
     return first;
-  }
-
-  /** Declares that the consecutive slots from `first` are `keys` already. */
-  declare(keys: readonly string[], first: number): void {
-    this.#blocks.set(blockId(keys), first);
   }
 }
 

@@ -9,7 +9,7 @@ import { parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
-import { KeyTable, sliceName } from "./keys.ts";
+import { sliceName } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openPlaced, openRow } from "./rows.ts";
 
@@ -117,8 +117,8 @@ export async function readPlaces(
   if (rows.length + counts.length + namespaces.length === 0) return { counts: [], rows: [], primaries: [], forged: [] };
   const resources = [...new Set(rows.map((row) => row.resource))];
   let order: Wanted[] = [];
-  const answer = await context.runInCurrentEpoch("readIndex", (names) => {
-    const table = new KeyTable([context.names.epoch]);
+  const answer = await context.runInCurrentEpoch((names) => {
+    const table = context.keys("readIndex", {});
     const lanes = new Map<number, Wanted[]>();
     for (const row of rows) {
       const [, v, t] = names.lane(row.resource, laneOf(row.key, context.lanes(row.resource)));
@@ -128,20 +128,20 @@ export async function readPlaces(
       else lanes.set(slot, [row]);
     }
     order = [...lanes.values()].flat();
-    const args = [
-      context.now(),
-      names.epoch,
-      [resources.length, counts.length, lanes.size, namespaces.length].join(","),
-      ...resources.flatMap((resource) => [resource, String(table.slot(names.meta(resource))), String(context.lanes(resource))]),
-      ...counts.flatMap(({ resource, namespace }) => [String(table.slot(names.counts(resource))), namespace]),
-      ...[...lanes].flatMap(([slot, lane]) => [String(slot), String(lane.length), ...lane.map((row) => row.key)]),
-      ...namespaces.flatMap(({ resource, namespace }) => {
+    return table.call(names.epoch, {
+      resources: resources.map((name) => ({ name, metaSlot: table.slot(names.meta(name)), lanes: context.lanes(name) })),
+      counts: counts.map(({ resource, namespace }) => ({ slot: table.slot(names.counts(resource)), namespace })),
+      lanes: [...lanes].map(([rowsBase, lane]) => ({ rowsBase, rows: lane.length })),
+      rows: order,
+      namespaces: namespaces.map(({ resource, namespace }) => {
         const controller = controllerOf(resource);
         if (!controller) throw new RangeError(`${resource} are nobody's primaries`);
-        return [String(table.slot(names.primaries(resource, namespace))), String(table.slot(names.queue(controller)[3]))];
+        return {
+          primariesSlot: table.slot(names.primaries(resource, namespace)),
+          ownersSlot: table.slot(names.queue(controller)[3]),
+        };
       }),
-    ];
-    return { keys: table.keys, args };
+    });
   });
   if (!answer) return undefined;
   const [, countReplies, rowReplies, namespaceReplies, tombstoneReplies] = answer.reply;
@@ -200,21 +200,20 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
     if (members) members.push(i);
     else slices.set(slice, [i]);
   });
-  const answer = await context.runInCurrentEpoch("readEntries", (names) => ({
-    keys: [
-      context.names.epoch,
-      ...[...slices.values()].map(([i = 0]) => {
+  const answer = await context.runInCurrentEpoch((names) => {
+    const groups = [...slices.values()];
+    const table = context.keys("readEntries", {
+      slices: groups.map(([i = 0]) => {
         const place = places[i];
         if (!place) throw new RangeError(`place ${i}`);
         return names.slice(place.resource, sliceName(place.owner, splitKey(place.key).namespace));
       }),
-    ],
-    args: [
-      context.now(),
-      names.epoch,
-      ...[...slices.values()].flatMap((members) => [String(members.length), ...members.map((i) => places[i]?.key ?? "")]),
-    ],
-  }));
+    });
+    return table.call(names.epoch, {
+      sizes: groups.map(({ length }) => ({ keys: length })),
+      entries: groups.flat().map((i) => ({ key: places[i]?.key ?? "" })),
+    });
+  });
   const found: Found[] = places.map(({ resource, key, owner }) => ({
     kind: "missing",
     forged: { resource, key, where: "entry", slice: sliceName(owner, splitKey(key).namespace), text: "" },

@@ -8,11 +8,11 @@ import { createContext } from "./context.ts";
 import type { RedisStoreOptions } from "./context.ts";
 import { createEpochStore } from "./epoch-store.ts";
 import { createEventStore } from "./event-store.ts";
-import { createGuardStore } from "./guard-store.ts";
 import { createIndexStore } from "./index-store.ts";
 import { createIntentStore } from "./intent-store.ts";
 import { createJanitor } from "./janitor.ts";
 import { createKeyStore } from "./key-store.ts";
+import { createStopStore } from "./stop-store.ts";
 import { createTallyStore } from "./tally-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
@@ -31,7 +31,7 @@ export function createRedisStore(client: Redis | Cluster, options: RedisStoreOpt
     ...createEventStore(context),
     ...createJanitor(context),
     ...createTallyStore(context),
-    ...createGuardStore(context),
+    ...createStopStore(context),
     close: async () => {},
   };
 }

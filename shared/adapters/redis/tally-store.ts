@@ -3,8 +3,9 @@ import { CACHED_RESOURCES, tableOf } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { FATES } from "../../ports/store/tallies.ts";
 import type { Ended, LaneTally, TallyStore } from "../../ports/store/tallies.ts";
-import { asList, asPairs } from "./connection.ts";
+import { asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
+import type { ArgsOf } from "./scripts/layouts.ts";
 
 const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
 
@@ -13,16 +14,16 @@ export function tallyPlace(resource: CachedResource | "unknown", lane: number): 
   return `${resource}:${lane}:`;
 }
 
-/** ARGV of what ended elsewhere; all empty when nothing did. */
-export function endedArgs(ended: Ended | undefined): readonly string[] {
-  if (ended === undefined) return ["", "", "0"];
-  return [tallyPlace(ended.resource ?? "unknown", ended.lane ?? 0), ended.fate, String(ended.items)];
+/** Arguments for items that ended elsewhere. */
+export function endedArgs(ended: Ended | undefined): Pick<ArgsOf<"quarantine">, "place" | "fate" | "ended"> {
+  if (ended === undefined) return { place: "", fate: "", ended: 0 };
+  return { place: tallyPlace(ended.resource ?? "unknown", ended.lane ?? 0), fate: ended.fate, ended: ended.items };
 }
 
-export function createTallyStore({ connection, names, now }: Context): TallyStore {
+export function createTallyStore(context: Context): TallyStore {
   return {
     async tallies() {
-      const counts = new Map(asPairs(asList(await connection.run("tallies", [names.epoch, names.tally], [now(), ""]))));
+      const counts = new Map(asPairs(await context.run(context.keys("tallies", { tally: context.names.tally }).call("", {}))));
       const places = new Set([...counts.keys()].map((field) => field.slice(0, field.lastIndexOf(":") + 1)));
       return RESOURCES.flatMap((resource) =>
         [...places]

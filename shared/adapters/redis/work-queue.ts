@@ -5,30 +5,32 @@ import { primaryAsOwner } from "../../api/owner-id.ts";
 import type { OwnerId } from "../../api/owner-id.ts";
 import type { Controller, ObjectKey } from "../../api/resources.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import type { Forged, Intent, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import { LEASE_MS } from "../../ports/times.ts";
 import { outcomeArgs, parseBells, parseDone, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
-import { gateArgs } from "./context.ts";
+import { gateArgs, readerArgs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { openStop } from "./guard-store.ts";
+import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
-import { KeyTable, sliceName } from "./keys.ts";
-import type { EpochKeys } from "./keys.ts";
+import { sliceName } from "./keys.ts";
+import type { Call, EpochKeys } from "./keys.ts";
 import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
-  const ofRun = (run: Taken): { readonly names: EpochKeys; readonly keys: readonly string[]; readonly args: readonly string[] } => {
-    const names = context.names.of(run.epoch);
-    return { names, keys: [context.names.epoch, ...names.queue(run.controller)], args: [context.now(), run.epoch, run.key, run.token] };
-  };
+  const runKeys = ({ epoch, controller }: Taken): { readonly queue: readonly string[] } => ({
+    queue: context.names.of(epoch).queue(controller),
+  });
+  const doneCall = (run: Taken, outcome: Outcome): Call =>
+    context
+      .keys("done", { ...runKeys(run), limiter: context.names.limiter(run.controller) })
+      .call(run.epoch, { key: run.key, token: run.token, ...outcomeArgs(outcome) });
   return {
     async add(epoch, controller, key, delayMs) {
       const names = context.names.of(epoch);
-      const keys = [context.names.epoch, ...names.queue(controller)];
-      const reply = await context.connection.run("add", keys, [context.now(), epoch, key, String(Math.ceil(delayMs))]);
-      return parseBells(names, keys, reply)[0];
+      const call = context.keys("add", { queue: names.queue(controller) }).call(epoch, { key, delayMs: Math.ceil(delayMs) });
+      return parseBells(names, call.keys, await context.run(call))[0];
     },
 
     async take(run, known) {
@@ -36,65 +38,51 @@ export function createWorkQueue(context: Context): WorkQueue {
         return await take(context, run, known);
       } catch (error) {
         // It may be carried out yet, by a server that was only slow, and nobody would use the lease: given back right behind it.
-        const { keys, args } = ofRun(run);
-        context.connection
-          .run("done", [...keys, context.names.limiter(run.controller)], [...args, "requeueAfter", "0"])
-          .catch(() => undefined); // then the lease runs out
+        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // then the lease runs out
         throw error;
       }
     },
 
     async renew(run) {
-      const { keys, args } = ofRun(run);
-      const heeds = context.options.ignoresStop ? "0" : "1";
-      const untilMs = asNumber(await context.connection.run("renew", [...keys, context.names.guard], [...args, heeds]));
+      const { key, token } = run;
+      const table = context.keys("renew", { ...runKeys(run), stop: context.names.stop });
+      const call = table.call(run.epoch, { key, token, heedsStop: !context.options.ignoresStop });
+      const untilMs = asNumber(await context.run(call));
       return untilMs < 0 ? "stopped" : untilMs || undefined;
     },
 
     async done(run, outcome) {
-      const { names, keys, args } = ofRun(run);
-      const limited = [...keys, context.names.limiter(run.controller)];
-      return parseDone(names, keys, await context.connection.run("done", limited, [...args, ...outcomeArgs(outcome)]));
+      const call = doneCall(run, outcome);
+      return parseDone(context.names.of(run.epoch), call.keys, await context.run(call));
     },
 
     async resync(epoch, controller, spreadMs) {
       const names = context.names.of(epoch);
-      const keys = [context.names.epoch, ...names.queue(controller)];
-      return parseBells(names, keys, await context.connection.run("resync", keys, [context.now(), epoch, String(Math.ceil(spreadMs))]));
+      const call = context.keys("resync", { queue: names.queue(controller) }).call(epoch, { spreadMs: Math.ceil(spreadMs) });
+      return parseBells(names, call.keys, await context.run(call));
     },
 
     async sweep(epoch) {
       const names = context.names.of(epoch);
-      let table = new KeyTable([]);
-      const reply = asList(
-        await context.run("sweep", () => {
-          table = new KeyTable([context.names.epoch]);
-          const gate = gateArgs(context, names, table, [
-            ...new Set(CONTROLLERS.flatMap((controller) => CONTROLLER_INFO[controller].reads)),
-          ]);
-          const queues = CONTROLLERS.flatMap((controller) => [
-            String(table.block(names.queue(controller))),
-            CONTROLLER_INFO[controller].reads.join(","),
-          ]);
-          return { keys: table.keys, args: [context.now(), epoch, ...gate, String(CONTROLLERS.length), ...queues] };
-        }),
-      );
-      return parseBells(names, table.keys, reply[1]);
+      const resources = [...new Set(CONTROLLERS.flatMap((controller) => CONTROLLER_INFO[controller].reads))];
+      const { reply, keys } = await context.runByLanes(() => {
+        const table = context.keys("sweep", {});
+        return table.call(epoch, { ...gateArgs(context, names, table, resources), ...readerArgs(names, table, CONTROLLERS) });
+      });
+      return parseBells(names, keys, asList(reply)[1]);
     },
 
     async queued(controller) {
-      const answer = await context.runInCurrentEpoch("queued", (names) => ({
-        keys: [context.names.epoch, ...names.queue(controller)],
-        args: [context.now(), names.epoch],
-      }));
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("queued", { queue: names.queue(controller) }).call(names.epoch, {}),
+      );
       return answer ? queuedKeys(answer.reply) : [];
     },
 
     async parked(controller) {
-      const answer = await context.runInCurrentEpoch("parked", (names) => ({
-        keys: [context.names.epoch, ...names.queue(controller)],
-        args: [context.now(), names.epoch],
-      }));
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("parked", { queue: names.queue(controller) }).call(names.epoch, {}),
+      );
       return answer ? parkedKeys(asPairs(answer.reply.slice(1))) : [];
     },
   };
@@ -106,22 +94,23 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
   const seal = context.seal(run.epoch);
   const { namespace } = splitKey(run.key);
   const owner = known.uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, known.uid);
-  const reply = asList(
-    await context.run("take", () => {
-      const table = new KeyTable([
-        context.names.epoch,
-        ...names.queue(run.controller),
-        names.slice(resource, sliceName(known.owner, namespace)),
-        names.slice(dependents, owner ?? "-"),
-        names.slice(dependents, sliceName(undefined, namespace)),
-        names.intents(owner ?? "-"),
-        names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
-      ]);
-      const u = known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`;
-      const gate = gateArgs(context, names, table, reads);
-      return { keys: table.keys, args: [context.now(), run.epoch, run.key, run.token, u, ...gate] };
-    }),
-  );
+  const { reply: answer } = await context.runByLanes(() => {
+    const table = context.keys("take", {
+      queue: names.queue(run.controller),
+      primarySlice: names.slice(resource, sliceName(known.owner, namespace)),
+      dependents: names.slice(dependents, owner ?? "-"),
+      orphans: names.slice(dependents, sliceName(undefined, namespace)),
+      intents: names.intents(owner ?? "-"),
+      primaryRows: names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
+    });
+    return table.call(run.epoch, {
+      key: run.key,
+      token: run.token,
+      known: known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`,
+      ...gateArgs(context, names, table, reads),
+    });
+  });
+  const reply = asList(answer);
   switch (reply[0]) {
     case "otherEpoch":
     case "busy":

@@ -18,8 +18,9 @@ const US = "\x1f";
 const NOW_MS = 1_772_359_200_000;
 const NANOS = eventNanos(NOW_MS, 7);
 const TOLD = { source: "s".repeat(22), group: "g".repeat(22), key: "k".repeat(22), nanos: NANOS };
-const [GROUPS = "", , EVENTS = "", , BUDGETS = ""] = deploymentKeys("events", "c1").events("replicaset");
-const KEYS = deploymentKeys("events", "c1").events("replicaset");
+const NAMES = deploymentKeys("events", "c1").events("replicaset");
+const { groups: GROUPS, events: EVENTS, budgets: BUDGETS } = NAMES;
+const KEYS = Object.values(NAMES);
 
 describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   let server: RedisServer;

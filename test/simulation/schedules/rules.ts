@@ -2,7 +2,7 @@
  * Rules of the Store switched off, one at a time, in the text of its scripts or around its calls: without each of them some schedule
  * must fail, or the checks see nothing. Those that the model of the protocol showed to matter, and what must hold of a loss.
  */
-import type { ScriptName } from "../../../shared/adapters/redis/scripts/load.ts";
+import type { ScriptName } from "../../../shared/adapters/redis/scripts/layouts.ts";
 import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
 import type { ItemChange, Store } from "../../../shared/ports/store.ts";
 
@@ -31,7 +31,7 @@ export const BREAKAGES: readonly Breakage[] = [
     off: "a repeated message is applied again",
     script: {
       scripts: ["applyPack"],
-      from: `  stillDirty()\n  tally(TALLY, place, came, { duplicate = came })\n  return { "duplicate", bellReplies() }`,
+      from: `  stillDirty()\n  tally(tallyKey, place, came, { duplicate = came })\n  return { "duplicate", bellReplies() }`,
       to: `  mark = ""`,
     },
   },
@@ -52,7 +52,7 @@ export const BREAKAGES: readonly Breakage[] = [
     script: {
       scripts: ["writeThrough"],
       from: `local changed = string.find(outcomes, "[cla]") ~= nil`,
-      to: `local changed = outcomes ~= "" or nLower ~= "0"`,
+      to: `local changed = outcomes ~= "" or loweredCount > 0`,
     },
   },
   {
@@ -76,7 +76,7 @@ export const BREAKAGES: readonly Breakage[] = [
     off: "another version clears the flag `gone`",
     script: {
       scripts: INDEX_SCRIPTS,
-      from: `if row and meta.same and not changes.forged[i] and isGone(row)`,
+      from: `if row and meta.same and not forgedTexts[i] and isGone(row)`,
       to: `if false and isGone(row)`,
     },
   },
@@ -144,7 +144,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "counts",
     off: "look-ups are not compared by the counts of their namespace",
-    script: { scripts: INDEX_SCRIPTS, from: `~= ARGV[i + 2] then return true end`, to: `~= ARGV[i + 2] then return false end` },
+    script: { scripts: INDEX_SCRIPTS, from: `if count ~= seen then return true end`, to: "" },
   },
   {
     rule: "IX3 row",
@@ -158,7 +158,7 @@ export const BREAKAGES: readonly Breakage[] = [
     script: {
       scripts: INDEX_SCRIPTS,
       from: `if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end`,
-      to: `if meta.unread and row then row = ARGV[changes.at + ITEM * (i - 1) + VALUE] end`,
+      to: `if meta.unread and row then row = value end`,
     },
   },
   {
@@ -228,7 +228,7 @@ export const BREAKAGES: readonly Breakage[] = [
     script: {
       scripts: ["take"],
       from: `  if #expired > 0 then --`,
-      to: `  for _, each in ipairs(expired) do lowerOp(KEYS[11], each[1], each[2]) end\n  if #expired > 0 then intents = call("HGETALL", KEYS[11]) end\n  if false then --`,
+      to: `  for _, each in ipairs(expired) do lowerOp(intentsKey, each[1], each[2]) end\n  if #expired > 0 then intents = call("HGETALL", intentsKey) end\n  if false then --`,
     },
   },
   {
@@ -241,14 +241,14 @@ export const BREAKAGES: readonly Breakage[] = [
     off: "a run's write-throughs do not move the deadline of its ops",
     script: {
       scripts: ["writeThrough"],
-      from: `setPending(intents, token, count, now + OP_DEADLINE_MS)`,
+      from: `setPending(intentsKey, token, count, now + OP_DEADLINE_MS)`,
       to: `setPending(intents, token, count, deadline)`,
     },
   },
   {
     rule: "uid of intents",
     off: "ops are registered for a primary that has been replaced",
-    script: { scripts: ["registerIntents"], from: ` or not uidIs(call("HGET", KEYS[2 + U], key), ARGV[5])`, to: "" },
+    script: { scripts: ["registerIntents"], from: ` or not uidIs(call("HGET", KEYS[queueBase + U], key), ownerUid)`, to: "" },
   },
   {
     rule: "IT4",
@@ -265,7 +265,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "STOLEN",
     off: "a run whose key was taken over registers and ends it",
-    script: { scripts: ["registerIntents"], from: `holder(2, key) ~= token or `, to: "" },
+    script: { scripts: ["registerIntents"], from: `holder(queueBase, key) ~= token or `, to: "" },
   },
   {
     rule: "MOVED",
@@ -302,6 +302,6 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "SL1 runs",
     off: "runs of before a loss go on",
-    script: { scripts: ["checkpoint"], from: `for i = 1, queues do`, to: `for i = 1, 0 do` },
+    script: { scripts: ["checkpoint"], from: `for at = queuesAt, queuesEnd do`, to: `for at = 1, 0 do` },
   },
 ];

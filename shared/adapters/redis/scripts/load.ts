@@ -1,5 +1,5 @@
 /**
- * The scripts as text, each with the libraries it needs in front.
+ * The scripts as text: each with the names of its KEYS and ARGV (layouts.ts) and the libraries it needs in front.
  *
  * Contract with the build (infra/build): a bundle has no .lua files beside it, so every expression of exactly this form,
  *
@@ -20,6 +20,8 @@ import {
 } from "../../../api/event-correlator.ts";
 import { EVENT_MEMORY_MS } from "../../../ports/store/events.ts";
 import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "../../../ports/times.ts";
+import { CHANGES, COMMON_PRELUDE, GATE, LAYOUTS, numbered, prelude } from "./layouts.ts";
+import type { ScriptName } from "./layouts.ts";
 
 /** What scripts need of shared/ports/times.ts. */
 const times = locals({ LEASE_MS, OP_DEADLINE_MS, MAY_LAND_MS, EXPECTATION_MS });
@@ -32,93 +34,71 @@ const eventRules = locals({
   SIMILAR_MESSAGES_MAX,
   SIMILAR_WITHIN_MS,
 });
-const base = readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
+const base = COMMON_PRELUDE + readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
 const ending = readFileSync(new URL("./lib/ending.lua", import.meta.url), "utf8");
-const index = readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8");
+const index = numbered(CHANGES, readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8"));
 const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "utf8");
-const tallyLibrary = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
-const gateLibrary = readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8");
+const tally = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
+const gate = numbered(GATE, readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8"));
 
-const add = readFileSync(new URL("./add.lua", import.meta.url), "utf8");
-const applyManifest = readFileSync(new URL("./apply-manifest.lua", import.meta.url), "utf8");
-const applyPack = readFileSync(new URL("./apply-pack.lua", import.meta.url), "utf8");
-const checkpoint = readFileSync(new URL("./checkpoint.lua", import.meta.url), "utf8");
-const correlateEvents = readFileSync(new URL("./correlate-events.lua", import.meta.url), "utf8");
-const done = readFileSync(new URL("./done.lua", import.meta.url), "utf8");
-const forget = readFileSync(new URL("./forget.lua", import.meta.url), "utf8");
-const forgeries = readFileSync(new URL("./forgeries.lua", import.meta.url), "utf8");
-const gate = readFileSync(new URL("./gate.lua", import.meta.url), "utf8");
-const guard = readFileSync(new URL("./guard.lua", import.meta.url), "utf8");
-const markSuspect = readFileSync(new URL("./mark-suspect.lua", import.meta.url), "utf8");
-const noteForgery = readFileSync(new URL("./note-forgery.lua", import.meta.url), "utf8");
-const openEpoch = readFileSync(new URL("./open-epoch.lua", import.meta.url), "utf8");
-const openFence = readFileSync(new URL("./open-fence.lua", import.meta.url), "utf8");
-const openGeneration = readFileSync(new URL("./open-generation.lua", import.meta.url), "utf8");
-const parked = readFileSync(new URL("./parked.lua", import.meta.url), "utf8");
-const quarantine = readFileSync(new URL("./quarantine.lua", import.meta.url), "utf8");
-const quarantined = readFileSync(new URL("./quarantined.lua", import.meta.url), "utf8");
-const queued = readFileSync(new URL("./queued.lua", import.meta.url), "utf8");
-const readEntries = readFileSync(new URL("./read-entries.lua", import.meta.url), "utf8");
-const readIndex = readFileSync(new URL("./read-index.lua", import.meta.url), "utf8");
-const readLane = readFileSync(new URL("./read-lane.lua", import.meta.url), "utf8");
-const readManifest = readFileSync(new URL("./read-manifest.lua", import.meta.url), "utf8");
-const readSlices = readFileSync(new URL("./read-slices.lua", import.meta.url), "utf8");
-const registerIntents = readFileSync(new URL("./register-intents.lua", import.meta.url), "utf8");
-const renew = readFileSync(new URL("./renew.lua", import.meta.url), "utf8");
-const replace = readFileSync(new URL("./replace.lua", import.meta.url), "utf8");
-const resync = readFileSync(new URL("./resync.lua", import.meta.url), "utf8");
-const scan = readFileSync(new URL("./scan.lua", import.meta.url), "utf8");
-const setGuard = readFileSync(new URL("./set-guard.lua", import.meta.url), "utf8");
-const stashManifest = readFileSync(new URL("./stash-manifest.lua", import.meta.url), "utf8");
-const sweep = readFileSync(new URL("./sweep.lua", import.meta.url), "utf8");
-const takeTurn = readFileSync(new URL("./take-turn.lua", import.meta.url), "utf8");
-const take = readFileSync(new URL("./take.lua", import.meta.url), "utf8");
-const tallies = readFileSync(new URL("./tallies.lua", import.meta.url), "utf8");
-const writeThrough = readFileSync(new URL("./write-through.lua", import.meta.url), "utf8");
+/** The text of a script, with the libraries that it needs. lib/base.lua is in front of each. */
+const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
+  add: [queue, readFileSync(new URL("./work-queue/add.lua", import.meta.url), "utf8")],
+  applyManifest: [
+    queue,
+    intents,
+    index,
+    sequence,
+    gate,
+    tally,
+    readFileSync(new URL("./index/apply-manifest.lua", import.meta.url), "utf8"),
+  ],
+  applyPack: [queue, intents, index, sequence, tally, readFileSync(new URL("./index/apply-pack.lua", import.meta.url), "utf8")],
+  checkpoint: [queue, readFileSync(new URL("./epochs/checkpoint.lua", import.meta.url), "utf8")],
+  claimPeriodicJob: [readFileSync(new URL("./epochs/claim-periodic-job.lua", import.meta.url), "utf8")],
+  correlateEvents: [eventRules, readFileSync(new URL("./audit/correlate-events.lua", import.meta.url), "utf8")],
+  done: [queue, ending, readFileSync(new URL("./work-queue/done.lua", import.meta.url), "utf8")],
+  forgeries: [readFileSync(new URL("./audit/forgeries.lua", import.meta.url), "utf8")],
+  forget: [readFileSync(new URL("./epochs/forget.lua", import.meta.url), "utf8")],
+  gate: [gate, readFileSync(new URL("./epochs/gate.lua", import.meta.url), "utf8")],
+  markSuspect: [readFileSync(new URL("./epochs/mark-suspect.lua", import.meta.url), "utf8")],
+  noteForgery: [readFileSync(new URL("./audit/note-forgery.lua", import.meta.url), "utf8")],
+  openEpoch: [readFileSync(new URL("./epochs/open-epoch.lua", import.meta.url), "utf8")],
+  openFence: [queue, intents, index, readFileSync(new URL("./epochs/open-fence.lua", import.meta.url), "utf8")],
+  openGeneration: [readFileSync(new URL("./epochs/open-generation.lua", import.meta.url), "utf8")],
+  parked: [queue, readFileSync(new URL("./work-queue/parked.lua", import.meta.url), "utf8")],
+  quarantine: [tally, readFileSync(new URL("./audit/quarantine.lua", import.meta.url), "utf8")],
+  quarantined: [readFileSync(new URL("./audit/quarantined.lua", import.meta.url), "utf8")],
+  queued: [queue, readFileSync(new URL("./work-queue/queued.lua", import.meta.url), "utf8")],
+  readEntries: [readFileSync(new URL("./index/read-entries.lua", import.meta.url), "utf8")],
+  readIndex: [readFileSync(new URL("./index/read-index.lua", import.meta.url), "utf8")],
+  readLane: [readFileSync(new URL("./index/read-lane.lua", import.meta.url), "utf8")],
+  readManifest: [readFileSync(new URL("./index/read-manifest.lua", import.meta.url), "utf8")],
+  readSlices: [readFileSync(new URL("./index/read-slices.lua", import.meta.url), "utf8")],
+  readStop: [readFileSync(new URL("./foreign-writes/read-stop.lua", import.meta.url), "utf8")],
+  registerIntents: [times, queue, intents, readFileSync(new URL("./intents/register-intents.lua", import.meta.url), "utf8")],
+  renew: [times, queue, readFileSync(new URL("./work-queue/renew.lua", import.meta.url), "utf8")],
+  replace: [readFileSync(new URL("./index/replace.lua", import.meta.url), "utf8")],
+  resync: [queue, readFileSync(new URL("./work-queue/resync.lua", import.meta.url), "utf8")],
+  scan: [readFileSync(new URL("./epochs/scan.lua", import.meta.url), "utf8")],
+  setStop: [readFileSync(new URL("./foreign-writes/set-stop.lua", import.meta.url), "utf8")],
+  stashManifest: [queue, intents, index, sequence, readFileSync(new URL("./index/stash-manifest.lua", import.meta.url), "utf8")],
+  sweep: [queue, gate, readFileSync(new URL("./work-queue/sweep.lua", import.meta.url), "utf8")],
+  take: [times, queue, intents, gate, readFileSync(new URL("./work-queue/take.lua", import.meta.url), "utf8")],
+  tallies: [readFileSync(new URL("./audit/tallies.lua", import.meta.url), "utf8")],
+  writeThrough: [times, queue, ending, intents, index, readFileSync(new URL("./intents/write-through.lua", import.meta.url), "utf8")],
+};
 
-/** Script text by the name of the wrapper that calls it. */
-export const SCRIPTS = {
-  add: [base, queue, add],
-  applyManifest: [base, queue, intents, index, sequence, gateLibrary, tallyLibrary, applyManifest],
-  applyPack: [base, queue, intents, index, sequence, tallyLibrary, applyPack],
-  checkpoint: [base, queue, checkpoint],
-  correlateEvents: [eventRules, base, correlateEvents],
-  done: [base, queue, ending, done],
-  forget: [base, forget],
-  forgeries: [base, forgeries],
-  gate: [base, gateLibrary, gate],
-  guard: [base, guard],
-  markSuspect: [base, markSuspect],
-  noteForgery: [base, noteForgery],
-  openEpoch: [base, openEpoch],
-  openFence: [base, queue, intents, index, openFence],
-  openGeneration: [base, openGeneration],
-  parked: [base, queue, parked],
-  quarantine: [base, tallyLibrary, quarantine],
-  quarantined: [base, quarantined],
-  queued: [base, queue, queued],
-  readEntries: [base, readEntries],
-  readIndex: [base, readIndex],
-  readLane: [base, readLane],
-  readManifest: [base, readManifest],
-  readSlices: [base, readSlices],
-  registerIntents: [times, base, queue, intents, registerIntents],
-  renew: [times, base, queue, renew],
-  replace: [base, replace],
-  resync: [base, queue, resync],
-  scan: [base, scan],
-  setGuard: [base, setGuard],
-  stashManifest: [base, queue, intents, index, sequence, stashManifest],
-  sweep: [base, queue, gateLibrary, sweep],
-  take: [times, base, queue, intents, gateLibrary, take],
-  takeTurn: [base, takeTurn],
-  tallies: [base, tallies],
-  writeThrough: [times, base, queue, ending, intents, index, writeThrough],
-} as const;
-
-export type ScriptName = keyof typeof SCRIPTS;
+/** The parts of each script, by the name under which ../connection.ts runs it. */
+export const SCRIPTS = Object.fromEntries(
+  (Object.keys(TEXTS) as ScriptName[]).map((script) => {
+    const own = TEXTS[script].length - 1;
+    const parts = TEXTS[script].map((part, i) => (i === own ? numbered(LAYOUTS[script].args, part) : part));
+    return [script, [base, prelude(script, parts), ...parts]];
+  }),
+) as unknown as Readonly<Record<ScriptName, readonly [string, ...string[]]>>; // the names of TEXTS
 
 function locals(values: Readonly<Record<string, number>>): string {
   return Object.entries(values)

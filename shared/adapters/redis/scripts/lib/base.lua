@@ -1,16 +1,16 @@
--- What every script starts with. KEYS[1] is always `ep`, ARGV[1] always `now` in ms (empty: the server's own clock),
--- ARGV[2] always the caller's epoch. Values are joined with 0x1F. resourceVersions and fences are compared as strings
+-- What every script starts with. The names of KEYS and ARGV are declared by ../layouts.ts, in front of this and of the script: here
+-- `epochKey` (ep), `clock` (the caller's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
 -- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
 local call, KEYS, ARGV = redis.call, KEYS, ARGV
 local US = "\31"
 local MAX_ARGS = 2000 -- per command, well below Lua's limit for unpack
 
 local now
-if ARGV[1] == "" then
+if clock == "" then
   local time = call("TIME")
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 else
-  now = tonumber(ARGV[1])
+  now = tonumber(clock)
 end
 
 -- Whether version or fence `a` is smaller than `b`.
@@ -57,17 +57,17 @@ local function head(value)
 end
 
 -- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing of an epoch may be touched.
-local current = call("HGET", KEYS[1], "epoch")
+local current = call("HGET", epochKey, "epoch")
 local function otherEpoch()
   if not current then return "noEpoch" end
-  if current ~= ARGV[2] then return "epoch" end
+  if current ~= epoch then return "epoch" end
   return nil
 end
 
 -- FU1: what follows is done in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
 -- takes none. For what frees, or is small and does not add up.
 local function evenIfFull()
-  call("HDEL", KEYS[1], "")
+  call("HDEL", epochKey, "")
 end
 
 -- What a full store answers to whoever would take memory; nil while there is room. The script goes on all the same (FU1), and it is noted
@@ -76,10 +76,10 @@ end
 local FULL = "the store is full: what came had no room"
 local function storeFull()
   if not current then return nil end
-  local answer = redis.pcall("HSETNX", KEYS[1], "epoch", "") -- it is there: nothing is written
+  local answer = redis.pcall("HSETNX", epochKey, "epoch", "") -- it is there: nothing is written
   if type(answer) ~= "table" or not string.find(answer.err, "OOM command not allowed", 1, true) then return nil end
   evenIfFull()
-  call("HSET", KEYS[1], "full", text(now))
+  call("HSET", epochKey, "full", text(now))
   return answer
 end
 

@@ -2,9 +2,9 @@
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
 local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller together: 10 a second, 100 at once
 
--- `outcome`: ok|retry|requeueAfter|drop · `delay`: ms of requeueAfter; of retry: at the latest, or empty · `limiter`: rl
+-- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: of requeueAfter; of retry: the longest, or nil · `limiter`: rl
 -- { failures } · { failures, bell } · { "ended" } · { "ended", bell } when nobody has the key · {} when stolen
-local function endRun(base, key, token, outcome, delay, limiter)
+local function endRun(base, key, token, outcome, delayMs, limiter)
   local state, failures, held = keyState(base, key), 0, holder(base, key)
   local function ending(what)
     if not state.at then return { what } end
@@ -24,10 +24,10 @@ local function endRun(base, key, token, outcome, delay, limiter)
     local bucket = math.max(tonumber(call("GET", limiter) or 0), now - BUCKET_BURST * BUCKET_INTERVAL_MS) + BUCKET_INTERVAL_MS
     call("SET", limiter, text(bucket))
     local backoff = math.max(math.min(BACKOFF_MIN_MS * 2 ^ (failures - 1), BACKOFF_MAX_MS), bucket - now)
-    add(state, now + math.max(0, math.min(backoff, tonumber(delay) or math.huge)))
+    add(state, now + math.max(0, math.min(backoff, delayMs or math.huge)))
   else
     call("HDEL", KEYS[base + F], key)
-    if outcome == "requeueAfter" then add(state, now + math.max(0, tonumber(delay))) end
+    if outcome == "requeueAfter" then add(state, now + math.max(0, delayMs)) end
   end
   return ending(failures)
 end

@@ -1,23 +1,15 @@
--- The gate (informer §11.6). Resources stand in ARGV from `at`: their number, then for each: name, slot of `m`, slot of
--- the first lane's `l`, number of lanes as the caller believes; after them holeLimitMs and the caller's identity:
--- projection, digest prefix, hash layout; last the slot of `guard`, 0 for a caller that ignores stops (GD7).
+-- The gate (informer §11.6): `GATE` of ../layouts.ts. Its resources come with their number of lanes as the caller believes, and the slot
+-- of the first lane's `l`.
 local SILENCE_MAX_MS = 60000
 
 local gateResources = {}
-local holeLimitMs, identity, stop
-local function readGate(at)
-  local n = tonumber(ARGV[at])
-  for i = 1, n do
-    local first = at + 1 + 4 * (i - 1)
-    gateResources[i] = { name = ARGV[first], m = tonumber(ARGV[first + 1]), l = tonumber(ARGV[first + 2]), lanes = tonumber(ARGV[first + 3]) }
-  end
-  local next = at + 1 + 4 * n
-  holeLimitMs = tonumber(ARGV[next])
-  identity = { projection = ARGV[next + 1], digestPrefix = ARGV[next + 2], hashLayout = ARGV[next + 3] }
-  local guard = tonumber(ARGV[next + 4])
-  stop = guard > 0 and call("HGET", KEYS[guard], "stop") -- GD1: whatever it says
-  return next + 5
+for at = gateAt, gateEnd, GATE_SIZE do
+  gateResources[#gateResources + 1] = {
+    name = ARGV[at + GATE_RESOURCE], m = tonumber(ARGV[at + GATE_META_SLOT]),
+    l = tonumber(ARGV[at + GATE_LANES_BASE]), lanes = tonumber(ARGV[at + GATE_LANES]),
+  }
 end
+local stop = stopSlot > 0 and call("HGET", KEYS[stopSlot], "stop") -- GD1: whatever it says
 
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
 local function otherLanes()
@@ -51,9 +43,10 @@ local function resourceClosed(resource)
 end
 
 local function identityDiffers()
-  local fields = call("HMGET", KEYS[1], "projection", "digestPrefix", "hashLayout")
+  local fields = call("HMGET", epochKey, "projection", "digestPrefix", "hashLayout")
+  local ours = { projection, digestPrefix, hashLayout }
   for i, name in ipairs({ "projection", "digestPrefix", "hashLayout" }) do
-    if fields[i] ~= identity[name] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. identity[name] end
+    if fields[i] ~= ours[i] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. ours[i] end
   end
   return nil
 end

@@ -1,10 +1,9 @@
--- The index: what one change does (A4–A10). A lane is consecutive KEYS from `base`:
+-- The index: what one change does (A4–A10). A lane is consecutive KEYS from `base` (V, T, H, MP after it):
 --   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, signature, flags
 --   t hash key -> rv, uid, signature
 --   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
 -- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete was answered, the stream
 -- has not said so). Signatures are the caller's: scripts move them and never judge.
-local V, T, H, MP = 1, 2, 3, 4
 
 local lanes = {}
 local function lane(base)
@@ -67,60 +66,38 @@ local function flush()
   end
 end
 
--- Changes as they stand in ARGV from `at`: numbers of items, effects, lowered ops, counts and forged texts, base of the queue
--- whose primaries these are (0: pods), slot of their `n`, queues of lowered ops ("controller:base,…"), then
---   items, five each: key, value, slice entry, expected row, meta
---     value = row of a put, tombstone of a delete, "rv 0x1F uid" of what is gone
+-- Changes: `CHANGES` of ../layouts.ts. `ownBase`: queue whose primaries the items are (0: pods), `ownCountsSlot`: their `n`,
+-- `loweredQueues`: queues of lowered ops ("controller:base,…"); then
+--   items: value = row of a put, tombstone of a delete, "rv 0x1F uid" of what is gone · entry = of the slice
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
 --     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread,
 --            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
---   effects, two each: queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid · key
---   other lowered ops, three each: item, slot of i:<owner>, op id
---   counts, three each: slot of `n`, namespace, count
---   forged texts, four each: item, v|s|t, slot of the slice, text ("": nothing stands there)
-local KEY, VALUE, ENTRY, EXPECTED, META, ITEM = 0, 1, 2, 3, 4, 5
-local changes = {}
-local function readChanges(at)
-  changes.items = tonumber(ARGV[at])
-  changes.effects = tonumber(ARGV[at + 1])
-  local lowers = tonumber(ARGV[at + 2])
-  changes.counts = tonumber(ARGV[at + 3])
-  local forged = tonumber(ARGV[at + 4])
-  changes.own = tonumber(ARGV[at + 5])
-  changes.n = tonumber(ARGV[at + 6])
-  changes.queues = {}
-  for name, base in string.gmatch(ARGV[at + 7], "(%a+):(%d+)") do changes.queues[name] = tonumber(base) end
-  changes.at = at + 8
-  changes.effectsAt = changes.at + ITEM * changes.items
-  changes.lowersAt = changes.effectsAt + 2 * changes.effects
-  changes.countsAt = changes.lowersAt + 3 * lowers
-  changes.lowers = {}
-  for i = changes.lowersAt, changes.countsAt - 3, 3 do
-    local item = tonumber(ARGV[i])
-    local list = changes.lowers[item]
-    if not list then
-      list = {}
-      changes.lowers[item] = list
-    end
-    list[#list + 1] = tonumber(ARGV[i + 1])
-    list[#list + 1] = ARGV[i + 2]
+--   effects: meta = queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid
+--   lowers: other lowered ops, item from 1 · counts: of namespaces · forged: item from 1, where v|s|t, text ("": nothing is stored there)
+local loweredOps, forgedTexts, queueOf = {}, {}, {} -- item -> { slot, op, … } · item -> texts · controller -> base
+local function readChanges()
+  for name, base in string.gmatch(loweredQueues, "(%a+):(%d+)") do queueOf[name] = tonumber(base) end
+  for at = lowersAt, lowersEnd, LOWERS_SIZE do
+    local item = tonumber(ARGV[at + LOWERS_ITEM])
+    local list = loweredOps[item] or {}
+    loweredOps[item] = list
+    list[#list + 1] = tonumber(ARGV[at + LOWERS_INTENTS_SLOT])
+    list[#list + 1] = ARGV[at + LOWERS_OP]
   end
-  local forgedAt = changes.countsAt + 3 * changes.counts
-  local after = forgedAt + 4 * forged
-  changes.forged = {}
-  for i = forgedAt, after - 4, 4 do
-    local item = tonumber(ARGV[i])
-    local list = changes.forged[item] or {}
-    changes.forged[item] = list
-    list[#list + 1] = { where = ARGV[i + 1], slot = tonumber(ARGV[i + 2]), text = ARGV[i + 3] }
+  for at = forgedAt, forgedEnd, FORGED_SIZE do
+    local item = tonumber(ARGV[at + FORGED_ITEM])
+    local list = forgedTexts[item] or {}
+    forgedTexts[item] = list
+    list[#list + 1] = { where = ARGV[at + FORGED_WHERE], slot = tonumber(ARGV[at + FORGED_SLICE_SLOT]), text = ARGV[at + FORGED_TEXT] }
   end
-  return after
 end
 
 -- IX8: whether a namespace count moved since the look-ups were made.
 local function countsMoved()
-  for i = changes.countsAt, changes.countsAt + 3 * changes.counts - 1, 3 do
-    if (call("HGET", KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or "0") ~= ARGV[i + 2] then return true end
+  for at = countsAt, countsEnd, COUNTS_SIZE do
+    local count = call("HGET", KEYS[tonumber(ARGV[at + COUNTS_COUNTS_SLOT])], ARGV[at + COUNTS_NAMESPACE]) or "0"
+    local seen = ARGV[at + COUNTS_COUNT]
+    if count ~= seen then return true end
   end
   return false
 end
@@ -129,12 +106,12 @@ end
 local effects = {}
 local function readEffects()
   local byBase, seen = {}, {}
-  for index = 1, changes.effects do
-    local at = changes.effectsAt + 2 * (index - 1)
-    local base, urgency, self, dependents, ifEmpty, uid = string.match(ARGV[at], "^(%d+),(%a),(%d),(%d+),(%d+),(.*)$")
+  for index = 1, effectsCount do
+    local at = effectsAt + EFFECTS_SIZE * (index - 1)
+    local base, urgency, self, dependents, ifEmpty, uid = string.match(ARGV[at + EFFECTS_META], "^(%d+),(%a),(%d),(%d+),(%d+),(.*)$")
     local e = {
       act = urgency == "a", self = self == "1", dependents = tonumber(dependents), ifEmpty = tonumber(ifEmpty),
-      uid = uid, base = tonumber(base), key = ARGV[at + 1],
+      uid = uid, base = tonumber(base), key = ARGV[at + EFFECTS_KEY],
     }
     effects[index] = e
     local keys = byBase[e.base]
@@ -152,7 +129,7 @@ local function readEffects()
       prefetch(base, { unpack(keys, first, math.min(first + MAX_ARGS - 1, #keys)) })
     end
   end
-  for index = 1, changes.effects do
+  for index = 1, effectsCount do
     local e = effects[index]
     e.state = keyStates[e.base][e.key]
   end
@@ -201,10 +178,10 @@ local function readItems()
       owners[#owners + 1] = KEYS[slot]
     end
   end
-  local at = changes.at
+  local at = itemsAt
   local group, groupLane
-  for i = 1, changes.items do
-    local source = ARGV[at + META]
+  for i = 1, itemsCount do
+    local source = ARGV[at + ITEMS_META]
     local meta = metas[source]
     if not meta then
       meta = metaOf(source)
@@ -220,10 +197,10 @@ local function readItems()
       end
     end
     local n = group.n + 1
-    group.n, group.keys[n], group.items[n] = n, ARGV[at + KEY], i
-    at = at + ITEM
+    group.n, group.keys[n], group.items[n] = n, ARGV[at + ITEMS_KEY], i
+    at = at + ITEMS_SIZE
   end
-  for i = changes.lowersAt, changes.countsAt - 3, 3 do ask(tonumber(ARGV[i + 1])) end
+  for each = lowersAt, lowersEnd, LOWERS_SIZE do ask(tonumber(ARGV[each + LOWERS_INTENTS_SLOT])) end
   local any = false
   for first = 1, #owners, MAX_ARGS do
     if call("EXISTS", unpack(owners, first, math.min(first + MAX_ARGS - 1, #owners))) > 0 then any = true end
@@ -245,13 +222,13 @@ end
 
 -- IX8: whether the row is as it was when the item's effects were decided.
 local function asExpected(i, row)
-  local at = changes.at + ITEM * (i - 1)
-  local expected = ARGV[at + EXPECTED]
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
+  local expected = ARGV[at + ITEMS_EXPECTED]
   if expected == "" then return not row end
   if not row or string.sub(row, 1, #expected) ~= expected then return false end
   if string.byte(row, #expected + 1) ~= 31 then return string.byte(expected, -1) == 31 end
   -- Only the rv was named: what follows it, up to the signature, must be as in the new row.
-  local rest = string.match(ARGV[at + VALUE], "^[^\31]*(\31[^\31]*\31[^\31]*\31)")
+  local rest = string.match(ARGV[at + ITEMS_VALUE], "^[^\31]*(\31[^\31]*\31[^\31]*\31)")
   return string.sub(row, #expected + 1, #expected + #rest) == rest
 end
 
@@ -263,7 +240,7 @@ local function lower(slot, id, quiet)
   if not value then return end
   local op = parseOp(value)
   lowerOp(key, id, op)
-  local base = changes.queues[op.controller]
+  local base = queueOf[op.controller]
   if base and not quiet then add(keyState(base, op.key), now) end
 end
 
@@ -282,8 +259,8 @@ end
 
 -- A14: whether what is to go still stands there.
 local function standsForged(i, meta, row, tomb)
-  local key = ARGV[changes.at + ITEM * (i - 1) + KEY]
-  for _, each in ipairs(changes.forged[i]) do
+  local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
+  for _, each in ipairs(forgedTexts[i]) do
     local found = row
     if each.where == "t" then found = tomb end
     if each.where == "s" then found = call("HGET", KEYS[each.slot], key) end
@@ -293,7 +270,7 @@ local function standsForged(i, meta, row, tomb)
 end
 
 local function isForged(i, where)
-  for _, each in ipairs(changes.forged[i]) do
+  for _, each in ipairs(forgedTexts[i]) do
     if each.where == where then return true end
   end
   return false
@@ -301,8 +278,8 @@ end
 
 -- A14: takes it away. Answers row and tombstone as they are then.
 local function removeForged(i, meta, row, tomb)
-  local key = ARGV[changes.at + ITEM * (i - 1) + KEY]
-  for _, each in ipairs(changes.forged[i]) do
+  local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
+  for _, each in ipairs(forgedTexts[i]) do
     if each.where == "v" then
       call("HDEL", KEYS[meta.lane + V], key)
       row = false
@@ -319,8 +296,8 @@ end
 
 -- A7, A9, gone: the row, its slice entry and what hangs on a primary.
 local function change(i, meta, row, tomb)
-  local at = changes.at + ITEM * (i - 1)
-  local key, value = ARGV[at + KEY], ARGV[at + VALUE]
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
+  local key, value = ARGV[at + ITEMS_KEY], ARGV[at + ITEMS_VALUE]
   local state = lanes[meta.lane]
   if meta.gone then
     flagGone(KEYS[meta.lane + V], KEYS[meta.old], key, row)
@@ -338,9 +315,9 @@ local function change(i, meta, row, tomb)
       state.tombs[#state.tombs + 1] = value
     end
   else
-    local entry = ARGV[at + ENTRY]
+    local entry = ARGV[at + ITEMS_ENTRY]
     -- A newer row is replaced by IX9 alone, and what was answered in its history with it.
-    if row and meta.same and not changes.forged[i] and isGone(row) and less(head(row), head(value)) then
+    if row and meta.same and not forgedTexts[i] and isGone(row) and less(head(row), head(value)) then
       local flags = string.match(row, "\31(g%d*)$") or ""
       value = value .. flags
       entry = flags .. entry
@@ -349,34 +326,33 @@ local function change(i, meta, row, tomb)
     put(meta.new, key, entry)
     if meta.old ~= meta.new then grow(meta.new, 1) end
   end
-  local own = changes.own
-  if own > 0 then
+  if ownBase > 0 then
     if meta.delete then
-      local queue = keyState(own, key)
+      local queue = keyState(ownBase, key)
       queue.u = false
       queue.z = nil
-      call("HDEL", KEYS[own + U], key)
-      call("HDEL", KEYS[own + Z], key)
-      call("HDEL", KEYS[own + F], key)
+      call("HDEL", KEYS[ownBase + U], key)
+      call("HDEL", KEYS[ownBase + Z], key)
+      call("HDEL", KEYS[ownBase + F], key)
       call("SREM", KEYS[meta.k], key)
     else
       -- Also when neither has changed: whoever spoilt `u` or `k` kept the key from ever being handed out again.
       local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
-      keyState(own, key).u = u
-      call("HSET", KEYS[own + U], key, u)
+      keyState(ownBase, key).u = u
+      call("HSET", KEYS[ownBase + U], key, u)
       call("SADD", KEYS[meta.k], key)
     end
     if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- IT4
-    if meta.counted then call("HINCRBY", KEYS[changes.n], string.match(key, "^[^/]*"), 1) end
+    if meta.counted then call("HINCRBY", KEYS[ownCountsSlot], string.match(key, "^[^/]*"), 1) end
   end
 end
 
 -- What follows from a changed row: intents it answers (the stream's answer wakes whoever registered them), keys it concerns.
 local function settle(i, meta, quiet, skip)
   if meta.c > 0 and intentsExist[meta.c] ~= false then
-    lower(meta.c, "c:" .. string.match(ARGV[changes.at + ITEM * (i - 1) + KEY], "/(.*)$"), quiet)
+    lower(meta.c, "c:" .. string.match(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], "/(.*)$"), quiet)
   end
-  local lowers = changes.lowers[i]
+  local lowers = loweredOps[i]
   if lowers then
     for j = 1, #lowers, 2 do lower(lowers[j], lowers[j + 1], quiet) end
   end
@@ -389,8 +365,8 @@ end
 
 -- Whether anything is to be put.
 local function hasPuts()
-  for i = 1, changes.items do
-    if string.byte(ARGV[changes.at + ITEM * (i - 1) + META]) == 80 then return true end
+  for i = 1, itemsCount do
+    if string.byte(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_META]) == 80 then return true end
   end
   return false
 end
@@ -404,21 +380,21 @@ end
 
 -- IX10: whether what nobody has read is nothing, or to the signature what the item would write. A genuine text is nobody else's.
 local function asGuessed(i, meta, row, tomb)
-  local at = changes.at + ITEM * (i - 1)
+  local at = itemsAt + ITEMS_SIZE * (i - 1)
   if meta.delete or meta.gone or tomb then return false end
-  if row then return row == ARGV[at + VALUE] end
-  return ARGV[at + EXPECTED] == ""
+  if row then return row == ARGV[at + ITEMS_VALUE] end
+  return ARGV[at + ITEMS_EXPECTED] == ""
 end
 
 -- What stands where the items from `first` on go: row, tombstone, entry of the slice that the item names; "" for none.
 local function standing(first)
   local out = {}
-  for i = first, changes.items do
+  for i = first, itemsCount do
     local meta = itemMetas[i]
     local slot = meta.new > 0 and meta.new or meta.old
     out[#out + 1] = itemRows[i] or ""
     out[#out + 1] = itemTombs[i] or ""
-    out[#out + 1] = itemRows[i] and slot > 0 and call("HGET", KEYS[slot], ARGV[changes.at + ITEM * (i - 1) + KEY]) or ""
+    out[#out + 1] = itemRows[i] and slot > 0 and call("HGET", KEYS[slot], ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]) or ""
   end
   return out
 end
@@ -433,11 +409,12 @@ local historyLost = false
 local function applyItems(listed, listRV, quiet, skip, full)
   readItems()
   local outcomes = {}
-  for i = 1, changes.items do
+  for i = 1, itemsCount do
     local meta, row, tomb = itemMetas[i], itemRows[i], itemTombs[i]
-    local rv = head(ARGV[changes.at + ITEM * (i - 1) + VALUE])
+    local value = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_VALUE]
+    local rv = head(value)
     local outcome = "c"
-    local healing = changes.forged[i] ~= nil
+    local healing = forgedTexts[i] ~= nil
     if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
     if healing then
       if not standsForged(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
@@ -445,7 +422,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
       if not meta.delete and row and not isForged(i, "v") and less(rv, head(row)) then return table.concat(outcomes), i - 1 end
       row, tomb = removeForged(i, meta, row, tomb)
     elseif meta.gone then
-      local uid = string.match(ARGV[changes.at + ITEM * (i - 1) + VALUE], "\31(.*)$")
+      local uid = string.match(value, "\31(.*)$")
       if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8

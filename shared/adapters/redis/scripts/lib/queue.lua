@@ -1,8 +1,7 @@
--- The work queue of a controller (informer §12.2): six consecutive KEYS, from `base`:
+-- The work queue of a controller (informer §12.2): six consecutive KEYS from `base` (P, F, U, B, Z after it):
 --   q zset key -> readyAt · p hash key -> token, leaseUntil, startedAt · f hash key -> failures
 --   u hash key -> uid, uid of the controller owner · b hash key -> rungAt, due, rings
 --   z hash key -> end of the last run, and if it was given up (WQ6) 0x1F failures
-local P, F, U, B, Z = 1, 2, 3, 4, 5
 local BELL_YOUNG_MS = 5000
 
 -- What is known of a key: at = readyAt or nil, u = "uid 0x1F ownerUid" or false, b = {at, due} or false, z = end of the last

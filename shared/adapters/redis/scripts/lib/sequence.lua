@@ -25,7 +25,7 @@ end
 -- A3: doorbells of affected keys that are still dirty; nothing changes.
 local function stillDirty()
   readEffects()
-  for index = 1, changes.effects do
+  for index = 1, effectsCount do
     local state = effects[index].state
     if state.at then ringLater(state) end
   end

@@ -1,0 +1,87 @@
+-- checkpoint: records what was sent, proves the fence, and reports a loss (SL1, SL3) and what the watcher must repair.
+-- KEYS  none
+-- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered · queues: their bases
+--       resources: with their number of lanes as the caller believes and the RV that was sent, or "". Every open resource, and every one
+--         with a sent RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis
+--         lost writes
+-- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
+--         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws }, … }
+local FULL_MS = 10000 -- what was refused comes again each 5 s
+
+if otherEpoch() then return { "noEpoch" } end
+storeFull()
+local resources, greatest, missing, smaller, moved, servedBy = {}, "0", nil, nil, false, nil
+for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
+  local name, sent = ARGV[at + RESOURCES_NAME], ARGV[at + RESOURCES_SENT_RV]
+  local m = KEYS[tonumber(ARGV[at + RESOURCES_META_SLOT])]
+  local fields = call("HMGET", m, "fence", "lanes", "state", "syncedGen", "gen", "primary")
+  if fields[1] then
+    if less(greatest, fields[1]) then greatest = fields[1] end
+    if less(fields[1], fence) then smaller = smaller or fields[1] end
+    if fields[2] ~= ARGV[at + RESOURCES_LANES] then return { "lanes", name, tonumber(fields[2]) } end
+    if (fields[6] or "") ~= "" then
+      servedBy = servedBy or primaryNow()
+      moved = moved or servedBy ~= fields[6]
+    end
+    resources[#resources + 1] = {
+      name = name, m = m, need = KEYS[tonumber(ARGV[at + RESOURCES_NEEDED_SLOT])], l = tonumber(ARGV[at + RESOURCES_LANES_BASE]),
+      lanes = tonumber(fields[2]), sent = sent, state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0),
+    }
+  elseif sent ~= "" then
+    missing = missing or name
+  end
+end
+if less(fence, greatest) then return { "fenced", greatest } end
+
+-- Every gate shuts in this step, and no run of before goes on; its key is due at once.
+local function lost(kind, why)
+  for _, resource in ipairs(resources) do suspect(resource.m, why) end
+  for at = queuesAt, queuesEnd do
+    local base = tonumber(ARGV[at + QUEUES_BASE])
+    for _, key in ipairs(call("HKEYS", KEYS[base + P])) do
+      call("ZADD", KEYS[base], "LT", text(now), key)
+      call("HDEL", KEYS[base + P], key)
+    end
+  end
+  return { kind, why }
+end
+
+if missing then return lost("damaged", missing .. " is not there") end
+if smaller then return lost("setBack", "its fence is " .. smaller) end
+if moved then return lost("setBack", OTHER_PRIMARY) end
+local stored = call("HMGET", epochKey, "checkpoint", "evicted")
+local ofFence, held = string.match(stored[1] or "", "^(%d+)\31(%d+)$")
+held = ofFence == fence and tonumber(held) or 0
+if held < answered then
+  return lost("setBack", "it holds checkpoint " .. text(held) .. " and has answered " .. text(answered))
+end
+-- Counted from the server's start, so only comparable on one primary.
+local stats = redis.pcall("INFO", "stats")
+local evicted = type(stats) == "string" and string.match(stats, "evicted_keys:(%d+)") or "0"
+local onPrimary, before = string.match(stored[2] or "", "^([^\31]*)\31(%d+)$")
+if onPrimary == (servedBy or "") and tonumber(evicted) > tonumber(before) then
+  return lost("damaged", text(tonumber(evicted) - tonumber(before)) .. " keys were evicted: set maxmemory-policy noeviction and more memory")
+end
+
+local full = tonumber(call("HGET", epochKey, "full") or "")
+local out = { "ok", full and full <= now and now - full < FULL_MS and 1 or 0 }
+for _, resource in ipairs(resources) do
+  local oldest, frozen, marks = nil, {}, {}
+  for i = 0, resource.lanes - 1 do
+    local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince", "fence")
+    if fields[4] ~= fence then return lost("damaged", resource.name .. ": lane " .. i .. " is not there") end
+    marks[#marks + 1] = fields[1] or "0"
+    if fields[2] == "1" then frozen[#frozen + 1] = i end
+    local hole = tonumber(fields[3] or "")
+    if hole and (not oldest or hole < oldest) then oldest = hole end
+  end
+  out[#out + 1] = {
+    resource.name, resource.state, resource.syncedGen, resource.gen, oldest and now - oldest or -1, frozen,
+    call("SMEMBERS", resource.need), marks, -- need: "<lane>:<key>"
+  }
+end
+for _, resource in ipairs(resources) do
+  if resource.sent ~= "" then call("HSET", resource.m, "sentRV", resource.sent) end
+end
+call("HSET", epochKey, "checkpoint", fence .. US .. text(beat), "evicted", (servedBy or "") .. US .. evicted)
+return out

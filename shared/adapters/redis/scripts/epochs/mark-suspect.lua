@@ -1,0 +1,8 @@
+-- markSuspect: closes the gate until a generation that is opened after this has been listed.
+-- KEYS  meta: of the resource
+-- ARGV  reason
+-- Returns { "otherEpoch", current epoch or "" } · { "ok" }
+if otherEpoch() then return { "otherEpoch", current or "" } end
+evenIfFull()
+suspect(metaKey, reason)
+return { "ok" }

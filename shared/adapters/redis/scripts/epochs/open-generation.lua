@@ -1,0 +1,17 @@
+-- openGeneration: starts a LIST-equivalent; the floor is the greatest W.
+-- KEYS  meta · needed: of the resource · lanes: l of each
+-- ARGV  fence · resource · laneCount: as the caller believes
+-- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "open", generation, floor }
+if otherEpoch() then return { "noEpoch" } end
+evenIfFull()
+local fields = call("HMGET", metaKey, "fence", "lanes", "state")
+if fields[1] ~= fence then return { "fenced", fields[1] or "0" } end
+if fields[2] ~= laneCount then return { "lanes", resource, tonumber(fields[2]) } end
+if (fields[3] or "INIT") == "INIT" then call("HSET", metaKey, "state", "SYNCING") end
+call("DEL", neededKey)
+local floor = "0"
+for slot = lanesFrom, #KEYS do
+  local W = call("HGET", KEYS[slot], "W") or "0"
+  if less(floor, W) then floor = W end
+end
+return { "open", call("HINCRBY", metaKey, "gen", 1), floor }

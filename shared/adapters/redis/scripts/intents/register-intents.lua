@@ -1,0 +1,24 @@
+-- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (IT1).
+-- KEYS  queue: of the controller · intents: of the owner
+-- ARGV  key · token · ownerUid · controller · ops
+-- Returns 1, or 0: another epoch, another run holds the key, or the key's primary has another uid
+if otherEpoch() then return 0 end
+if holder(queueBase, key) ~= token or not uidIs(call("HGET", KEYS[queueBase + U], key), ownerUid) then return 0 end
+local deadline = now + OP_DEADLINE_MS
+if opsCount > 0 then
+  local ids, fields = {}, {}
+  for at = opsAt, opsEnd, OPS_SIZE do ids[#ids + 1] = ARGV[at + OPS_ID] end
+  for i, value in ipairs(hmget(intentsKey, ids)) do
+    if value then lowerOp(intentsKey, ids[i], parseOp(value)) end -- a planned name is used, or an op is registered again
+  end
+  for at = opsAt, opsEnd, OPS_SIZE do
+    fields[#fields + 1] = ARGV[at + OPS_ID]
+    fields[#fields + 1] = opValue({
+      state = "p", token = token, controller = controller, key = key, verb = ARGV[at + OPS_VERB], name = ARGV[at + OPS_NAME],
+      uid = ARGV[at + OPS_UID], deadline = deadline, mayLand = ARGV[at + OPS_MAY_LAND_UNTIL_MS],
+    })
+  end
+  bulk("HSET", intentsKey, fields)
+end
+setPending(intentsKey, token, pendingOf(intentsKey, token) + opsCount, deadline)
+return 1

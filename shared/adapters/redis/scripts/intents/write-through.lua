@@ -1,0 +1,81 @@
+-- writeThrough: own answers and live reads by A1, A4–A7, A10, and the outcome of the run's own ops (informer §13 layer 2).
+-- KEYS  queue: of the run's controller · intents: of the owner · meta: of the resource · limiter: of the controller's retries
+-- ARGV  key · token · resource · ownStatus · laneCount: as the caller believes
+--       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
+--       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
+--       CHANGES (lib/index.lua)
+-- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
+--         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
+if otherEpoch() then return { "otherEpoch" } end
+local storedLanes = call("HGET", metaKey, "lanes")
+if storedLanes and storedLanes ~= laneCount then return { "lanes", resource, tonumber(storedLanes) } end
+readChanges()
+
+local slices = {}
+for at = slicesAt, slicesEnd, SLICES_SIZE do slices[ARGV[at + SLICES_OWNER]] = tonumber(ARGV[at + SLICES_SLOT]) end
+local function sliceOf(rowKey, row)
+  local owner = string.match(row, "^[^\31]*\31[^\31]*\31([^\31]*)")
+  return owner ~= "" and owner or "-" .. string.match(rowKey, "^[^/]*")
+end
+local unknown = {}
+for at = goneAt, goneEnd, GONE_SIZE do
+  local rowKey = ARGV[at + GONE_KEY]
+  local row = call("HGET", KEYS[tonumber(ARGV[at + GONE_LANE_BASE]) + V], rowKey)
+  if row and not slices[sliceOf(rowKey, row)] then unknown[#unknown + 1] = sliceOf(rowKey, row) end
+end
+if #unknown > 0 then return { "slices", unpack(unknown) } end
+
+if itemsCount > 0 and countsMoved() then return { "retry", {}, "", 0 } end
+local own = keyState(queueBase, key)
+local outcomes, moved = applyItems(false, "", true, ownStatus and own or nil)
+flush()
+local changed = string.find(outcomes, "[cla]") ~= nil
+local count, deadline = pendingOf(intentsKey, token)
+local stamped = count > 0
+if not moved then
+  for at = goneAt, goneEnd, GONE_SIZE do
+    local rowKey, rows = ARGV[at + GONE_KEY], KEYS[tonumber(ARGV[at + GONE_LANE_BASE]) + V]
+    local row = call("HGET", rows, rowKey)
+    if row and string.match(row, "^[^\31]*\31([^\31]*)") == ARGV[at + GONE_UID] and not isGone(row) then
+      flagGone(rows, KEYS[slices[sliceOf(rowKey, row)]], rowKey, row)
+      changed = true
+    end
+  end
+  local function ownOp(id) -- IT1
+    local value = call("HGET", intentsKey, id)
+    local op = value and parseOp(value)
+    return op and op.token == token and op or nil
+  end
+  for at = loweredAt, loweredEnd do
+    local id = ARGV[at + LOWERED_OP]
+    local op = ownOp(id)
+    if op then
+      call("HDEL", intentsKey, id)
+      if op.state == "p" then count = count - 1 end
+    end
+  end
+  for at = plannedAt, plannedEnd, PLANNED_SIZE do
+    local id, planned = ARGV[at + PLANNED_OP], ARGV[at + PLANNED_STATE]
+    local op = ownOp(id)
+    if op and planned == "h" then
+      if op.state == "p" then
+        op.deadline = now + EXPECTATION_MS
+        call("HSET", intentsKey, id, opValue(op))
+      end
+    elseif op then
+      if op.state == "p" then
+        count = count - 1
+        op.deadline = math.max(op.deadline, deadline)
+      end
+      op.state = "l"
+      if planned == "1" then op.mayLand = text(now + MAY_LAND_MS) end
+      call("HSET", intentsKey, id, opValue(op))
+    end
+  end
+end
+if stamped then setPending(intentsKey, token, count, now + OP_DEADLINE_MS) end
+if changed and not ownStatus then add(own, now) end
+if moved then return { "retry", bellReplies(), outcomes, moved } end
+if outcome == "" then return { "applied", bellReplies(), outcomes } end
+local done = endRun(queueBase, key, token, outcome, delayMs, limiterKey) -- WQ8
+return { "applied", bellReplies(), outcomes, done }

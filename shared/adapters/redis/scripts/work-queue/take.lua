@@ -1,0 +1,78 @@
+-- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
+-- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
+--       primaryRows: v of the primary's lane. dependents and intents are named `-` when no uid is known, and are then not read
+-- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller knows them, "" for neither
+--       GATE (lib/gate.lua): the resources that the controller reads
+-- Returns { "otherEpoch" } · { "stopped", text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
+--         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
+--         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
+--           primary's row or false, starts right before that never ended }
+--         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended }
+
+local refused = otherEpoch()
+if refused == "noEpoch" then return { "gated", "there is no epoch" } end
+if refused then return { "otherEpoch" } end
+call("HDEL", KEYS[queueBase + B], key) -- a doorbell was consumed, whatever the answer is
+refused = otherLanes()
+if refused then return refused end
+if stop then return { "stopped", stop } end
+local reason = closed(nil)
+if reason then return { "gated", reason } end
+
+local state = keyState(queueBase, key)
+local held, untilMs, unended = holder(queueBase, key)
+if held and held ~= token and untilMs > now then return { "busy" } end -- the same take again: its answer was lost
+if not held then
+  if not state.at then return { "empty" } end
+  if state.at > now then
+    setBell(state, state.at, "0")
+    return { "notYet", bellReply(state) }
+  end
+end
+local u = primaryOf(state) or ""
+if u ~= known then return { "moved", u } end
+
+call("ZREM", KEYS[queueBase], key)
+local leaseUntil = now + LEASE_MS
+if held ~= token then unended = held and unended + 1 or 0 end
+call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
+local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended } end
+local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
+local intents = call("HGETALL", intentsKey)
+if #intents > 0 then -- IT3: whatever is pending is of a dead token
+  local tokens, ops, earliest = {}, {}, nil
+  for i = 1, #intents, 2 do
+    if string.sub(intents[i], 1, 2) == "t:" then
+      local _, deadline = parsePending(intents[i + 1])
+      tokens[string.sub(intents[i], 3)] = deadline
+    else
+      ops[#ops + 1] = { intents[i], parseOp(intents[i + 1]) }
+    end
+  end
+  local expired = {}
+  for _, each in ipairs(ops) do
+    local op = each[2]
+    if op.state == "p" then
+      op.deadline = math.max(op.deadline, tokens[op.token] or 0)
+      if not earliest or op.deadline < earliest then earliest = op.deadline end
+      if op.deadline <= now then expired[#expired + 1] = each end
+    end
+  end
+  if #expired > 0 then -- they become this run's: one that takes over from it voids its lowering again
+    local out = {}
+    for _, each in ipairs(expired) do
+      local id, op = each[1], each[2]
+      lowerOp(intentsKey, id, op)
+      op.token = token
+      local value = opValue(op)
+      call("HSET", intentsKey, id, value)
+      out[#out + 1] = id
+      out[#out + 1] = value
+    end
+    setPending(intentsKey, token, #expired, 0)
+    return { "recover", leaseUntil, failures, entry, out, row, unended }
+  end
+  if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, and the sweeper if we die
+end
+return { "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended }
