@@ -7,13 +7,13 @@ import { createDigester } from "../shared/api/digest.ts";
 import { messageOf } from "../shared/api/errors.ts";
 import { CACHED_RESOURCES } from "../shared/api/resources.ts";
 import { recordingWatch } from "../shared/replay/recorder.ts";
-import { CaptureFile } from "./support/capture-file.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
-import { kubeconfigPath } from "./support/kubeconfig-path.ts";
-import { untilSignalled } from "./support/signals.ts";
-import { bytes, duration, UsageError, wholeNumber } from "./support/usage-error.ts";
-import { watchAll } from "./support/watch-all.ts";
+import { CaptureFile } from "./capture/capture-file.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { kubeHttpConfigFrom } from "./kubeconfig/kubeconfig.ts";
+import { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
+import { untilSignalled } from "./command/signals.ts";
+import { bytes, duration, UsageError, wholeNumber } from "./command/usage-error.ts";
+import { watchAll } from "./capture/watch-all.ts";
 
 interface CaptureFlags {
   readonly output: string;

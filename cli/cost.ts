@@ -5,20 +5,20 @@
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
 import { messageOf } from "../shared/api/errors.ts";
-import { residentsOf, savingsOf } from "./support/cost/compare.ts";
-import counted from "./support/cost/counts.json" with { type: "json" };
-import { parseCounts } from "./support/cost/counts.ts";
-import { toldIn, usageOfTold } from "./support/cost/metrics.ts";
-import type { Told } from "./support/cost/metrics.ts";
-import { monthOf } from "./support/cost/month.ts";
-import prices from "./support/cost/prices.json" with { type: "json" };
-import { parsePrices } from "./support/cost/prices.ts";
-import { reportAsJson, reportForPeople } from "./support/cost/report.ts";
-import { madeOf, stackOf } from "./support/cost/stack.ts";
-import { usageOf } from "./support/cost/usage.ts";
-import type { Rates } from "./support/cost/usage.ts";
-import { parameterTexts } from "./support/parameter-texts.ts";
-import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
+import { residentsOf, savingsOf } from "./cost/compare.ts";
+import counted from "./cost/counts.json" with { type: "json" };
+import { parseCounts } from "./cost/counts.ts";
+import { toldIn, usageOfTold } from "./cost/metrics.ts";
+import type { Told } from "./cost/metrics.ts";
+import { monthOf } from "./cost/month.ts";
+import prices from "./cost/prices.json" with { type: "json" };
+import { parsePrices } from "./cost/prices.ts";
+import { reportAsJson, reportForPeople } from "./cost/report.ts";
+import { madeOf, stackOf } from "./cost/stack.ts";
+import { usageOf } from "./cost/usage.ts";
+import type { Rates } from "./cost/usage.ts";
+import { parameterTexts } from "./cost/parameter-texts.ts";
+import { duration, UsageError, wholeNumber } from "./command/usage-error.ts";
 
 interface CostFlags extends Rates {
   readonly metrics?: string;
@@ -65,8 +65,8 @@ export function registerCost(program: Command): void {
       wholeNumber("--slower", { min: 1, max: 100 }),
       3,
     )
-    .option("--prices <file>", "of your region and contract, instead of cli/support/cost/prices.json")
-    .option("--counts <file>", "of your own, instead of cli/support/cost/counts.json: `npm run counts` makes them")
+    .option("--prices <file>", "of your region and contract, instead of cli/cost/prices.json")
+    .option("--counts <file>", "of your own, instead of cli/cost/counts.json: `npm run counts` makes them")
     .option("--json", "one JSON object (cli/README.md has its fields)")
     .action(runCost);
 }
@@ -123,7 +123,7 @@ function readJson(path: string): unknown {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/support/cost has files of its form`);
+  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/cost has files of its form`);
   try {
     return JSON.parse(text);
   } catch (error) {

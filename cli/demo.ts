@@ -10,17 +10,17 @@ import { createInProcessKube } from "../shared/local/api-server/in-process-clien
 import { syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { deploymentLine, demoView } from "./support/demo-view.ts";
-import type { DemoView, ReplicaSetLine } from "./support/demo-view.ts";
-import { describeTrace } from "./support/describe.ts";
-import { startEmbedded } from "./support/embedded.ts";
-import type { Embedded } from "./support/embedded.ts";
-import { LagMeter } from "./support/lag-meter.ts";
-import { createOwnFolder } from "./support/own-folder.ts";
-import { isRolledOut, updatedOf } from "./support/rollout.ts";
-import type { Rollout } from "./support/rollout.ts";
-import { untilSignalled } from "./support/signals.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { deploymentLine, demoView } from "./dev/demo-view.ts";
+import type { DemoView, ReplicaSetLine } from "./dev/demo-view.ts";
+import { describeTrace } from "./explain/describe.ts";
+import { startEmbedded } from "./dev/embedded.ts";
+import type { Embedded } from "./dev/embedded.ts";
+import { LagMeter } from "./dev/lag-meter.ts";
+import { createOwnFolder } from "./dev/own-folder.ts";
+import { isRolledOut, updatedOf } from "./dev/rollout.ts";
+import type { Rollout } from "./dev/rollout.ts";
+import { untilSignalled } from "./command/signals.ts";
 
 interface DemoFlags {
   readonly keep?: true;

@@ -11,13 +11,13 @@ import type { Configuration } from "../shared/lambda/configuration.ts";
 import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import type { LiveConfiguration } from "../shared/lambda/live-configuration.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
-import { judge } from "./support/doctor/judge.ts";
-import { AUDIT_PART_MS, look, PART_MS } from "./support/doctor/look.ts";
-import { reportAsJson, reportForPeople, withoutSecrets } from "./support/doctor/report.ts";
-import { readConfiguration } from "./support/configuration.ts";
-import { watchersEnvironment } from "./support/environment-file.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { judge } from "./doctor/judge.ts";
+import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
+import { reportAsJson, reportForPeople, withoutSecrets } from "./doctor/report.ts";
+import { readConfiguration } from "./cluster/configuration.ts";
+import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { kubeAccess } from "./cluster/kube-access.ts";
+import { UsageError } from "./command/usage-error.ts";
 
 interface DoctorFlags {
   readonly env?: string;

@@ -11,15 +11,15 @@ import type { Entry } from "../shared/replay/explain/story.ts";
 import { summaryOf } from "../shared/replay/explain/summary.ts";
 import { replay } from "../shared/replay/replay.ts";
 import type { ReplayedSync } from "../shared/replay/replay.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { asJson, heading, LEGEND, told } from "./support/explain-text.ts";
-import { functionHandlers } from "./support/functions.ts";
-import { momentIn } from "./support/moment.ts";
-import { printable, printableJson } from "./support/printable.ts";
-import { openRecords, sparingMemory } from "./support/read-records.ts";
-import { subjectIn, wantedBy } from "./support/subject.ts";
-import { summaryJson, summaryText } from "./support/summary-text.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { asJson, heading, LEGEND, told } from "./explain/explain-text.ts";
+import { functionHandlers } from "./functions/functions.ts";
+import { momentIn } from "./command/moment.ts";
+import { printable, printableJson } from "./output/printable.ts";
+import { openRecords, sparingMemory } from "./capture/read-records.ts";
+import { subjectIn, wantedBy } from "./explain/subject.ts";
+import { summaryJson, summaryText } from "./explain/summary-text.ts";
+import { UsageError } from "./command/usage-error.ts";
 
 interface ExplainFlags {
   readonly at?: string;

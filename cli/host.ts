@@ -15,16 +15,16 @@ import { serveFunctions } from "../shared/local/remote-functions.ts";
 import { serviceAccount, syncFunction } from "../shared/registry/names.ts";
 import { SyncLog } from "../shared/replay/sync-log.ts";
 import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { readConfiguration } from "./support/configuration.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { describeTrace } from "./support/describe.ts";
-import { functionHandlers } from "./support/functions.ts";
-import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { printable } from "./support/printable.ts";
-import { RunningSyncs } from "./support/running-syncs.ts";
-import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
-import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
+import { readConfiguration } from "./cluster/configuration.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { describeTrace } from "./explain/describe.ts";
+import { functionHandlers } from "./functions/functions.ts";
+import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
+import { kubeAccess } from "./cluster/kube-access.ts";
+import { printable } from "./output/printable.ts";
+import { RunningSyncs } from "./health/running-syncs.ts";
+import { untilSignalled, untilStdinEnds } from "./command/signals.ts";
+import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 
 interface HostFlags {
   readonly kubeconfig: string;
@@ -41,7 +41,7 @@ export function registerHost(program: Command): void {
     .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_SERVER_LISTEN)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_LISTEN)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
 }
@@ -83,7 +83,7 @@ async function runHost(flags: HostFlags): Promise<void> {
     configuration,
     redisStore(configuration.redis, () => undefined),
   ).store; // who looks says so
-  await startMetricsServer({
+  await serveMetrics({
     listen: flags.metrics,
     metrics,
     sample: () => running.tell(metrics, Date.now()),

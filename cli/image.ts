@@ -1,5 +1,5 @@
 /** The command of the watcher's image (infra/image): what runs there, and what its operator asks there. */
-import { runVerbs } from "./support/run-verbs.ts";
+import { runVerbs } from "./command/run-verbs.ts";
 
 await runVerbs({
   watch: async () => (await import("./watch.ts")).registerWatch,

@@ -9,10 +9,10 @@ import { importFiles } from "../shared/replay/import/import.ts";
 import { captureLines } from "../shared/replay/import/imported.ts";
 import type { Imported } from "../shared/replay/import/imported.ts";
 import { ImportReport } from "../shared/replay/import/report.ts";
-import { CaptureFile, isStandardOutput } from "./support/capture-file.ts";
-import { sparingMemory } from "./support/read-records.ts";
-import { untilSignalled } from "./support/signals.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { CaptureFile, isStandardOutput } from "./capture/capture-file.ts";
+import { sparingMemory } from "./capture/read-records.ts";
+import { untilSignalled } from "./command/signals.ts";
+import { UsageError } from "./command/usage-error.ts";
 
 interface ImportFlags {
   readonly output: string;

@@ -6,9 +6,9 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import { parseMacKeys } from "../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../shared/lambda/connect.ts";
-import { describeUse, isClean, keyUses } from "./support/key-uses.ts";
-import { redisFailure } from "./support/redis-failure.ts";
-import { redisUrl, UsageError } from "./support/usage-error.ts";
+import { describeUse, isClean, keyUses } from "./cluster/key-uses.ts";
+import { redisFailure } from "./cluster/redis-failure.ts";
+import { redisUrl, UsageError } from "./command/usage-error.ts";
 
 interface KeysFlags {
   readonly redis: string;

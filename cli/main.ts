@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /** The deltaloop command: one verb, one file. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`, 4 see `watch`. */
-import { runVerbs } from "./support/run-verbs.ts";
-import type { Verbs } from "./support/run-verbs.ts";
-import { beginWithSmallYoungHeap, LITTLE_GARBAGE, SMALL_THIRD_MIB } from "./support/young-heap.ts";
+import { runVerbs } from "./command/run-verbs.ts";
+import type { Verbs } from "./command/run-verbs.ts";
+import { beginWithSmallYoungHeap, LITTLE_GARBAGE, SMALL_THIRD_MIB } from "./nodejs/young-heap.ts";
 
 const VERBS: Verbs = {
   demo: async () => (await import("./demo.ts")).registerDemo,

@@ -16,9 +16,9 @@ import { startFunctionHost } from "../shared/local/function-host.ts";
 import { createQueues } from "../shared/local/queues.ts";
 import type { LocalQueues } from "../shared/local/queues.ts";
 import { remoteFunctions } from "../shared/local/remote-functions.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
-import { wholeNumber } from "./support/usage-error.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { untilSignalled, untilStdinEnds } from "./command/signals.ts";
+import { wholeNumber } from "./command/usage-error.ts";
 
 interface QueueFlags {
   readonly port: number;

@@ -9,16 +9,16 @@ import { openCache, redisStore } from "../shared/lambda/connect.ts";
 import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
 import { describeForeignWrite, describeStop } from "../shared/ports/store/guard-store.ts";
 import { serviceAccount } from "../shared/registry/names.ts";
-import { readApiServer } from "./support/api-server.ts";
-import { readClusterIdentity } from "./support/cluster-id.ts";
-import { readConfiguration } from "./support/configuration.ts";
-import { SWITCH_OFF } from "./support/end-on-foreign-write.ts";
-import { watchersEnvironment } from "./support/environment-file.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { printable } from "./support/printable.ts";
-import { redisFailure } from "./support/redis-failure.ts";
-import { decideResume, newestForeignWrite } from "./support/resume.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { readApiServer } from "./cluster/api-server.ts";
+import { readClusterIdentity } from "./cluster/cluster-id.ts";
+import { readConfiguration } from "./cluster/configuration.ts";
+import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
+import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { kubeAccess } from "./cluster/kube-access.ts";
+import { printable } from "./output/printable.ts";
+import { redisFailure } from "./cluster/redis-failure.ts";
+import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
+import { UsageError } from "./command/usage-error.ts";
 
 interface ResumeFlags {
   readonly env?: string;

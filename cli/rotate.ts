@@ -6,15 +6,15 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import { createSecrets } from "../shared/adapters/secrets/secrets.ts";
 import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { rotateDigestKey } from "./support/rotate/digest-key.ts";
-import { rotateMacKey } from "./support/rotate/mac-key.ts";
-import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./support/rotate/tokens.ts";
-import type { TokenPlan } from "./support/rotate/tokens.ts";
-import { watchersEnvironment } from "./support/environment-file.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { kubeconfigPath } from "./support/kubeconfig-path.ts";
-import { untilSignalled } from "./support/signals.ts";
-import { duration, UsageError, wholeNumber } from "./support/usage-error.ts";
+import { rotateDigestKey } from "./rotate/digest-key.ts";
+import { rotateMacKey } from "./rotate/mac-key.ts";
+import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./rotate/tokens.ts";
+import type { TokenPlan } from "./rotate/tokens.ts";
+import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { kubeAccess } from "./cluster/kube-access.ts";
+import { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
+import { untilSignalled } from "./command/signals.ts";
+import { duration, UsageError, wholeNumber } from "./command/usage-error.ts";
 
 interface TokenFlags {
   readonly secrets: string;

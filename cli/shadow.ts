@@ -24,18 +24,18 @@ import { nearestDifferences } from "../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../shared/replay/shadow/shadow.ts";
 import { labelOf, writesOfAudit } from "../shared/replay/shadow/upstream-writes.ts";
 import type { UpstreamWrite } from "../shared/replay/shadow/upstream-writes.ts";
-import { consoleLog } from "./support/console-log.ts";
-import { kubeHttpConfigFrom } from "./support/kubeconfig.ts";
-import { kubeconfigPath } from "./support/kubeconfig-path.ts";
-import { since } from "./support/moment.ts";
-import { printable, printableJson } from "./support/printable.ts";
-import { openRecords, reading, sparingMemory } from "./support/read-records.ts";
-import { ShadowCount } from "./support/shadow-count.ts";
-import { untilSignalled } from "./support/signals.ts";
-import { SYNC_HANDLERS } from "./support/sync-handlers.ts";
-import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
-import { UsageError } from "./support/usage-error.ts";
-import { watchAll } from "./support/watch-all.ts";
+import { consoleLog } from "./output/console-log.ts";
+import { kubeHttpConfigFrom } from "./kubeconfig/kubeconfig.ts";
+import { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
+import { since } from "./command/moment.ts";
+import { printable, printableJson } from "./output/printable.ts";
+import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
+import { ShadowCount } from "./shadow/shadow-count.ts";
+import { untilSignalled } from "./command/signals.ts";
+import { SYNC_HANDLERS } from "./functions/sync-handlers.ts";
+import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
+import { UsageError } from "./command/usage-error.ts";
+import { watchAll } from "./capture/watch-all.ts";
 
 interface ShadowFlags {
   readonly capture?: string;
@@ -67,10 +67,7 @@ export function registerShadow(program: Command): void {
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option(
-      "--metrics <host:port>",
-      `beside a cluster: where counts are told; port 0: any that is free (default: ${METRICS_SERVER_LISTEN})`,
-    )
+    .option("--metrics <host:port>", `beside a cluster: where counts are told; port 0: any that is free (default: ${METRICS_LISTEN})`)
     .option("--all", "also show the writes that ours explains")
     .option("--json", "one JSON object per write")
     .action(runShadow);
@@ -142,7 +139,7 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
-  const metricsServer = await startMetricsServer({ listen: flags.metrics ?? METRICS_SERVER_LISTEN, metrics, livez: [], readyz: [], log });
+  const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
   const ends = untilSignalled();
   const startMs = clock.now();
   log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);

@@ -19,19 +19,19 @@ import type { Clock } from "../shared/ports/clock.ts";
 import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
 import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX } from "../shared/ports/times.ts";
-import { aheadMs, readApiServer } from "./support/api-server.ts";
-import { followSecrets, readConfiguration } from "./support/configuration.ts";
-import { consoleLog, jsonLog, loggingFormatOption } from "./support/console-log.ts";
-import type { LoggingFormat } from "./support/console-log.ts";
-import { readClusterIdentity } from "./support/cluster-id.ts";
-import { endOnForeignWrite } from "./support/end-on-foreign-write.ts";
-import { informerSyncCheck, shutdownCheck, storeCheck } from "./support/health-checks.ts";
-import { kubeAccess } from "./support/kube-access.ts";
-import { unsupported } from "./support/kubernetes-versions.ts";
-import { untilSignalled, untilStdinEnds } from "./support/signals.ts";
-import { tellStore } from "./support/store-metrics.ts";
-import { startMetricsServer, METRICS_SERVER_LISTEN } from "./support/metrics-server.ts";
-import { UsageError } from "./support/usage-error.ts";
+import { aheadMs, readApiServer } from "./cluster/api-server.ts";
+import { followSecrets, readConfiguration } from "./cluster/configuration.ts";
+import { consoleLog, jsonLog, loggingFormatOption } from "./output/console-log.ts";
+import type { LoggingFormat } from "./output/console-log.ts";
+import { readClusterIdentity } from "./cluster/cluster-id.ts";
+import { endOnForeignWrite } from "./cluster/end-on-foreign-write.ts";
+import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
+import { kubeAccess } from "./cluster/kube-access.ts";
+import { unsupported } from "./cluster/kubernetes-versions.ts";
+import { untilSignalled, untilStdinEnds } from "./command/signals.ts";
+import { tellStore } from "./health/store-metrics.ts";
+import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
+import { UsageError } from "./command/usage-error.ts";
 
 interface WatchFlags {
   readonly kubeconfig?: string;
@@ -63,7 +63,7 @@ export function registerWatch(program: Command): void {
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
       linger,
     )
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_SERVER_LISTEN)
+    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_LISTEN)
     .addOption(loggingFormatOption())
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
@@ -140,7 +140,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
   });
-  await startMetricsServer({
+  await serveMetrics({
     listen: flags.metrics,
     metrics,
     sample: async () => {

@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { LEAN_HEAP } from "../../cli/support/child-process.ts";
+import { LEAN_HEAP } from "../../cli/dev/child-process.ts";
 import { VERSION } from "../../shared/version.ts";
 import { bundleImageCommand } from "../build/bundle.ts";
 import { licensesOf } from "../build/licenses.ts";

@@ -13,8 +13,8 @@ import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { kubeAccess } from "../../cli/support/kube-access.ts";
-import { untilSignalled } from "../../cli/support/signals.ts";
+import { kubeAccess } from "../../cli/cluster/kube-access.ts";
+import { untilSignalled } from "../../cli/command/signals.ts";
 import { startMemoryCluster } from "./memory-cluster.ts";
 import { startLocal } from "./stack.ts";
 import { startTakes } from "./venv.ts";

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 
-import { readConfiguration } from "../../cli/support/configuration.ts";
-import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
-import { shutGate } from "../../cli/support/gates.ts";
-import { requestToken } from "../../cli/support/token-request.ts";
-import { startLocalRedis } from "../../cli/support/local-redis.ts";
+import { readConfiguration } from "../../cli/cluster/configuration.ts";
+import { readClusterIdentity } from "../../cli/cluster/cluster-id.ts";
+import { shutGate } from "../../cli/health/gates.ts";
+import { requestToken } from "../../cli/cluster/token-request.ts";
+import { startLocalRedis } from "../../cli/dev/local-redis.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";

@@ -135,7 +135,7 @@ export const METRICS = {
     unit: "count",
     help: "Current depth of workqueue",
     processes: ["watcher"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
     upstream: true,
   },
@@ -174,7 +174,7 @@ export const METRICS = {
     unit: "seconds",
     help: "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
     processes: ["functions"],
-    where: "cli/support/running-syncs.ts",
+    where: "cli/health/running-syncs.ts",
     upstream: true,
   },
   workqueue_longest_running_processor_seconds: {
@@ -183,7 +183,7 @@ export const METRICS = {
     unit: "seconds",
     help: "How many seconds has the longest running processor for workqueue been running.",
     processes: ["functions"],
-    where: "cli/support/running-syncs.ts",
+    where: "cli/health/running-syncs.ts",
     upstream: true,
   },
   workqueue_retries_total: {
@@ -530,7 +530,7 @@ export const METRICS = {
     unit: "count",
     help: "Writes of upstream's controllers by what ours would have done; excess and unexplained are differences.",
     processes: ["shadow"],
-    where: "cli/support/shadow-count.ts",
+    where: "cli/shadow/shadow-count.ts",
   },
   deltaloop_shadow_at_rest_total: {
     type: "counter",
@@ -538,7 +538,7 @@ export const METRICS = {
     unit: "count",
     help: "Writes that ours would have made where upstream's controllers rested for a second.",
     processes: ["shadow"],
-    where: "cli/support/shadow-count.ts",
+    where: "cli/shadow/shadow-count.ts",
   },
   deltaloop_applied_items_total: {
     type: "counter",
@@ -554,7 +554,7 @@ export const METRICS = {
     unit: "count",
     help: "Items of delta messages that came to an end, counted by the Store in the step that ended them; the sum of deltaloop_items_total.",
     processes: ["watcher"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
   },
   deltaloop_items_total: {
@@ -563,7 +563,7 @@ export const METRICS = {
     unit: "count",
     help: "Items of delta messages by how they ended: each in exactly one way. A flushed Store begins anew.",
     processes: ["watcher"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
   },
   deltaloop_messages_total: {
@@ -703,7 +703,7 @@ export const METRICS = {
     help: "Whether keys of a controller are handed out.",
     // Once a minute by the sweeper, for CloudWatch, which does not hear the watcher.
     processes: ["watcher", "functions"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
   },
   deltaloop_stopped: {
@@ -712,7 +712,7 @@ export const METRICS = {
     unit: "state",
     help: "Whether another controller was seen at work: functions hand out no key until deltaloop resume, unless DELTALOOP_GUARD is off.",
     processes: ["watcher"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
   },
   deltaloop_parked_keys: {
@@ -721,7 +721,7 @@ export const METRICS = {
     unit: "count",
     help: "Keys that were given up until the next event, resync or person.",
     processes: ["watcher"],
-    where: "cli/support/store-metrics.ts",
+    where: "cli/health/store-metrics.ts",
     leader: true,
   },
 } as const satisfies Readonly<Record<string, MetricRow>>;

@@ -48,7 +48,7 @@ export interface ReplayOptions {
   readonly digester: Digester;
   readonly seed: number;
   readonly log: Log;
-  /** Makes the functions; shared/ knows none (cli/support/functions.ts). */
+  /** Makes the functions; shared/ knows none (cli/functions/functions.ts). */
   readonly functions: (
     wiring: (functionName: string) => FunctionWiring,
     onChanges: NonNullable<ApplierPorts["onChanges"]>,

@@ -5,7 +5,7 @@
  * A tenant does what its rights in one namespace allow: it asks the API server, and that is all it can do.
  */
 import { testSigner } from "../support/signer.ts";
-import { functionHandlers } from "../../cli/support/functions.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";

@@ -8,7 +8,7 @@
  */
 import { beforeEach, expect, it } from "vitest";
 
-import { decideResume, newestForeignWrite } from "../../cli/support/resume.ts";
+import { decideResume, newestForeignWrite } from "../../cli/cluster/resume.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";

@@ -2,7 +2,7 @@
  * The whole system on memory adapters: an API server, the watcher, and the deployed handlers behind Q1, its dead-letter queue and the
  * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no key.
  */
-import { functionHandlers } from "../../cli/support/functions.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";

@@ -1,7 +1,7 @@
 /** What the benches on the embedded stack share: the stack itself, a person's requests, and waiting without polling hard. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { startEmbedded } from "../../cli/support/embedded.ts";
-import type { Embedded, EmbeddedOptions } from "../../cli/support/embedded.ts";
+import { startEmbedded } from "../../cli/dev/embedded.ts";
+import type { Embedded, EmbeddedOptions } from "../../cli/dev/embedded.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";

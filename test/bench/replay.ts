@@ -3,7 +3,7 @@
  * one watch event costs the process that watches, beside what it does anyway, which is to decode the line.
  */
 import { join } from "node:path";
-import { functionHandlers } from "../../cli/support/functions.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";

@@ -7,8 +7,8 @@ import { podTemplate, startStack, until } from "./embedded.ts";
 import type { Stack } from "./embedded.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
-import { isRolledOut } from "../../cli/support/rollout.ts";
-import type { Rollout } from "../../cli/support/rollout.ts";
+import { isRolledOut } from "../../cli/dev/rollout.ts";
+import type { Rollout } from "../../cli/dev/rollout.ts";
 
 const SIZES = [10, 100];
 const ROUNDS = 5;

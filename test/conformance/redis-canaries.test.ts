@@ -10,9 +10,9 @@ import { Socket } from "node:net";
 import { Redis } from "ioredis";
 import { afterEach, expect, it, vi } from "vitest";
 
-import { describeTrace } from "../../cli/support/describe.ts";
-import { startEmbedded } from "../../cli/support/embedded.ts";
-import type { Embedded } from "../../cli/support/embedded.ts";
+import { describeTrace } from "../../cli/explain/describe.ts";
+import { startEmbedded } from "../../cli/dev/embedded.ts";
+import type { Embedded } from "../../cli/dev/embedded.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";

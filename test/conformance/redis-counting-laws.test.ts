@@ -7,7 +7,7 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { startEmbedded } from "../../cli/support/embedded.ts";
+import { startEmbedded } from "../../cli/dev/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
 import type { Store } from "../../shared/ports/store.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";

@@ -13,8 +13,8 @@ import { inspect } from "node:util";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { readClusterIdentity } from "../../cli/cluster/cluster-id.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { startMemoryCluster } from "../../infra/local/memory-cluster.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { redisClient } from "../../shared/adapters/redis/client.ts";

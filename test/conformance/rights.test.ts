@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 
 import { afterAll, expect, it } from "vitest";
 
-import { reviewRights } from "../../cli/support/rights.ts";
+import { reviewRights } from "../../cli/cluster/rights.ts";
 
 /** Every third question is refused twice before it is answered. */
 let calls = 0;

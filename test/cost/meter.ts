@@ -10,7 +10,7 @@ import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import type { Invocation } from "../../shared/local/event-source-mapping.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Counts } from "../../cli/support/cost/counts.ts";
+import type { Counts } from "../../cli/cost/counts.ts";
 
 /** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */
 const CHUNK_BYTES = 64 * 1024;

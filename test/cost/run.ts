@@ -1,6 +1,6 @@
 /**
  * `npm run counts [-- --idle-minutes N]`: counts what named workloads ask of what AWS bills, on the embedded stack, and writes
- * cli/support/cost/counts.json. What went on anyway meanwhile (heartbeats, bookmarks, sweeps) is taken off each workload.
+ * cli/cost/counts.json. What went on anyway meanwhile (heartbeats, bookmarks, sweeps) is taken off each workload.
  *
  * Counts are what a machine's pace hardly changes. Times are those of this machine, of loopback and of an API server in memory:
  * `deltaloop cost` takes them for longer.
@@ -14,8 +14,8 @@ import { parseArgs } from "node:util";
 import { createSweep } from "../../functions/sweep/handler.ts";
 import { bundleFunction } from "../../infra/build/bundle.ts";
 import { importMs } from "../../infra/build/import-time.ts";
-import { added, NOTHING, scaled, SUMS } from "../../cli/support/cost/counts.ts";
-import type { Counts, CountsFile } from "../../cli/support/cost/counts.ts";
+import { added, NOTHING, scaled, SUMS } from "../../cli/cost/counts.ts";
+import type { Counts, CountsFile } from "../../cli/cost/counts.ts";
 import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { podTemplate, startStack, until } from "../bench/embedded.ts";
 import type { Stack } from "../bench/embedded.ts";

@@ -8,9 +8,9 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { shutGate } from "../../cli/support/gates.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { shutGate } from "../../cli/health/gates.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";

@@ -16,8 +16,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { SYNC_HANDLERS } from "../../cli/support/sync-handlers.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { SYNC_HANDLERS } from "../../cli/functions/sync-handlers.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CONTROLLERS } from "../../shared/api/resources.ts";

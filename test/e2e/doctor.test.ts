@@ -13,8 +13,8 @@ import { PurgeQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { CHECKS } from "../../cli/support/doctor/finding.ts";
-import type { Finding } from "../../cli/support/doctor/finding.ts";
+import { CHECKS } from "../../cli/doctor/finding.ts";
+import type { Finding } from "../../cli/doctor/finding.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { environmentOf, parseConfiguration } from "../../shared/lambda/configuration.ts";
 import { LANES, laneOf } from "../../shared/api/lane.ts";

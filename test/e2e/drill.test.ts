@@ -20,7 +20,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { functionNames } from "../../infra/build/bundle.ts";
 import type { Edition } from "../../infra/local/deploy.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";

@@ -22,7 +22,7 @@ import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { runKubectl } from "../envtest/kubectl.ts";
 import { createApiClient } from "../envtest/api-client.ts";
 import type { ApiClient } from "../envtest/api-client.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { kubeconfigOf } from "../support/kubeconfig.ts";
 import { rawClientAt } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";

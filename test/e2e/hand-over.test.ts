@@ -11,9 +11,9 @@ import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { readClusterIdentity } from "../../cli/support/cluster-id.ts";
+import { readClusterIdentity } from "../../cli/cluster/cluster-id.ts";
 import { environmentOf } from "../../shared/lambda/configuration.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { queueUrls } from "../../shared/local/queues.ts";
 import type { LocalQueues } from "../../shared/local/queues.ts";

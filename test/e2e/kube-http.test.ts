@@ -2,7 +2,7 @@
 import { it } from "vitest";
 
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { kubeConformance } from "../conformance/kube.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";

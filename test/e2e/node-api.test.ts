@@ -22,7 +22,7 @@ import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { LABELS } from "../../shared/kubelet/labels.ts";
 import { parseNodePod } from "../../shared/kubelet/pod.ts";
 import type { NodePod } from "../../shared/kubelet/pod.ts";
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import type { NodeApi } from "../../shared/node-agent/server/server.ts";
 import type { PodSandboxConfig } from "../../shared/ports/cri-types.ts";

@@ -3,8 +3,8 @@
  * watcher, memory queues and Store, the deployed handlers.
  */
 import { testSigner } from "../support/signer.ts";
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { shutGate } from "../../cli/support/gates.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { shutGate } from "../../cli/health/gates.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";

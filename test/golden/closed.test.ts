@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { functionHandlers } from "../../cli/support/functions.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";

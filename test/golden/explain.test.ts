@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { heading, told } from "../../cli/support/explain-text.ts";
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { reasonInWords, sectionOf } from "../../cli/support/reason-words.ts";
+import { heading, told } from "../../cli/explain/explain-text.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { reasonInWords, sectionOf } from "../../cli/explain/reason-words.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { faultsIn } from "../../cli/support/replay-faults.ts";
-import { describeTrace } from "../../cli/support/describe.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { faultsIn } from "../../cli/replay/replay-faults.ts";
+import { describeTrace } from "../../cli/explain/describe.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
-import { SYNC_HANDLERS } from "../../cli/support/sync-handlers.ts";
+import { SYNC_HANDLERS } from "../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import type { CapturedObject } from "../../shared/replay/capture.ts";

@@ -5,8 +5,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { functionHandlers } from "../../cli/support/functions.ts";
-import { sectionOf } from "../../cli/support/reason-words.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
+import { sectionOf } from "../../cli/explain/reason-words.ts";
 import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
 import type { Controller } from "../../shared/api/resources.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";

@@ -7,7 +7,7 @@
  * do and two minutes more.
  */
 import { testSigner } from "../support/signer.ts";
-import { functionHandlers } from "../../cli/support/functions.ts";
+import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createSweep } from "../../functions/sweep/handler.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import type { VirtualClock } from "../../shared/adapters/memory/clock.ts";

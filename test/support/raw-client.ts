@@ -1,5 +1,5 @@
 /** Somebody at a keyboard: any verb on any path, as `kubectl --raw` has it, over the product's own client. */
-import { kubeHttpConfigFrom } from "../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
 import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
 import { asPage } from "../../shared/adapters/kube-http/reader.ts";

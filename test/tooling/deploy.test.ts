@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
-import { PARAMETERS } from "../../cli/support/cost/stack.ts";
-import { parameterTexts } from "../../cli/support/parameter-texts.ts";
+import { PARAMETERS } from "../../cli/cost/stack.ts";
+import { parameterTexts } from "../../cli/cost/parameter-texts.ts";
 import { alone } from "../../infra/deploy/alone.ts";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";
@@ -299,10 +299,10 @@ describe("what people are told to type", () => {
     expect(uses.length).toBeGreaterThan(0);
   });
 
-  /** A verb's file and what it imports of cli/support. */
+  /** A verb's file and what it imports from folders of cli. */
   function sources(path: string): string {
     const text = readFileSync(path, "utf8");
-    const imported = [...text.matchAll(/from "\.\/(support\/[\w/-]+\.ts)"/g)].map(([, file = ""]) =>
+    const imported = [...text.matchAll(/from "\.\/([\w-]+\/[\w/-]+\.ts)"/g)].map(([, file = ""]) =>
       readFileSync(join("cli", file), "utf8"),
     );
     return [text, ...imported].join("\n");

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 
 import { describe, expect, it } from "vitest";
 
-import { LagMeter } from "../../cli/support/lag-meter.ts";
+import { LagMeter } from "../../cli/dev/lag-meter.ts";
 import { fragments } from "../../infra/fragments.ts";
 import type { Controller } from "../../shared/api/resources.ts";
 import type { AffectedKeys } from "../../shared/cache/affected-keys.ts";

@@ -18,11 +18,11 @@ const goMod = (module: string): string => readFileSync(join("test/envtest", modu
 const PATCH = /(?<![\w./:-])(?:(?:kubernetes|kubectl) |v|Kubernetes@v)[01]\.3\d\.\d+(?![\w.]|-\d)/g;
 /** What names other releases, and why. */
 const OTHERS: Readonly<Record<string, string>> = {
-  "test/unit/cli/support/kubernetes-versions.test.ts": "which versions are supported",
+  "test/unit/cli/cluster/kubernetes-versions.test.ts": "which versions are supported",
   "docs/spec/deployment.md": "compares releases",
   "docs/upstream.md": "says which releases were tried",
   "test/tooling/release.test.ts": "this file",
-  "test/unit/cli/support/doctor/judge.test.ts": "servers older and newer than ours",
+  "test/unit/cli/doctor/judge.test.ts": "servers older and newer than ours",
 };
 
 describe("the release", () => {

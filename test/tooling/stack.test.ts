@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/support/cost/month.ts";
-import { madeOf, PARAMETERS, stackOf } from "../../cli/support/cost/stack.ts";
+import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/cost/month.ts";
+import { madeOf, PARAMETERS, stackOf } from "../../cli/cost/stack.ts";
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
 import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";

@@ -6,7 +6,7 @@ import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { kubeHttpConfigFrom } from "../../../cli/support/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../../cli/kubeconfig/kubeconfig.ts";
 import { createKubeHttp } from "../../../shared/adapters/kube-http/kube-http.ts";
 import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../shared/adapters/system/random.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { rotateDigestKey } from "../../../cli/support/rotate/digest-key.ts";
+import { rotateDigestKey } from "../../../cli/rotate/digest-key.ts";
 import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";

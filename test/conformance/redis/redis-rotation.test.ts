@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { rotateMacKey } from "../../../cli/support/rotate/mac-key.ts";
+import { rotateMacKey } from "../../../cli/rotate/mac-key.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/api/resources.ts";
 import { primaryAsOwner } from "../../../shared/api/owner-id.ts";

@@ -1,5 +1,5 @@
 /** Ours for a whole life: the watcher, the deployed functions behind their queues, and the Store in memory, under the world's clock. */
-import { functionHandlers } from "../../../cli/support/functions.ts";
+import { functionHandlers } from "../../../cli/functions/functions.ts";
 import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";

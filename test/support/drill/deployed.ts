@@ -11,10 +11,10 @@ import { GetQueueAttributesCommand, ListQueuesCommand } from "@aws-sdk/client-sq
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { expect } from "vitest";
 
-import { environmentFile } from "../../../cli/support/environment-file.ts";
-import { kubeAccess } from "../../../cli/support/kube-access.ts";
-import { isRolledOut, updatedOf } from "../../../cli/support/rollout.ts";
-import type { Rollout } from "../../../cli/support/rollout.ts";
+import { environmentFile } from "../../../cli/cluster/environment-file.ts";
+import { kubeAccess } from "../../../cli/cluster/kube-access.ts";
+import { isRolledOut, updatedOf } from "../../../cli/dev/rollout.ts";
+import type { Rollout } from "../../../cli/dev/rollout.ts";
 import type { Edition } from "../../../infra/local/deploy.ts";
 import { startMemoryCluster } from "../../../infra/local/memory-cluster.ts";
 import { startLocal } from "../../../infra/local/stack.ts";

@@ -3,8 +3,8 @@
  * a virtual clock. After each step of the runtime and of the clock the rules of rules.ts are checked; a breach throws in `until`
  * and `advance`.
  */
-import { createNodeAgent, startCondition } from "../../../cli/support/node-agent.ts";
-import type { NodeAgent } from "../../../cli/support/node-agent.ts";
+import { createNodeAgent, startCondition } from "../../../cli/node/node-agent.ts";
+import type { NodeAgent } from "../../../cli/node/node-agent.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import type { ImageScript, RemoteImage } from "../../../shared/adapters/memory/cri/cri-script.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 import { afterEach, expect, it } from "vitest";
 
-import { rotateMacKey } from "../../../cli/support/rotate/mac-key.ts";
+import { rotateMacKey } from "../../../cli/rotate/mac-key.ts";
 import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { startSecretsStandIn } from "../../support/secrets-stand-in.ts";

@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 
-import { functionHandlers } from "../../../cli/support/functions.ts";
+import { functionHandlers } from "../../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";

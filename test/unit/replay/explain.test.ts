@@ -1,10 +1,10 @@
 // Would catch: a secret of a template or an annotation in a story; a change that is told twice or by the wrong hand; a decision said to
 // have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
 import { describe, expect, it } from "vitest";
-import { asJson, told } from "../../../cli/support/explain-text.ts";
-import { summaryJson, summaryText } from "../../../cli/support/summary-text.ts";
-import { momentIn } from "../../../cli/support/moment.ts";
-import { subjectIn, wantedBy } from "../../../cli/support/subject.ts";
+import { asJson, told } from "../../../cli/explain/explain-text.ts";
+import { summaryJson, summaryText } from "../../../cli/explain/summary-text.ts";
+import { momentIn } from "../../../cli/command/moment.ts";
+import { subjectIn, wantedBy } from "../../../cli/explain/subject.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import type { Write } from "../../../shared/controller/writes.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";

@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 
 import { afterAll, describe, expect, it } from "vitest";
 
-import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
+import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
 import { heldCapture } from "../../../shared/replay/capture-stream.ts";

@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { functionHandlers } from "../../../cli/support/functions.ts";
-import { SYNC_HANDLERS } from "../../../cli/support/sync-handlers.ts";
+import { functionHandlers } from "../../../cli/functions/functions.ts";
+import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { heldCapture } from "../../../shared/replay/capture-stream.ts";

@@ -1,7 +1,7 @@
 // Would catch: a reservation that is misread, a node that offers what is kept back, flags that contradict each other.
 import { describe, expect, it } from "vitest";
-import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/support/node-cgroups.ts";
-import type { CgroupFlags } from "../../../../cli/support/node-cgroups.ts";
+import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/node/node-cgroups.ts";
+import type { CgroupFlags } from "../../../../cli/node/node-cgroups.ts";
 import { parseReserved, together } from "../../../../shared/kubelet/cm/reserved.ts";
 import { admit } from "../../../../shared/kubelet/config/admission.ts";
 import { DEFAULT_EVICTION } from "../../../../shared/kubelet/eviction/thresholds.ts";

@@ -1,9 +1,9 @@
 // Would catch: flags that mean something else than the kubelet's; a mistake that is taken for a wish.
 import { Command } from "commander";
 import { expect, it } from "vitest";
-import { addImagePullFlags, imagePullPolicy } from "../../../../cli/support/node-images.ts";
-import type { ImagePullFlags } from "../../../../cli/support/node-images.ts";
-import { UsageError } from "../../../../cli/support/usage-error.ts";
+import { addImagePullFlags, imagePullPolicy } from "../../../../cli/node/node-images.ts";
+import type { ImagePullFlags } from "../../../../cli/node/node-images.ts";
+import { UsageError } from "../../../../cli/command/usage-error.ts";
 import { pullsAtOnce } from "../../../../shared/kubelet/images/pull-policy.ts";
 
 function parsed(line: string): ReturnType<typeof imagePullPolicy> {

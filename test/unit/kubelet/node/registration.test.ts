@@ -1,6 +1,6 @@
 /** Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and what people changed on a Node undone by a restart. */
 import { describe, expect, it, test } from "vitest";
-import { registrationOf } from "../../../../cli/support/node-registration.ts";
+import { registrationOf } from "../../../../cli/node/node-registration.ts";
 import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/kubelet/node/node-object.ts";
 import type { NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
 import { parseNodeLabels, parseTaints } from "../../../../shared/kubelet/node/registration.ts";

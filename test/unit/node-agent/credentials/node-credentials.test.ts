@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { nodeCredentials } from "../../../../cli/support/node-credentials.ts";
+import { nodeCredentials } from "../../../../cli/node/node-credentials.ts";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createNodeCredentials } from "../../../../shared/node-agent/credentials/node-credentials.ts";

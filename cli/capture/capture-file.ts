@@ -1,0 +1,254 @@
+/** Where a capture goes: one file, or several that each stand alone, or standard output. */
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  createWriteStream,
+  fchmodSync,
+  constants as files,
+  fstatSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { once } from "node:events";
+import { basename, dirname, join } from "node:path";
+import type { Writable } from "node:stream";
+import { finished } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { constants, createGzip } from "node:zlib";
+import type { Gzip } from "node:zlib";
+import { messageOf } from "../../shared/api/errors.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+const OWNER_ONLY = 0o600;
+const EVERYBODY = 0o666;
+/** Not opened but written to: whoever made it goes on where we end, and it may be at the end of a file. */
+const STANDARD_OUTPUT: ReadonlySet<string> = new Set(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
+
+export function isStandardOutput(path: string): boolean {
+  return STANDARD_OUTPUT.has(path);
+}
+
+export interface CaptureFileOptions {
+  /** Whole objects, with every secret in them: nobody but their owner may read the file, also when it was there before. */
+  readonly isWhole: boolean;
+  /** Of bytes as they are before compression; a file may be longer by what was under way. */
+  readonly rotateBytes?: number;
+  readonly rotateMs?: number;
+  /** So many files are kept, the newest; of those that this run made. */
+  readonly keep?: number;
+  /** What becomes of a file that is there and not empty (CF4). Default: it is refused. */
+  readonly existing?: "refused" | "overwritten" | "replaced";
+}
+
+interface OpenFile {
+  readonly path: string;
+  readonly file: Writable;
+  /** Of a file; standard output is not ours to empty. */
+  readonly fd?: number;
+  /** Where lines go: the file itself, or gzip before it. */
+  readonly out: Writable | Gzip;
+  readonly sinceMs: number;
+  bytes: number;
+}
+
+/** A file that takes another one's place. */
+interface Draft {
+  readonly path: string;
+  readonly place: string;
+}
+
+/**
+ * CF1 what was written is in the file after `flush`, whoever is killed then: gzip data can be read until there.
+ * CF2 an older file goes when all that stood there is in the newer one: whoever is killed between them leaves one that is whole.
+ * CF3 a file that is full is said so, and nothing is cut: whoever writes goes on with `next` where a file can begin.
+ * CF4 what stands there is touched by nothing but the first line: an end before it leaves all as it was. What is to be replaced stays until
+ *     `end`, and when that fails. Pipes and devices are written to.
+ */
+export class CaptureFile {
+  readonly #path: string;
+  readonly #options: CaptureFileOptions;
+  readonly #ended: Promise<void>[] = [];
+  readonly #kept: string[] = [];
+  #open: OpenFile;
+  #draft: Draft | undefined;
+  #number = 1;
+  #error: Error | undefined;
+
+  /** @throws {UsageError} when it cannot be written */
+  constructor(path: string, options: CaptureFileOptions, nowMs: number) {
+    this.#path = path;
+    this.#options = options;
+    if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output is no file that others could follow: name one");
+    if (this.#rotates && this.#isRefused) for (const earlier of numberedBefore(path)) throw inTheWay(earlier);
+    this.#open = this.#begin(nowMs);
+  }
+
+  /** Of what could not be written, a full disk as a rule. */
+  get error(): Error | undefined {
+    return this.#error;
+  }
+
+  get path(): string {
+    return this.#open.path;
+  }
+
+  /** False: whoever can wait should, for `drained`. */
+  write(line: string): boolean {
+    if (this.#open.bytes === 0) this.#makeRoom(this.#open);
+    this.#open.bytes += Buffer.byteLength(line) + 1;
+    return this.#open.out.write(`${line}\n`);
+  }
+
+  /** Ends as well when nothing can be written: gzip before a file that has failed never drains. */
+  async drained(): Promise<void> {
+    const { out, file } = this.#open;
+    if (file.closed) return;
+    const one = new AbortController();
+    // An error is noted where the file is begun.
+    await Promise.race([once(out, "drain", one), once(file, "close", one)].map((each) => each.catch(() => undefined)));
+    one.abort();
+  }
+
+  flush(): void {
+    const { out, file } = this.#open;
+    if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other one there is
+  }
+
+  /** Flushes, waits until all of it is in the file, and removes the files beyond `keep` (CF2). Ends as well when nothing can be written. */
+  async settled(): Promise<void> {
+    this.flush();
+    const { file, out } = this.#open;
+    const isUnderWay = (): boolean => file.writableLength > 0 || (out !== file && out.writableLength + (out as Gzip).readableLength > 0); // see flush
+    while (isUnderWay() && this.#error === undefined) await sleep(1);
+    const { keep = Infinity } = this.#options;
+    while (this.#error === undefined && this.#kept.length > keep) rmSync(this.#kept.shift() ?? "", { force: true });
+  }
+
+  isFull(nowMs: number): boolean {
+    const { rotateBytes = Infinity, rotateMs = Infinity } = this.#options;
+    const { bytes, sinceMs } = this.#open;
+    return bytes >= rotateBytes || (bytes > 0 && nowMs - sinceMs >= rotateMs);
+  }
+
+  /** @throws {UsageError} when the next one cannot be written */
+  next(nowMs: number): void {
+    this.#end();
+    this.#number++;
+    this.#open = this.#begin(nowMs);
+  }
+
+  async end(): Promise<void> {
+    this.#end();
+    await Promise.all(this.#ended);
+    if (this.#draft === undefined) return;
+    const { path, place } = this.#draft;
+    try {
+      if (this.#error === undefined) renameSync(path, place);
+    } catch (error) {
+      this.#error = new Error(`${place} cannot be replaced: ${messageOf(error)}`);
+    }
+    rmSync(path, { force: true });
+  }
+
+  /** Ends, and what was to be replaced stays as it was. */
+  async discard(): Promise<void> {
+    if (this.#draft !== undefined) rmSync(this.#draft.path, { force: true });
+    this.#draft = undefined;
+    await this.end();
+  }
+
+  get #rotates(): boolean {
+    return this.#options.rotateBytes !== undefined || this.#options.rotateMs !== undefined;
+  }
+
+  get #isRefused(): boolean {
+    return (this.#options.existing ?? "refused") === "refused";
+  }
+
+  #begin(nowMs: number): OpenFile {
+    const path = this.#rotates ? numbered(this.#path, this.#number) : this.#path;
+    if (isStandardOutput(path)) return { path: "standard output", file: process.stdout, out: process.stdout, sinceMs: nowMs, bytes: 0 };
+    let fd: number;
+    try {
+      // At once: a mistake in the path is told before anything is asked of a cluster.
+      fd = this.#openFile(path);
+    } catch (error) {
+      throw error instanceof UsageError ? error : new UsageError(`${path} cannot be written: ${messageOf(error)}`);
+    }
+    const file = createWriteStream(path, { fd, ...(this.#draft !== undefined && { flush: true }) });
+    const out = path.endsWith(".gz") ? createGzip() : file;
+    if (out !== file) out.pipe(file);
+    this.#ended.push(finished(file).catch((error: unknown) => void (this.#error ??= new Error(`${path}: ${messageOf(error)}`))));
+    this.#kept.push(path);
+    return { path, file, fd, out, sinceMs: nowMs, bytes: 0 };
+  }
+
+  #openFile(path: string): number {
+    const mode = this.#options.isWhole ? OWNER_ONLY : EVERYBODY;
+    const before = statSync(path, { throwIfNoEntry: false });
+    const isLinkToNothing = before === undefined && lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+    if (this.#options.existing === "replaced" && before?.isFile() !== false && !isLinkToNothing) {
+      const place = before === undefined ? path : realpathSync(path);
+      this.#draft = { path: `${place}.${randomBytes(4).toString("hex")}.tmp`, place };
+      return openSync(this.#draft.path, "wx", before === undefined ? mode : mode & before.mode);
+    }
+    const fd = openSync(path, files.O_WRONLY | files.O_CREAT, mode);
+    const { size } = fstatSync(fd);
+    if (size === 0 || !this.#isRefused) return fd;
+    closeSync(fd);
+    throw inTheWay(path);
+  }
+
+  #makeRoom({ path, fd }: OpenFile): void {
+    if (fd === undefined || !fstatSync(fd).isFile()) return;
+    try {
+      ftruncateSync(fd);
+      if (this.#options.isWhole) fchmodSync(fd, OWNER_ONLY);
+    } catch (error) {
+      this.#error ??= new Error(`${path} cannot be emptied: ${messageOf(error)}`);
+    }
+  }
+
+  #end(): void {
+    const { out } = this.#open;
+    if (out !== process.stdout) out.end();
+    else this.#ended.push(new Promise((resolve) => out.write("", () => resolve())));
+  }
+}
+
+function inTheWay(path: string): UsageError {
+  return new UsageError(`${path} is there and not empty: move it away, name another file, or write over it with --force`);
+}
+
+/** `incident.jsonl.gz` is `incident.0001.jsonl.gz`. */
+function numbered(path: string, number: number): string {
+  const [stem, ending] = partsOf(path);
+  return `${stem}.${String(number).padStart(4, "0")}${ending}`;
+}
+
+function partsOf(path: string): readonly [stem: string, ending: string] {
+  const [, stem = path, ending = ""] = /^(.*?)((?:\.jsonl)?(?:\.gz)?)$/.exec(path) ?? [];
+  return [stem, ending];
+}
+
+/** Files of an earlier run that are not empty. */
+function numberedBefore(path: string): readonly string[] {
+  const [stem, ending] = partsOf(basename(path));
+  let names: readonly string[] = [];
+  try {
+    names = readdirSync(dirname(path));
+  } catch {
+    // Whoever opens a file there is told why.
+  }
+  return names
+    .filter((name) => name.startsWith(`${stem}.`) && name.endsWith(ending))
+    .filter((name) => /^(?!0+$)\d{4,}$/.test(name.slice(stem.length + 1, name.length - ending.length)))
+    .map((name) => join(dirname(path), name))
+    .filter((each) => (statSync(each, { throwIfNoEntry: false })?.size ?? 0) > 0);
+}

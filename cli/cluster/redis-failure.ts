@@ -1,0 +1,10 @@
+import { messageOf } from "../../shared/api/errors.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+/** A Redis that was asked for the first time and did not answer, by its address: ioredis names none, and a URL may hold a password. */
+export function redisFailure(option: string, url: string, error: unknown): UsageError {
+  const { code } = error as NodeJS.ErrnoException;
+  const said = messageOf(error) || (code ?? "no reason was given"); // of several addresses the message is empty
+  const why = said.startsWith("NOAUTH") ? "it asks for a password, as in redis://user:password@host" : said;
+  return new UsageError(`${option}: the Redis at ${new URL(url).host} cannot be used: ${why}`);
+}

@@ -1,0 +1,116 @@
+/**
+ * What a workload asks of AWS, as it was counted (test/cost), and how often a month has it. Counts are data: counts.json holds those of a
+ * date, another file may take its place.
+ */
+import * as v from "valibot";
+import { UsageError } from "../command/usage-error.ts";
+
+const count = v.pipe(v.number(), v.finite(), v.minValue(0));
+
+const FUNCTION = v.strictObject({
+  invocations: count,
+  /** Of all invocations, each rounded up as it is billed. */
+  ms: count,
+  /** The most that ran at the same time: so many sandboxes start, and read their secrets. */
+  atOnce: count,
+});
+const COUNTS = v.strictObject({
+  functions: v.record(v.string(), FUNCTION),
+  /** Requests as they are billed, one for each begun 64 KiB; the polls that found nothing are not among them. */
+  fifo: count,
+  standard: count,
+  /** Sent to queues; to and from the API server; to and from the store. */
+  queueBytes: count,
+  apiBytes: count,
+  storeBytes: count,
+  /** Lines of metrics that functions write to their logs, and all other lines of ours. */
+  metricBytes: count,
+  logBytes: count,
+});
+const FILE = v.strictObject({
+  date: v.pipe(v.string(), v.isoDate()),
+  commit: v.string(),
+  how: v.string(),
+  /** Of an hour in which nothing happens. */
+  idleHour: COUNTS,
+  /** Custom metrics in CloudWatch: those of idle hours, and those that only work tells. */
+  series: v.strictObject({ idle: count, work: count }),
+  /** INIT of a sandbox, which is billed. */
+  coldStartMs: count,
+  /** Of one of each. Rollouts by their size, the smallest first. */
+  rollouts: v.pipe(v.array(v.strictObject({ pods: count, counts: COUNTS })), v.minLength(1)),
+  created: COUNTS,
+  lostPod: COUNTS,
+  podChange: COUNTS,
+  otherPod: COUNTS,
+});
+
+export type Counts = Readonly<v.InferOutput<typeof COUNTS>>;
+export type CountsFile = Readonly<v.InferOutput<typeof FILE>>;
+type Sums = Exclude<keyof Counts, "functions">;
+
+export const SUMS = [
+  "fifo",
+  "standard",
+  "queueBytes",
+  "apiBytes",
+  "storeBytes",
+  "metricBytes",
+  "logBytes",
+] as const satisfies readonly Sums[];
+
+/** @throws {UsageError} naming what is wrong in `name` */
+export function parseCounts(name: string, read: unknown): CountsFile {
+  const parsed = v.safeParse(FILE, read);
+  if (parsed.success) return parsed.output;
+  throw new UsageError(parsed.issues.map((issue) => `${name}: ${v.getDotPath(issue) ?? "the file"}: ${issue.message}`).join("\n"));
+}
+
+export const NOTHING: Counts = {
+  functions: {},
+  fifo: 0,
+  standard: 0,
+  queueBytes: 0,
+  apiBytes: 0,
+  storeBytes: 0,
+  metricBytes: 0,
+  logBytes: 0,
+};
+
+/** `times` of it one after the other, so no more of it at once. */
+export function scaled(counts: Counts, times: number): Counts {
+  const functions = Object.entries(counts.functions).map(
+    ([name, { invocations, ms, atOnce }]) => [name, { invocations: invocations * times, ms: ms * times, atOnce }] as const,
+  );
+  return { ...NOTHING, ...summed(counts, (value) => value * times), functions: Object.fromEntries(functions) };
+}
+
+export function added(a: Counts, b: Counts): Counts {
+  const names = new Set([...Object.keys(a.functions), ...Object.keys(b.functions)]);
+  const none = { invocations: 0, ms: 0, atOnce: 0 };
+  const functions = [...names].map((name) => {
+    const [one, other] = [a.functions[name] ?? none, b.functions[name] ?? none];
+    const atOnce = Math.max(one.atOnce, other.atOnce);
+    return [name, { invocations: one.invocations + other.invocations, ms: one.ms + other.ms, atOnce }] as const;
+  });
+  return { ...NOTHING, ...summed(a, (value, sum) => value + b[sum]), functions: Object.fromEntries(functions) };
+}
+
+/**
+ * A rollout of `pods`, on the straight line between the two sizes that were counted next to it; beyond them on the outermost line. Of
+ * sizes 10 and 200, one of 105 is the mean of the two.
+ */
+export function rolloutOf(pods: number, rollouts: CountsFile["rollouts"]): Counts {
+  const [first, ...rest] = rollouts;
+  if (first === undefined) return NOTHING;
+  const above = rest.findIndex((rollout) => rollout.pods >= pods);
+  const upper = rest[above === -1 ? rest.length - 1 : above];
+  if (upper === undefined || pods <= first.pods) return first.counts;
+  const lower = rollouts[rollouts.indexOf(upper) - 1] ?? first;
+  const share = (pods - lower.pods) / (upper.pods - lower.pods);
+  return added(scaled(lower.counts, 1 - share), scaled(upper.counts, share));
+}
+
+function summed(counts: Counts, of: (value: number, sum: Sums) => number): Partial<Record<Sums, number>> {
+  return Object.fromEntries(SUMS.map((sum) => [sum, of(counts[sum], sum)]));
+}

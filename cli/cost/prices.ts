@@ -1,0 +1,78 @@
+/** Unit prices as data, with the date and the page that they are from: prices.json, or a file of one's own region and contract. */
+import * as v from "valibot";
+import { UsageError } from "../command/usage-error.ts";
+
+const amount = v.pipe(v.number(), v.finite(), v.minValue(0));
+const PRICE = v.strictObject({
+  usd: amount,
+  /** So many units for that. */
+  per: v.pipe(v.number(), v.minValue(1)),
+  unit: v.string(),
+  source: v.string(),
+  /** What is not known of it. */
+  uncertain: v.optional(v.string()),
+});
+
+export const PRICE_NAMES = [
+  "lambdaRequest",
+  "lambdaGbSecond",
+  "sqsStandard",
+  "sqsFifo",
+  "natHour",
+  "natGb",
+  "addressHour",
+  "endpointHour",
+  "endpointGb",
+  "zoneGb",
+  "fargateCpuHour",
+  "fargateGbHour",
+  "kmsKey",
+  "kmsRequest",
+  "secret",
+  "secretRead",
+  "metric",
+  "alarm",
+  "logGb",
+  "logStoredGb",
+] as const;
+export type PriceName = (typeof PRICE_NAMES)[number];
+
+const FILE = v.strictObject({
+  date: v.pipe(v.string(), v.isoDate()),
+  region: v.string(),
+  about: v.string(),
+  prices: v.record(v.picklist(PRICE_NAMES), PRICE),
+  /** An hour of a store's node, by its type. */
+  nodes: v.record(v.string(), PRICE),
+});
+
+export type Price = Readonly<v.InferOutput<typeof PRICE>>;
+
+export interface Prices {
+  readonly date: string;
+  readonly region: string;
+  readonly about: string;
+  readonly prices: { readonly [P in PriceName]: Price };
+  readonly nodes: Readonly<Record<string, Price>>;
+}
+
+/** @throws {UsageError} naming what is wrong or missing in `name` */
+export function parsePrices(name: string, read: unknown): Prices {
+  const parsed = v.safeParse(FILE, read);
+  if (!parsed.success)
+    throw new UsageError(parsed.issues.map((issue) => `${name}: ${v.getDotPath(issue) ?? "the file"}: ${issue.message}`).join("\n"));
+  const { prices, ...rest } = parsed.output;
+  const missing = PRICE_NAMES.filter((price) => prices[price] === undefined);
+  if (missing.length > 0) throw new UsageError(`${name}: prices has no ${missing.join(", ")}`);
+  return { ...rest, prices: prices as Prices["prices"] }; // all names are there
+}
+
+/** @throws {UsageError} when the file has no such node */
+export function nodePrice({ nodes, region, date }: Prices, type: string): Price {
+  const price = nodes[type];
+  if (price === undefined)
+    throw new UsageError(
+      `the prices of ${region}, ${date}, have no node ${type}, only ${Object.keys(nodes).join(", ")}: add it with --prices`,
+    );
+  return price;
+}

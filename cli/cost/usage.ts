@@ -1,0 +1,75 @@
+/** What a month asks for: counts of named workloads, as often as somebody says they happen. */
+import { RESYNC_MS, SECRET_MS_MAX } from "../../shared/ports/times.ts";
+import { added, NOTHING, rolloutOf, scaled } from "./counts.ts";
+import type { Counts, CountsFile } from "./counts.ts";
+
+export const MONTH_HOURS = 730;
+const DAYS = MONTH_HOURS / 24;
+
+/** How often things happen; of everything that is counted in days. */
+export interface Rates {
+  readonly deployments: number;
+  /** Of each Deployment. */
+  readonly pods: number;
+  readonly rolloutsPerDay: number;
+  readonly newDeploymentsPerDay: number;
+  readonly lostPodsPerDay: number;
+  readonly podChangesPerDay: number;
+  readonly otherPodsPerDay: number;
+}
+
+/** Sums of a month. */
+export interface Usage {
+  readonly idle: Counts;
+  readonly work: Counts;
+  /** Sandboxes that start, or read their secrets again, for work alone. */
+  readonly starts: number;
+  /** Hours in which there was work. */
+  readonly workHours: number;
+}
+
+/** Everything is looked at so often though nothing happened, a Deployment with as many ReplicaSets as it keeps by default. */
+const RESYNC_HOURS = RESYNC_MS / 3_600_000;
+const REPLICA_SETS = 11;
+/** A sandbox reads its secrets when they are older than that. */
+export const READS_PER_HOUR = 3_600_000 / SECRET_MS_MAX;
+
+export function usageOf(file: CountsFile, rates: Rates): Usage {
+  const looks = (rates.deployments * (1 + REPLICA_SETS) * MONTH_HOURS) / RESYNC_HOURS;
+  const work: readonly (readonly [Counts, number])[] = [
+    [rolloutOf(rates.pods, file.rollouts), rates.rolloutsPerDay * DAYS],
+    [file.created, rates.newDeploymentsPerDay * DAYS],
+    [file.lostPod, rates.lostPodsPerDay * DAYS],
+    [file.otherPod, rates.otherPodsPerDay * DAYS],
+    // A look costs no message of a change; that it is taken for one makes it dearer than it is.
+    [file.podChange, rates.podChangesPerDay * DAYS + looks],
+  ];
+  const events = work.filter(([, times]) => times > 0);
+  const idle = scaled(file.idleHour, MONTH_HOURS);
+  return {
+    idle,
+    work: events.reduce((sum, [counts, times]) => added(sum, scaled(counts, times)), NOTHING),
+    starts: startsOf(events, idle),
+    workHours: Math.min(
+      MONTH_HOURS,
+      events.reduce((sum, [, times]) => sum + times, 0),
+    ),
+  };
+}
+
+/** As if every event began in sandboxes that had gone or forgotten, but each no more than once in five minutes; those that idle keeps do not. */
+function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts): number {
+  const names = new Set(events.flatMap(([{ functions }]) => Object.keys(functions)));
+  return [...names].reduce((sum, name) => {
+    const kept = idle.functions[name]?.atOnce ?? 0;
+    const needed = events.map(([{ functions }, times]) => ({ atOnce: Math.max(0, (functions[name]?.atOnce ?? 0) - kept), times }));
+    const most = Math.max(...needed.map(({ atOnce }) => atOnce));
+    const starts = needed.reduce((all, { atOnce, times }) => all + atOnce * times, 0);
+    return sum + Math.min(starts, most * READS_PER_HOUR * MONTH_HOURS);
+  }, 0);
+}
+
+/** Of sandboxes and watchers that are there all month, and read again when what they have is so old. */
+export function readsOfAMonth(count: number, seconds: number): number {
+  return count * (3_600 / seconds) * MONTH_HOURS;
+}

@@ -1,0 +1,104 @@
+/**
+ * Nodes for the demo: the node agent as `deltaloop node` wires it, one for each, on a container runtime in memory and with its files
+ * in a temporary folder. Every image can be pulled, and what it holds runs until it is stopped; nothing of the machine is touched.
+ */
+import { join } from "node:path";
+import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
+import { createMemoryCri } from "../../shared/adapters/memory/cri/cri.ts";
+import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
+import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
+import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
+import { DEFAULT_EVICTION } from "../../shared/kubelet/eviction/thresholds.ts";
+import { DEFAULT_IMAGE_PULLS } from "../../shared/kubelet/images/pull-policy.ts";
+import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
+import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import { runBinder } from "../../shared/local/binder.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Kube } from "../../shared/ports/kube.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import type { Prober } from "../../shared/ports/prober.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import { createNodeAgent, startCondition } from "../node/node-agent.ts";
+import { createOwnFolder } from "./own-folder.ts";
+
+export interface MemoryNodesOptions {
+  readonly count: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+const GIB = 2 ** 30;
+const PODS_MAX = 110;
+/** What a pull takes, the first time on a node. */
+const PULL_MS = 300;
+
+/** Until `signal` aborts. */
+export async function runMemoryNodes(kube: Kube, options: MemoryNodesOptions, signal: AbortSignal): Promise<void> {
+  const { count, clock, random } = options;
+  const folder = createOwnFolder("nodes");
+  const names = Array.from({ length: count }, (_, index) => `node-${index}`);
+  try {
+    const agents = names.map((name, index) => runNode(kube, { name, index, folder: join(folder.path, name), ...options }, signal));
+    await Promise.all([runBinder(kube, { nodes: names, clock, random }, signal), ...agents]);
+  } finally {
+    folder.remove();
+  }
+}
+
+async function runNode(
+  kube: Kube,
+  node: MemoryNodesOptions & { readonly name: string; readonly index: number; readonly folder: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, random, log, name, index, folder } = node;
+  const options = nodeOptions(name, index, folder);
+  const agent = createNodeAgent({
+    kube,
+    cri: createMemoryCri({ clock, random, images: {}, remoteImages: () => ({ pullMs: PULL_MS }), subnet: `10.88.${index}` }),
+    store: createMemoryNodeStore(),
+    files: createNodeFiles({ ...options, log }),
+    cgroups: createMemoryCgroups({ roots: ["/kubepods"] }),
+    machine: { usage: async () => ({ memoryBytes: 16 * GIB, workingSetBytes: GIB }) },
+    prober: EVERYTHING_ANSWERS,
+    ...{ clock, random, log, options },
+    pods: new PodManager(),
+    condition: startCondition(clock.now()),
+    facts: factsOf(name),
+    runtime: { runtimeName: "memory", runtimeVersion: "1" },
+    sources: ["api"],
+  });
+  await agent.run(signal);
+}
+
+const answers = async (): Promise<Awaited<ReturnType<Prober["httpGet"]>>> => await Promise.resolve({ result: "Success", output: "" });
+const EVERYTHING_ANSWERS: Prober = { httpGet: answers, tcpSocket: answers, grpcHealth: answers };
+
+function nodeOptions(nodeName: string, index: number, folder: string): NodeOptions {
+  return {
+    nodeName,
+    hostIps: [`10.0.0.${index + 1}`],
+    rootDir: join(folder, "kubelet"),
+    podLogsDir: join(folder, "pods"),
+    containerLogsDir: join(folder, "containers"),
+    cgroupRoot: "/",
+    cgroupDriver: "cgroupfs",
+    port: 0, // nobody listens: there is nothing to log or to run a command in
+    maxPods: PODS_MAX,
+    clusterDns: ["10.96.0.10"],
+    clusterDomain: "cluster.local",
+    imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
+    imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },
+    cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
+    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the person's own
+  };
+}
+
+function factsOf(hostname: string): MachineFacts {
+  return {
+    hostname,
+    ...{ os: "linux", architecture: "amd64", kernelVersion: "memory", osImage: "in memory" },
+    ...{ machineId: hostname, systemUuid: hostname, bootId: hostname },
+    resources: { cpuMilli: 8_000, memoryBytes: 16 * GIB, ephemeralStorageBytes: 100 * GIB, pods: PODS_MAX },
+  };
+}

@@ -1,0 +1,82 @@
+/** What the probes bring (look.ts) and the judgements read (judge*.ts): plain data, so that each judgement has a table of tests. */
+import type { Durability } from "../../shared/adapters/redis/durable.ts";
+import type { OwnerIntents, StreamFacts } from "../../shared/adapters/redis/probe.ts";
+import type { RedisServerFacts } from "../../shared/adapters/redis/server.ts";
+import type { QueueFacts } from "../../shared/adapters/sqs/queue-facts.ts";
+import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import type { Audit } from "../../shared/cache/audit.ts";
+import type { EpochRecord, EpochStore, Forgery, GuardState, ParkedKey, QuarantineEntry, WorkQueue } from "../../shared/ports/store.ts";
+import type { ClusterIdentity } from "../cluster/cluster-id.ts";
+import type { Right } from "../cluster/rights.ts";
+
+/** An answer, or why there is none. */
+export type Seen<T> =
+  | { readonly kind: "seen"; readonly value: T; readonly tookMs: number; readonly atMs: number }
+  | { readonly kind: "unseen"; readonly why: string };
+
+export interface Facts {
+  readonly mode: "act" | "shadow";
+  readonly guard: "on" | "off";
+  readonly kubernetes: "supported" | "any";
+  readonly cluster: string;
+  readonly redisCluster: boolean;
+  readonly durability: Durability;
+  readonly api: ApiFacts;
+  readonly roles: readonly RoleFacts[];
+  readonly server: Seen<RedisServerFacts & { readonly timeMs: number }>;
+  readonly queues: readonly QueueSight[];
+  readonly cache: CacheFacts;
+  /** Absent: nobody asked for it. */
+  readonly audits?: readonly AuditFacts[];
+}
+
+export interface AuditFacts {
+  readonly resource: CachedResource;
+  readonly seen: Seen<Audit>;
+}
+
+export interface ApiFacts {
+  readonly version: Seen<{ readonly server: string; readonly gitVersion: string; readonly dateMs?: number }>;
+  readonly identity: Seen<ClusterIdentity>;
+  /** `name`: `<namespace>/<name>`. */
+  readonly lease: { readonly name: string; readonly seen: Seen<LeaseFacts | undefined> };
+}
+
+export interface LeaseFacts {
+  readonly resourceVersion: string;
+  /** Empty: given away. */
+  readonly holder: string;
+  readonly renewedAtMs: number;
+  readonly durationSeconds: number;
+}
+
+/** What the credentials at hand may do of what a role must. */
+export interface RoleFacts {
+  readonly role: string;
+  readonly seen: Seen<{ readonly user: string; readonly rights: readonly Right[] }>;
+}
+
+export interface QueueSight {
+  /** `deltas` or a controller. */
+  readonly name: string;
+  readonly seen: Seen<QueueFacts>;
+  /** Undefined when the redrive policy names none. */
+  readonly deadLetters: Seen<QueueFacts | undefined>;
+}
+
+export interface CacheFacts {
+  readonly epoch: Seen<EpochRecord | undefined>;
+  readonly streams: Seen<readonly StreamFacts[]>;
+  readonly quarantine: Seen<readonly QuarantineEntry[]>;
+  readonly forgeries: Seen<readonly Forgery[]>;
+  readonly guard: Seen<GuardState>;
+  readonly intents: Seen<{ readonly owners: number; readonly found: readonly OwnerIntents[] }>;
+  readonly controllers: readonly ControllerFacts[];
+}
+
+export interface ControllerFacts {
+  readonly controller: Controller;
+  readonly gate: Seen<Awaited<ReturnType<EpochStore["gate"]>>>;
+  readonly queued: Seen<Awaited<ReturnType<WorkQueue["queued"]>>>;
+  readonly parked: Seen<readonly ParkedKey[]>;
+}

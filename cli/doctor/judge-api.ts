@@ -1,0 +1,114 @@
+/** Judgements on the API server, the rights at it, and the clocks. */
+import { SUPPORTED_VERSIONS, unsupported } from "../cluster/kubernetes-versions.ts";
+import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
+import { failure, notChecked, ok, warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { listOf, spanOf } from "./words.ts";
+
+const SKEW_WARNING_MS = 5_000;
+/** AWS refuses what was signed by a clock that is further off. */
+const SKEW_FAILURE_MS = 300_000;
+
+export function judgeApi(facts: Facts): readonly Finding[] {
+  const { version, identity } = facts.api;
+  if (version.kind === "unseen") {
+    const remedy =
+      "Check the API server's address, its certificate authority and the credentials, from where the watcher and the functions run.";
+    return [
+      failure("api.answers", `no answer: ${version.why}`, remedy),
+      ...(["api.version", "api.cluster"] as const).map((check) => notChecked(check, "the API server does not answer")),
+    ];
+  }
+  const { server, gitVersion } = version.value;
+  return [
+    ok("api.answers", `${server} answers in ${version.tookMs} ms`, { number: version.tookMs }),
+    judgeVersion(gitVersion, facts),
+    judgeIdentity(identity, facts.cluster),
+  ];
+}
+
+/** The watcher refuses to act on such a version at its next start, whatever it does now. */
+function judgeVersion(gitVersion: string, { mode, kubernetes }: Facts): Finding {
+  const minor = /^v?\d+\.(\d+)/.exec(gitVersion)?.[1];
+  const number = minor === undefined ? {} : { number: Number(minor) };
+  const why = unsupported(gitVersion);
+  if (why === undefined) return ok("api.version", `Kubernetes ${gitVersion}`, number);
+  const { from, to } = SUPPORTED_VERSIONS;
+  const use = `Use ${from} to ${to}, or a deltaloop that knows this version`;
+  if (mode === "act" && kubernetes !== "any")
+    return failure("api.version", why, `${use}: the watcher does not start again here unless DELTALOOP_KUBERNETES is any.`, number);
+  return warning("api.version", why, `${use}, and try a rollout first.`, number);
+}
+
+function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding {
+  if (identity.kind === "unseen") return notChecked("api.cluster", identity.why);
+  const { cid } = identity.value;
+  if (cid === cluster) return ok("api.cluster", `cluster ${cid}`);
+  const remedy = "Point both at one cluster: set DELTALOOP_CLUSTER to this API server's id, or use the other cluster's address.";
+  return failure("api.cluster", `this API server's cluster is ${cid}, DELTALOOP_CLUSTER is ${cluster}`, remedy);
+}
+
+/** A role is judged by its own credentials. Others that happen to be at hand stand in for it, and prove nothing of it. */
+export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
+  return roles.map(({ role, seen }) => {
+    const of = { of: role };
+    if (seen.kind === "unseen") return notChecked("rights", seen.why, of);
+    const { user, rights } = seen.value;
+    const lacking = rights.filter(({ allowed }) => !allowed).map(({ what }) => what);
+    const number = { ...of, number: lacking.length };
+    if (user !== role && !user.endsWith(`:${role}`)) {
+      const context = `no credentials of its own at hand (a context ${role} in the kubeconfig, or its token)`;
+      if (lacking.length === 0) return notChecked("rights", `${context}; ${user} would have all ${rights.length}`, number);
+      const remedy = `If ${user} is whom the role runs as, kubectl apply -f infra/manifests/rbac.yaml; else ask again with the role's own credentials.`;
+      return warning("rights", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
+    }
+    if (lacking.length === 0) return ok("rights", `${rights.length} of ${rights.length}`, number);
+    return failure("rights", `lacks ${listOf(lacking)}`, "Grant each role its rights: kubectl apply -f infra/manifests/rbac.yaml.", number);
+  });
+}
+
+export function judgeClocks({ api, server }: Facts): readonly Finding[] {
+  const skew = apiSkewMs(api);
+  if (skew === undefined) {
+    const why = api.version.kind === "unseen" ? "the API server does not answer" : "its answer has no Date";
+    return [notChecked("clock.local", why), notChecked("clock.redis", why)];
+  }
+  const local = judgeSkew("clock.local", "this machine", -skew);
+  if (server.kind === "unseen") return [local, notChecked("clock.redis", "Redis does not answer")];
+  return [local, judgeSkew("clock.redis", "Redis", server.value.timeMs - (server.atMs + skew))];
+}
+
+/** How far the API server is ahead of this machine. Its Date has whole seconds: half of one is what is best guessed for the rest. */
+export function apiSkewMs({ version }: ApiFacts): number | undefined {
+  if (version.kind === "unseen" || version.value.dateMs === undefined) return undefined;
+  return version.value.dateMs + 500 - version.atMs;
+}
+
+function judgeSkew(check: "clock.local" | "clock.redis", whose: string, aheadMs: number): Finding {
+  const number = { number: Math.round(aheadMs) };
+  const off = Math.abs(aheadMs);
+  const direction = aheadMs > 0 ? "ahead of" : "behind";
+  // A second is what Date cannot tell.
+  if (off < SKEW_WARNING_MS) return ok(check, `${whose} agrees with the API server within ${off < 1_000 ? "1 s" : spanOf(off)}`, number);
+  const seen = `${whose} is ${spanOf(off)} ${direction} the API server`;
+  if (check === "clock.redis")
+    return warning(
+      check,
+      seen,
+      "Synchronise both (NTP): queue, gates and leases go by Redis' clock alone and are right, but times that people compare are not.",
+      number,
+    );
+  if (off < SKEW_FAILURE_MS)
+    return warning(
+      check,
+      seen,
+      "Synchronise clocks (NTP): minReadySeconds and progress deadlines are judged by the clock of whoever runs the functions.",
+      number,
+    );
+  return failure(
+    check,
+    seen,
+    "Synchronise clocks (NTP): AWS refuses requests that are signed five minutes off, and tokens and certificates look expired.",
+    number,
+  );
+}

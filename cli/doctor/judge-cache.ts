@@ -1,0 +1,245 @@
+/** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
+import { compareResourceVersions, minResourceVersion } from "../../shared/api/resource-version.ts";
+import type { LaneFacts, StreamFacts } from "../../shared/adapters/redis/probe.ts";
+import { describeStop } from "../../shared/ports/store/guard-store.ts";
+import { SWITCH_OFF } from "../cluster/end-on-foreign-write.ts";
+import { apiSkewMs } from "./judge-api.ts";
+import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
+import { failure, notChecked, ok, warning } from "./finding.ts";
+import type { Check, Finding } from "./finding.ts";
+import { listOf, spanOf } from "./words.ts";
+
+/** A lane is sent a heartbeat every 15 s; the gate shuts after 60 s of silence (informer §11.6). */
+const [SILENCE_WARNING_MS, SILENCE_FAILURE_MS] = [25_000, 60_000];
+const DAY_MS = 86_400_000;
+
+export function judgeWatcher(facts: Facts): readonly Finding[] {
+  const { mode, api } = facts;
+  if (mode === "shadow") {
+    return [
+      warning(
+        "watcher.mode",
+        "shadow: it decides and sends nothing",
+        "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three loops are off.",
+      ),
+      notChecked("watcher.lease", "shadow takes no Lease"),
+      notChecked("watcher.guard", "shadow looks for nobody"),
+      notChecked("watcher.fence", "shadow takes no Lease"),
+    ];
+  }
+  const lease = judgeLease(api);
+  return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts)];
+}
+
+/** The stop is a failure also where it is ignored: somebody was seen. */
+function judgeGuard({ guard, cache }: Facts): Finding {
+  if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
+  const { stop } = cache.guard.value;
+  if (stop?.kind === "unbelieved")
+    return failure(
+      "watcher.guard",
+      describeStop(stop),
+      "Take away whoever else writes to Redis (docs/security.md), or give watcher and functions one DELTALOOP_MAC_KEY; then deltaloop resume.",
+    );
+  if (stop)
+    return failure(
+      "watcher.guard",
+      describeStop(stop),
+      `Keep the other controller off our objects (upstream's: ${SWITCH_OFF}), then deltaloop resume.`,
+    );
+  if (guard === "off")
+    return warning(
+      "watcher.guard",
+      "off: nobody looks whether another controller writes",
+      "Set DELTALOOP_GUARD=on for watcher and functions, unless somebody else sees to it.",
+    );
+  return ok("watcher.guard", "nobody else was seen");
+}
+
+function judgeLease(api: ApiFacts): Finding {
+  const { name, seen } = api.lease;
+  if (seen.kind === "unseen") return notChecked("watcher.lease", seen.why);
+  const start = "Start deltaloop watch, or look into its log why it ends";
+  if (seen.value === undefined)
+    return failure("watcher.lease", `there is no Lease ${name}`, `${start}; --lease-namespace says where its Lease stands.`);
+  const { holder, renewedAtMs, durationSeconds } = seen.value;
+  if (holder === "") return failure("watcher.lease", `nobody holds ${name}`, `${start}.`);
+  const ageMs = seen.atMs + (apiSkewMs(api) ?? 0) - renewedAtMs;
+  const number = { number: Math.round(ageMs / 1000) };
+  const text = `${name} held by ${holder}, renewed ${spanOf(ageMs)} ago`;
+  if (ageMs <= durationSeconds * 1000) return ok("watcher.lease", text, number);
+  return failure("watcher.lease", text, `${start}: whoever held the Lease has stopped, or does not reach the API server.`, number);
+}
+
+/** The fence is the version of an acquiring write, so the Lease's own can only be newer (informer §14). */
+function judgeFence({ api, cache }: Facts): Finding {
+  const { streams } = cache;
+  if (streams.kind === "unseen") return notChecked("watcher.fence", streams.why);
+  const fences = [...new Set(streams.value.flatMap(({ fence }) => fence ?? []))];
+  const [fence] = fences;
+  if (fence === undefined) return notChecked("watcher.fence", "no stream was opened yet");
+  if (fences.length > 1)
+    return warning(
+      "watcher.fence",
+      `streams of ${fences.length} fences: ${fences.join(", ")}`,
+      "Ask again in a few seconds: a watcher that takes over raises all of them; if it stays, look into its log.",
+    );
+  const { seen } = api.lease;
+  if (seen.kind === "unseen" || seen.value === undefined)
+    return notChecked("watcher.fence", `${fence}; there is no Lease to compare it with`);
+  if (compareResourceVersions(fence, seen.value.resourceVersion) > 0)
+    return failure(
+      "watcher.fence",
+      `${fence}, the Lease is at ${seen.value.resourceVersion}`,
+      "Delete the key ep in Redis: the API server was restored to an older state, no watcher can raise this fence, and a new epoch starts from a list.",
+    );
+  return ok("watcher.fence", `fence ${fence}`);
+}
+
+export function judgeCache(facts: Facts): readonly Finding[] {
+  const { epoch, streams, quarantine, forgeries, controllers } = facts.cache;
+  const nowMs = redisNowMs(facts);
+  const first = judgeEpoch(facts);
+  const lagging = (check: "cache.lag" | "cache.lanes", judge: (stream: StreamFacts, now: number) => Finding): readonly Finding[] => {
+    if (epoch.kind === "unseen") return [notChecked(check, epoch.why)];
+    if (epoch.value === undefined) return [notChecked(check, "there is no epoch")];
+    if (streams.kind === "unseen") return [notChecked(check, streams.why)];
+    return nowMs === undefined ? [notChecked(check, "Redis' time is not known")] : streams.value.map((stream) => judge(stream, nowMs));
+  };
+  return [
+    first,
+    ...controllers.map(judgeGate),
+    ...lagging("cache.lag", judgeLag),
+    ...lagging("cache.lanes", judgeLanes),
+    judgeRecent("cache.quarantine", quarantine, nowMs, {
+      failing: true,
+      none: "nothing in quarantine",
+      each: ({ what, where, why }) => `${what} (${where}: ${why})`,
+      remedy:
+        "Look at what each names, with kubectl or in the log of that time: it is not in the cache as it should be until it changes or is listed again.",
+    }),
+    judgeRecent("cache.forged", forgeries, nowMs, {
+      failing: false,
+      none: "nothing forged",
+      each: ({ where, why, messageId }) => `${messageId} (${where}: ${why})`,
+      remedy: "Give watcher and functions one DELTALOOP_MAC_KEY, or take away whose messages these are (docs/security.md).",
+    }),
+  ];
+}
+
+function judgeEpoch({ cache, api }: Facts): Finding {
+  const { epoch } = cache;
+  if (epoch.kind === "unseen") return notChecked("cache.epoch", epoch.why);
+  if (epoch.value === undefined)
+    return failure(
+      "cache.epoch",
+      "there is no cache",
+      "Start deltaloop watch; if it runs, give the doctor its DELTALOOP_DEPLOYMENT, DELTALOOP_CLUSTER and DELTALOOP_REDIS_URL.",
+    );
+  const { identity } = api;
+  if (identity.kind === "seen" && identity.value.uid !== epoch.value.clusterUid)
+    return failure(
+      "cache.epoch",
+      `it is of another cluster: kube-system ${epoch.value.clusterUid}`,
+      "Start deltaloop watch against this API server: it opens a new epoch.",
+    );
+  return ok("cache.epoch", `epoch ${epoch.value.epoch}`);
+}
+
+/** What helps, by what the gate says (shared/adapters/redis/scripts/lib/gate.lua). */
+const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
+  [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
+  [
+    /^the epoch has/,
+    "Run watcher and functions of one build with one DELTALOOP_DIGEST_KEY, and give the doctor the same; then the watcher opens a new epoch.",
+  ],
+  [/another primary/, "Wait 15 s: the watcher lists anew; if it stays shut, look into the watcher's log."],
+  [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, look into the watcher's log and at queue deltas."],
+  [
+    /: SUSPECT/,
+    "Wait 15 s: the watcher lists anew; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
+  ],
+  [/silent/, "Look whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
+  [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays shut, look into the watcher's log."],
+];
+
+function judgeGate({ controller, gate }: ControllerFacts): Finding {
+  const of = { of: controller };
+  if (gate.kind === "unseen") return notChecked("cache.gate", gate.why, of);
+  if (gate.value.open) return ok("cache.gate", "gate open", of);
+  const { reason } = gate.value;
+  const remedy = GATE_REMEDIES.find(([said]) => said.test(reason))?.[1] ?? "Look into the watcher's log.";
+  return failure("cache.gate", `shut: ${reason}`, remedy, of);
+}
+
+function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number): Finding {
+  const of = { of: resource };
+  const applied = lanes.flatMap(({ appliedAtMs }) => appliedAtMs ?? []);
+  if (applied.length < lanes.length || lanes.length === 0)
+    return failure(
+      "cache.lag",
+      `${state}, nothing was ever applied in ${lanes.length - applied.length} of ${lanes.length} lanes`,
+      "Look whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
+      of,
+    );
+  const silentMs = Math.max(0, nowMs - Math.min(...applied));
+  const reached = lanes.map(({ watermark }) => watermark).reduce(minResourceVersion);
+  const seen = `${state}, last message ${spanOf(silentMs)} ago, sent ${sentRV ?? "-"}, applied ${reached}`;
+  const more = { ...of, number: Math.round(silentMs / 1000) };
+  if (silentMs < SILENCE_WARNING_MS) return ok("cache.lag", seen, more);
+  const remedy = "Look whether the watcher (watcher.lease) sends and apply-deltas applies (queue.depth of deltas).";
+  return silentMs < SILENCE_FAILURE_MS ? warning("cache.lag", seen, remedy, more) : failure("cache.lag", seen, remedy, more);
+}
+
+function judgeLanes({ resource, lanes }: StreamFacts, nowMs: number): Finding {
+  const isUnwell = ({ frozen, holeSinceMs }: LaneFacts): boolean => frozen || holeSinceMs !== undefined;
+  const unwell = lanes.flatMap((lane, index) => (isUnwell(lane) ? [{ ...lane, index }] : []));
+  const more = { of: resource, number: unwell.length };
+  if (unwell.length === 0) return ok("cache.lanes", "no hole", more);
+  const words = unwell.map(
+    ({ index, frozen, holeSinceMs }) =>
+      `lane ${index} ${frozen ? "frozen" : ""}${frozen && holeSinceMs !== undefined ? ", " : ""}${holeSinceMs === undefined ? "" : `with a hole for ${spanOf(nowMs - holeSinceMs)}`}`,
+  );
+  return warning("cache.lanes", listOf(words), "Wait 15 s: the watcher lists what is missing; if it stays, look into its log.", more);
+}
+
+/** A list that only grows: what is older than a day has been seen. */
+function judgeRecent<T extends { readonly atMs: number }>(
+  check: Extract<Check, "cache.quarantine" | "cache.forged">,
+  list: Seen<readonly T[]>,
+  nowMs: number | undefined,
+  words: { readonly failing: boolean; readonly none: string; readonly each: (entry: T) => string; readonly remedy: string },
+): Finding {
+  if (list.kind === "unseen") return notChecked(check, list.why);
+  const recent = list.value.filter(({ atMs }) => atMs > (nowMs ?? list.atMs) - DAY_MS);
+  const more = { number: recent.length };
+  const older = list.value.length - recent.length;
+  if (recent.length === 0) return ok(check, older === 0 ? words.none : `${words.none} for a day, ${older} before`, more);
+  const seen = `${recent.length}: ${listOf(recent.toReversed().map(words.each))}`;
+  return (words.failing ? failure : warning)(check, seen, words.remedy, more);
+}
+
+/** Says nothing where nobody asked. */
+export function judgeAudits({ audits = [] }: Facts): readonly Finding[] {
+  return audits.map(judgeAudit);
+}
+
+function judgeAudit({ resource, seen }: AuditFacts): Finding {
+  const of = { of: resource };
+  if (seen.kind === "unseen") return notChecked("cache.audit", seen.why, of);
+  const { differences, compared, unsettledLanes } = seen.value;
+  const more = { ...of, number: differences.length };
+  const lacking = unsettledLanes === 0 ? "" : `; rows without an object are not seen in ${unsettledLanes} lanes, which are behind`;
+  if (differences.length === 0) return ok("cache.audit", `${compared} compared, none differs${lacking}`, more);
+  return failure(
+    "cache.audit",
+    `${differences.length} of ${compared}: ${listOf(differences.map(({ kind, key }) => `${kind} ${key}`))}${lacking}`,
+    "Wait an hour: the watcher's own audit mends them; if they come back, look who else writes to this Redis (cli/README.md has the kinds).",
+    more,
+  );
+}
+
+/** Redis' time now, as far as it is known: everything that is stored goes by it. */
+export function redisNowMs({ server }: Pick<Facts, "server">): number | undefined {
+  return server.kind === "seen" ? server.value.timeMs : undefined;
+}

@@ -1,0 +1,114 @@
+/** Judgements on what Redis says of itself. */
+import type { Facts } from "./facts.ts";
+import { failure, notChecked, ok, warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { compareVersions } from "../cluster/kubernetes-versions.ts";
+
+/** `ZADD LT` is in every script that queues. */
+const VERSION_MIN = "6.2.0";
+const MEMORY_PERCENT_MAX = 80;
+
+export function judgeRedis({ server, durability, redisCluster }: Facts): readonly Finding[] {
+  if (server.kind === "unseen") {
+    const remedy =
+      "Start Redis, or correct DELTALOOP_REDIS_URL and what stands between (security group, TLS, password); the watcher lists anew by itself.";
+    const others = ["version", "role", "policy", "evicted", "memory", "replicas", "persistence"] as const;
+    return [
+      failure("redis.answers", `no answer: ${server.why}`, remedy),
+      ...others.map((name) => notChecked(`redis.${name}`, "Redis does not answer")),
+    ];
+  }
+  const { version, role, replicas, policy, evicted, usedBytes, maxBytes, appendOnly, saveFailed, loading } = server.value;
+  const findings: Finding[] = [ok("redis.answers", `answers in ${server.tookMs} ms`, { number: server.tookMs })];
+
+  if (version === undefined) findings.push(notChecked("redis.version", "it does not say"));
+  else if (compareVersions(version, VERSION_MIN) < 0)
+    findings.push(failure("redis.version", version, `Use ${VERSION_MIN} or newer: the work queue needs ZADD LT.`));
+  else findings.push(ok("redis.version", version));
+
+  if (loading) findings.push(failure("redis.role", "it still loads its data", "Wait until it has read its file; calls fail until then."));
+  else if (role === "slave")
+    findings.push(
+      failure(
+        "redis.role",
+        "a replica",
+        "Point DELTALOOP_REDIS_URL at the primary: a replica takes no writes, and every gate is shut on it.",
+      ),
+    );
+  else findings.push(role === undefined ? notChecked("redis.role", "it does not say") : ok("redis.role", "primary"));
+
+  if (policy === undefined) findings.push(notChecked("redis.policy", "it does not say"));
+  else if (policy === "noeviction") findings.push(ok("redis.policy", policy));
+  else
+    findings.push(
+      failure(
+        "redis.policy",
+        `${policy}: it would evict part of the cache`,
+        "Set it to noeviction: CONFIG SET maxmemory-policy noeviction, or the parameter group of the service.",
+      ),
+    );
+
+  if (evicted === 0) findings.push(ok("redis.evicted", "nothing evicted", { number: 0 }));
+  else
+    findings.push(
+      warning(
+        "redis.evicted",
+        `${evicted} keys since its start`,
+        "Set maxmemory-policy noeviction and give it more memory; the watcher opens a new epoch by itself when keys of ours went.",
+        { number: evicted },
+      ),
+    );
+
+  const percent = maxBytes === 0 ? 0 : Math.round((100 * usedBytes) / maxBytes);
+  const used = `${Math.ceil(usedBytes / 2 ** 20)} MiB used${maxBytes === 0 ? "" : `, ${percent} % of maxmemory`}`;
+  if (percent >= 100)
+    findings.push(
+      failure(
+        "redis.memory",
+        used,
+        "Give it more memory, or delete in the cluster what fills it: it refuses writes, so nothing acts until it has had room for 15 s.",
+        { number: percent },
+      ),
+    );
+  else if (percent > MEMORY_PERCENT_MAX)
+    findings.push(
+      warning("redis.memory", used, "Give it more memory before it refuses writes: about 800 bytes a pod, twice that for a new epoch.", {
+        number: percent,
+      }),
+    );
+  else findings.push(ok("redis.memory", used, { number: percent }));
+
+  const seen = `class ${durability}, ${replicas} replica${replicas === 1 ? "" : "s"}`;
+  const number = { number: replicas };
+  if (redisCluster) findings.push(notChecked("redis.replicas", "of a cluster one node answers, and it speaks for itself"));
+  else if (durability === "B" && replicas === 0)
+    findings.push(
+      failure(
+        "redis.replicas",
+        seen,
+        "Bring the replica back: in class B no message counts as applied, and nothing acts, until one has it.",
+        number,
+      ),
+    );
+  else if (durability === "C" && replicas > 0)
+    findings.push(
+      warning(
+        "redis.replicas",
+        seen,
+        "Set DELTALOOP_REDIS_DURABILITY=B for watcher and functions, so that a failover forgets nothing that was acted on.",
+        number,
+      ),
+    );
+  else findings.push(ok("redis.replicas", seen, number));
+
+  if (saveFailed)
+    findings.push(
+      failure(
+        "redis.persistence",
+        "its last save failed",
+        "Look at its disk: with stop-writes-on-bgsave-error, the default, it refuses writes until a save succeeds.",
+      ),
+    );
+  else findings.push(ok("redis.persistence", `append-only file ${appendOnly ? "on" : "off"}`));
+  return findings;
+}

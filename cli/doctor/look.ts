@@ -1,0 +1,226 @@
+/**
+ * The probes of `doctor`: everything at once, each part with a deadline of its own, so that whatever is dead costs its own answer and
+ * no other. Reads only; a review of rights is a POST that changes nothing.
+ */
+import { createClient } from "../../shared/adapters/kube-http/client.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createRedisProbe } from "../../shared/adapters/redis/probe.ts";
+import { sqsClient } from "../../shared/adapters/sqs/client.ts";
+import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
+import type { Lease } from "../../shared/api/wire.ts";
+import { auditResource } from "../../shared/cache/audit.ts";
+import type { Configuration } from "../../shared/lambda/configuration.ts";
+import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import { describeError } from "../../shared/ports/describe-error.ts";
+import { AUDIT_SETTLE_MS } from "../../shared/ports/times.ts";
+import { serviceAccount } from "../../shared/registry/names.ts";
+import { ROLES } from "../../shared/registry/rights.ts";
+import { readApiServer } from "../cluster/api-server.ts";
+import { readClusterIdentity } from "../cluster/cluster-id.ts";
+import { reviewRole } from "../cluster/rights.ts";
+import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
+
+export interface LookOptions {
+  readonly configuration: Configuration;
+  /** The credentials that a process of this role would use. */
+  readonly access: (role: string) => Promise<KubeHttpConfig>;
+  readonly leaseNamespace: string;
+  /** Every object is compared with its row, too. */
+  readonly audit?: boolean;
+}
+
+/** All parts run side by side, so this is about how long a look takes at most. */
+export const PART_MS = 4_500;
+/** An audit waits for lanes that are behind the list, and reads the whole cluster once or twice. */
+export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
+/** A call gives up before its part does, so that the part can say which one it was. */
+const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
+/** Of each controller; more would only be slow. */
+const OWNERS_MAX = 2_000;
+
+export async function look(options: LookOptions): Promise<Facts> {
+  const { mode, guard = "on", kubernetes = "supported", cluster, redis } = options.configuration;
+  const [{ api, roles }, { server, cache }, queues] = await Promise.all([lookAtApi(options), lookAtRedis(options), lookAtQueues(options)]);
+  const dead =
+    server.kind === "unseen" ? "Redis does not answer" : api.version.kind === "unseen" ? "the API server does not answer" : undefined;
+  const audits = options.audit ? { audits: await lookAtObjects(options, dead) } : {};
+  return {
+    mode,
+    guard,
+    kubernetes,
+    cluster,
+    redisCluster: redis.cluster,
+    durability: redis.durability ?? "C",
+    api,
+    roles,
+    server,
+    queues,
+    cache,
+    ...audits,
+  };
+}
+
+async function lookAtObjects({ configuration, access }: LookOptions, dead: string | undefined): Promise<readonly AuditFacts[]> {
+  if (dead !== undefined) return CACHED_RESOURCES.map((resource) => ({ resource, seen: unseen(dead) }));
+  const kube = kubeOver(createClient(await access(serviceAccount("watcher"))));
+  const { store } = openCache(
+    configuration,
+    redisStore(configuration.redis, () => undefined), // what fails is told by the call
+  );
+  const clock = createSystemClock();
+  const ends = new AbortController();
+  const audits = await Promise.all(
+    CACHED_RESOURCES.map(async (resource): Promise<AuditFacts> => {
+      const audit = () => auditResource({ kube, store, clock }, resource, AUDIT_SETTLE_MS, ends.signal);
+      return { resource, seen: await seen(audit, AUDIT_PART_MS) };
+    }),
+  );
+  ends.abort(new Error("time is up"));
+  await store.close();
+  return audits;
+}
+
+async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions): Promise<Pick<Facts, "api" | "roles">> {
+  const act = configuration.mode === "act";
+  // Credentials may come from a plugin, which may hang: each part waits for them within its own time.
+  const reached = access(serviceAccount("watcher")).then((config) => {
+    const client = createClient({ ...config, ...CALL });
+    return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
+  });
+  const name = `deltaloop-watcher-${configuration.deployment}`;
+  const [version, identity, lease, roles] = await Promise.all([
+    seen(async (): Promise<SeenValue<ApiFacts["version"]>> => {
+      const { server, client } = await reached;
+      return { server, ...(await readApiServer(client)) };
+    }),
+    seen(async () => await readClusterIdentity((await reached).kube)),
+    seen(async () => leaseFacts((await (await reached).kube.get("leases", leaseNamespace, name)) as Lease | undefined)), // the resource names the type
+    Promise.all(
+      ROLES.map(async (role): Promise<RoleFacts> => ({
+        role: role.name,
+        seen: await seen(async () => {
+          const config = { ...(await access(role.name)), ...CALL };
+          const [user, rights] = await Promise.all([userOf(config), reviewRole(role, config, { act, leaseNamespace })]);
+          return { user, rights };
+        }),
+      })),
+    ),
+  ]);
+  const told = <T>(part: Seen<T>): Seen<T> =>
+    version.kind === "seen" || part.kind === "seen" ? part : unseen("the API server does not answer");
+  return {
+    api: { version, identity: told(identity), lease: { name: `${leaseNamespace}/${name}`, seen: told(lease) } },
+    roles: roles.map((role) => ({ ...role, seen: told(role.seen) })),
+  };
+}
+
+type SeenValue<S> = S extends { readonly kind: "seen"; readonly value: infer T } ? T : never;
+
+async function userOf(config: KubeHttpConfig): Promise<string> {
+  const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+  const answer = await createClient(config).json({ method: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body });
+  const { status } = answer as { readonly status?: { readonly userInfo?: { readonly username?: string } } }; // a SelfSubjectReview
+  return status?.userInfo?.username ?? "";
+}
+
+function leaseFacts(lease: Lease | undefined): LeaseFacts | undefined {
+  if (lease === undefined) return undefined;
+  const { holderIdentity, renewTime, leaseDurationSeconds } = lease.spec ?? {};
+  return {
+    resourceVersion: lease.metadata?.resourceVersion ?? "0",
+    holder: holderIdentity ?? "",
+    renewedAtMs: new Date(renewTime ?? 0).getTime(),
+    durationSeconds: leaseDurationSeconds ?? 0,
+  };
+}
+
+async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, "server" | "cache">> {
+  const probe = createRedisProbe(configuration.redis, configuration);
+  const { store } = openCache(
+    configuration,
+    redisStore(configuration.redis, () => undefined), // the probe's connection tells the same
+  );
+  const inEpoch = async <T>(read: (epoch: string) => Promise<T>): Promise<T> => {
+    const record = await store.epoch();
+    if (record === undefined) throw new NothingThereError("there is no epoch");
+    return await read(record.epoch);
+  };
+  const controllers = CONTROLLERS.map(async (controller) => {
+    const [gate, queued, parked] = await Promise.all([
+      seen(() => store.gate(controller)),
+      seen(() => store.queued(controller)),
+      seen(() => store.parked(controller)),
+    ]);
+    return { controller, gate, queued, parked };
+  });
+  const cache = {
+    epoch: seen(() => store.epoch()),
+    streams: seen(() => inEpoch((epoch) => probe.streams(epoch))),
+    quarantine: seen(() => store.quarantined()),
+    forgeries: seen(() => store.forgeries()),
+    guard: seen(() => store.guard()),
+    intents: seen(() => inEpoch((epoch) => probe.intents(epoch, OWNERS_MAX))),
+  };
+  const server = await seen(() => probe.server().catch((error: unknown) => Promise.reject(probe.lastError() ?? error)));
+  const told = <T>(part: Seen<T>): Seen<T> => (server.kind === "seen" || part.kind === "seen" ? part : unseen("Redis does not answer"));
+  const facts: CacheFacts = {
+    epoch: told(await cache.epoch),
+    streams: told(await cache.streams),
+    quarantine: told(await cache.quarantine),
+    forgeries: told(await cache.forgeries),
+    guard: told(await cache.guard),
+    intents: told(await cache.intents),
+    controllers: await Promise.all(
+      controllers.map(async (found) => {
+        const { controller, gate, queued, parked } = await found;
+        return { controller, gate: told(gate), queued: told(queued), parked: told(parked) };
+      }),
+    ),
+  };
+  probe.close();
+  await store.close();
+  return { server, cache: facts };
+}
+
+async function lookAtQueues({ configuration: { queues } }: LookOptions): Promise<readonly QueueSight[]> {
+  const client = sqsClient(queues.endpoint === undefined ? {} : { endpoint: queues.endpoint });
+  const urls = [["deltas", queues.deltas], ...Object.entries(queues.doorbells)] as const;
+  const sights = urls.map(async ([name, url]): Promise<QueueSight> => {
+    const found = await seen(() => queueFacts(client, url));
+    const arn = found.kind === "seen" ? found.value.redrive?.deadLetterArn : undefined;
+    const deadLetters = await seen(async () => (arn === undefined ? undefined : await queueFactsByArn(client, arn)));
+    return { name, seen: found, deadLetters };
+  });
+  const all = await Promise.all(sights);
+  client.destroy();
+  return all;
+}
+
+/** Nothing is wrong with the connection: what was asked for is not there. */
+class NothingThereError extends Error {
+  override readonly name = "NothingThereError";
+}
+
+async function seen<T>(read: () => Promise<T>, partMs = PART_MS): Promise<Seen<T>> {
+  const from = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new NothingThereError(`no answer within ${partMs / 1000} s`)), partMs);
+  });
+  try {
+    const value = await Promise.race([read(), late]);
+    const tookMs = performance.now() - from;
+    return { kind: "seen", value, tookMs: Math.round(tookMs), atMs: Date.now() - tookMs / 2 };
+  } catch (error) {
+    return unseen(error instanceof NothingThereError ? error.message : describeError(error));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function unseen(why: string): { readonly kind: "unseen"; readonly why: string } {
+  return { kind: "unseen", why };
+}

@@ -1,0 +1,91 @@
+/** Findings for people (worst first, what is well in a line a section) and for programs (`--json`, described in cli/README.md). */
+import { printable, printableJson } from "../output/printable.ts";
+import { CHECKS } from "./finding.ts";
+import type { Finding, State } from "./finding.ts";
+
+export interface Report {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly mode: string;
+  readonly tookMs: number;
+  readonly findings: readonly Finding[];
+}
+
+const FORMAT_VERSION = 1;
+const STATES: readonly State[] = ["failure", "warning", "notChecked", "ok"];
+/** Of the first column: `not checked` and two spaces. */
+const MARGIN = 13;
+const WIDTH_MIN = 60;
+
+/** `width`: columns of the terminal. */
+export function reportForPeople({ deployment, cluster, mode, tookMs, findings }: Report, width: number): string {
+  const of = (state: State): readonly Finding[] => findings.filter((finding) => finding.state === state);
+  const unwell = [...of("failure"), ...of("warning")].map(
+    ({ state, seen, remedy = "", ...rest }) => entry(state, `${nameOf(rest)}: ${seen}`, width) + entry("", `-> ${remedy}`, width),
+  );
+  const unchecked = [...Map.groupBy(of("notChecked"), ({ seen }) => seen)].map(([why, some]) =>
+    entry("not checked", `${why}: ${namesOf(some, findings).join(", ")}`, width),
+  );
+  const well = [...Map.groupBy(of("ok"), ({ check }) => CHECKS[check].section)].map(([section, some]) =>
+    entry("ok", `${section}: ${[...Map.groupBy(some, ({ check }) => check).values()].map(inOnePhrase).join("; ")}`, width),
+  );
+  const counts = STATES.map((state) => countOf(of(state).length, state));
+  return [
+    `deltaloop doctor: deployment ${deployment}, cluster ${cluster}, mode ${mode}\n`,
+    ...unwell,
+    [...unchecked, ...well].join(""),
+    `${counts.join(", ")}; ${(tookMs / 1000).toFixed(1)} s\n`,
+  ]
+    .filter((part) => part !== "")
+    .join("\n");
+}
+
+/** One object in one line. */
+export function reportAsJson({ findings, ...rest }: Report): string {
+  const counts = Object.fromEntries(STATES.map((state) => [state, findings.filter((finding) => finding.state === state).length]));
+  const described = findings.map(({ check, ...finding }) => ({ check, ...CHECKS[check], ...finding }));
+  return `${printableJson({ version: FORMAT_VERSION, ...rest, counts, findings: described })}\n`;
+}
+
+/** Takes out every secret that happens to stand in somebody's error message; what is shorter than 4 characters protects nothing. */
+export function withoutSecrets(findings: readonly Finding[], secrets: readonly string[]): readonly Finding[] {
+  const known = secrets.filter((secret) => secret.length >= 4);
+  return findings.map((finding) => ({ ...finding, seen: known.reduce((left, secret) => left.replaceAll(secret, "***"), finding.seen) }));
+}
+
+function nameOf({ check, of }: Pick<Finding, "check" | "of">): string {
+  return of === undefined ? check : `${check} ${of}`;
+}
+
+/** A check of which `some` are all that there are goes by its own name. */
+function namesOf(some: readonly Finding[], all: readonly Finding[]): readonly string[] {
+  return [...Map.groupBy(some, ({ check }) => check)].flatMap(([check, group]) =>
+    group.length === all.filter((finding) => finding.check === check).length ? [check] : group.map(nameOf),
+  );
+}
+
+/** Of one check: what is the same of all is said once. */
+function inOnePhrase(some: readonly Finding[]): string {
+  const phrases = new Set(some.map(({ seen }) => seen));
+  return phrases.size === 1 ? [...phrases].join() : some.map(({ of = "", seen }) => `${of} ${seen}`.trim()).join(", ");
+}
+
+function countOf(count: number, state: State): string {
+  if (state === "notChecked") return `${count} not checked`;
+  return `${count} ${state}${state === "ok" || count === 1 ? "" : "s"}`;
+}
+
+/** A first column, and beside it the text in lines that fit. */
+function entry(first: string, text: string, width: number): string {
+  const room = Math.max(width, WIDTH_MIN) - MARGIN;
+  const lines: string[] = [];
+  let line = "";
+  for (const word of printable(text).split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > room) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  lines.push(line);
+  return lines.map((each, index) => `${(index === 0 ? first : "").padEnd(MARGIN)}${each}\n`).join("");
+}

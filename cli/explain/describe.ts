@@ -1,0 +1,123 @@
+/** Decisions in one line each, for terminals. Whose they are stands before them. */
+import type { Condition, Labels } from "../../shared/api/wire.ts";
+import type { Replaced } from "../../shared/controller/replaced.ts";
+import type { TraceLine } from "../../shared/controller/run.ts";
+import type { Write } from "../../shared/controller/writes.ts";
+import { counted } from "../output/counted.ts";
+import { printable } from "../output/printable.ts";
+import { reasonInWords } from "./reason-words.ts";
+
+export function describeTrace(line: TraceLine): string {
+  return printable(describe(line));
+}
+
+function describe(line: TraceLine): string {
+  switch (line.kind) {
+    case "started":
+      return "started";
+    case "reason":
+      return `because ${reasonInWords(line.reason)}`;
+    case "decided":
+      return describeWrite(line.write, line.replaced ?? {});
+    case "event":
+      return `event ${line.note.reason}: ${line.note.message}`;
+    case "notDecided":
+      return `not decided: ${line.what}`;
+    case "ended":
+      return line.error === undefined ? `ended: ${line.outcome}` : `ended: ${line.outcome} (${line.error})`;
+  }
+}
+
+function describeWrite(write: Write, replaced: Replaced): string {
+  switch (write.kind) {
+    case "CreatePods":
+      return `create ${counted(write.count, "pod")}`;
+    case "DeletePod":
+      return `delete pod ${write.name}`;
+    case "Adopt":
+      return `adopt ${singular(write.resource)} ${write.name}`;
+    case "Release":
+      return `release ${singular(write.resource)} ${write.name}`;
+    case "CreateReplicaSet":
+      return `create ReplicaSet ${write.name} with ${counted(write.replicas, "replica")}`;
+    case "PatchReplicaSet": {
+      const parts = [
+        changed("replicas", replaced.replicas, write.replicas),
+        changed("minReadySeconds", replaced.minReadySeconds, write.minReadySeconds),
+        ...annotationsChanged(replaced.annotations, write.annotations),
+        ...(write.copied?.keys ?? []).map((key) => `${shortName(key)} as the Deployment has it`),
+      ];
+      return `patch ReplicaSet ${write.name}: ${parts.filter((part) => part !== undefined).join(", ")}`;
+    }
+    case "DeleteReplicaSet":
+      return `delete ReplicaSet ${write.name}`;
+    case "RollBack":
+      return write.to === undefined ? "take back the request for a rollback" : `roll back to ReplicaSet ${write.to.name}`;
+    case "UpdateStatus": {
+      const parts = [
+        ...countersChanged(replaced.status, write.status),
+        ...write.absent
+          .filter((name) => counter(replaced.status, name) !== 0)
+          .map((name) => changed(shown(name), counter(replaced.status, name), 0)),
+        ...conditionsChanged(replaced.status?.conditions ?? [], write.status.conditions ?? []),
+        ...annotationsChanged(replaced.annotations, write.annotations),
+      ];
+      return `status: ${parts.join(", ") || "as it is"}`;
+    }
+  }
+}
+
+/** `replicas 2 → 3`; without `before` where that is not known. Undefined: it is not written. */
+function changed<T extends number | string>(name: string, before: T | undefined, after: T | undefined): string | undefined {
+  if (after === undefined) return undefined;
+  return before === undefined || before === after ? `${name} ${after}` : `${name} ${before} → ${after}`;
+}
+
+type Status = NonNullable<Replaced["status"]>;
+
+/** Counters that change, all of them where the status before is not known. Kubernetes leaves those out that are 0. */
+function countersChanged(before: Status | undefined, after: Status): readonly string[] {
+  return Object.entries(after).flatMap(([name, value]) => {
+    if (typeof value !== "number" || (before !== undefined && counter(before, name) === value)) return [];
+    return changed(shown(name), before && counter(before, name), value) ?? [];
+  });
+}
+
+function counter(status: Status | undefined, name: string): number {
+  const value = Object.entries(status ?? {}).find(([field]) => field === name)?.[1];
+  return typeof value === "number" ? value : 0;
+}
+
+/** As `kubectl describe` has its columns: `readyReplicas` is `ready`. */
+function shown(counterName: string): string {
+  return counterName === "observedGeneration" ? "observed generation" : counterName.replace("Replicas", "");
+}
+
+/** `Progressing Unknown → False (ProgressDeadlineExceeded)`; what is the same but for its times and words is `Progressing refreshed`. */
+function conditionsChanged(before: readonly Condition[], after: readonly Condition[]): readonly string[] {
+  const gone = before.filter(({ type }) => !after.some((condition) => condition.type === type)).map(({ type }) => `no ${type} any more`);
+  const there = after.flatMap((condition) => {
+    const { type, status, reason = "" } = condition;
+    const old = before.find((one) => one.type === type);
+    if (old?.status === status && (old.reason ?? "") === reason) return sameCondition(old, condition) ? [] : [`${type} refreshed`];
+    return `${changed(type, old?.status, status)}${reason === "" ? "" : ` (${reason})`}`;
+  });
+  return [...there, ...gone];
+}
+
+function sameCondition(a: Condition, b: Condition): boolean {
+  return a.message === b.message && a.lastUpdateTime === b.lastUpdateTime && a.lastTransitionTime === b.lastTransitionTime;
+}
+
+function annotationsChanged(before: Labels | undefined, after: Labels | undefined): readonly string[] {
+  return Object.entries(after ?? {}).flatMap(([key, value]) => changed(shortName(key), before?.[key], value) ?? []);
+}
+
+/** `deployment.kubernetes.io/revision` is `revision`. */
+function shortName(annotation: string): string {
+  return annotation.split("/").at(-1) ?? annotation;
+}
+
+function singular(resource: "pods" | "replicasets"): string {
+  return resource === "pods" ? "pod" : "ReplicaSet";
+}

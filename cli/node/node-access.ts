@@ -1,0 +1,180 @@
+/**
+ * As whom `deltaloop node` calls the API server: by a kubeconfig, by a certificate that it asks for with another one's credentials,
+ * and by the certificates that follow that (node-agent §14.6).
+ *
+ * Source: cmd/kubelet/app/server.go buildKubeletClientConfig.
+ */
+import { readFile, rm, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
+import type { CertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
+import { replaceFile } from "../../shared/adapters/replace-file.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+import { clientTemplate } from "../../shared/kubelet/certificate/rotation.ts";
+import { CertificateManager } from "../../shared/node-agent/certificates/certificate-manager.ts";
+import { joinCluster } from "../../shared/node-agent/certificates/join-cluster.ts";
+import type { PendingKey } from "../../shared/node-agent/certificates/join-cluster.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import { contextOf, kubeAccess } from "../cluster/kube-access.ts";
+import { certificatePlaces, kubeconfigForCertificate, kubeHttpConfigFrom } from "../kubeconfig/kubeconfig.ts";
+import type { CertificatePlaces } from "../kubeconfig/kubeconfig.ts";
+import { kubeconfigPath } from "../kubeconfig/kubeconfig-path.ts";
+import { certificatesIn } from "../kubeconfig/pem.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+/** Without a valid certificate for so long the agent ends, so that its next start joins anew. Source: as above. */
+const LOST_MS_MAX = 5 * 60_000;
+const LOOK_MS = 10_000;
+const PENDING_KEY = "kubelet-client.key.tmp";
+const ROLE = "deltaloop-node";
+const COMPONENT = "node";
+
+export interface AccessFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly bootstrapKubeconfig?: string;
+  readonly rotateCertificates?: boolean;
+  readonly certDir?: string;
+  readonly rootDir: string;
+  readonly name: string;
+}
+
+export interface NodeAccess {
+  readonly config: KubeHttpConfig;
+  /** Where certificates are kept. */
+  readonly certDir: string;
+  /** Replaces the client certificate until `signal` aborts. @throws CertificateLostError */
+  rotate(signal: AbortSignal): Promise<void>;
+}
+
+/** The client certificate has ended and the cluster does not give another one. The next start joins anew, if it is given a bootstrap kubeconfig. */
+class CertificateLostError extends Error {
+  override readonly name = "CertificateLostError";
+}
+
+interface Means {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+}
+
+/** @throws {UsageError} for kubeconfigs that cannot be used; what `joinCluster` throws */
+export async function nodeAccess(flags: AccessFlags, means: Means, signal: AbortSignal): Promise<NodeAccess> {
+  const certDir = resolve(flags.certDir ?? join(flags.rootDir, "pki"));
+  if (flags.bootstrapKubeconfig !== undefined && flags.kubeconfig === undefined)
+    throw new UsageError("--bootstrap-kubeconfig needs --kubeconfig: where the node's own is to be written");
+  const kubeconfig = kubeconfigPath(flags.kubeconfig);
+  if (flags.rotateCertificates === true) return await rotating({ ...flags, kubeconfig, certDir }, means);
+  if (flags.bootstrapKubeconfig !== undefined)
+    await joined({ ...flags, kubeconfig, certDir, bootstrapKubeconfig: flags.bootstrapKubeconfig }, means, signal);
+  return { config: await kubeAccess({ ...flags, kubeconfig }, ROLE, COMPONENT), certDir, rotate: async () => undefined };
+}
+
+type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: string };
+
+/** Once, and then the kubeconfig is as if somebody had brought it. */
+async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
+  const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName } = flags;
+  if (await isStillValid(flags, clock, log)) return;
+  const kube = createKubeHttp(await bootstrapAccess(bootstrapKubeconfig));
+  const store = clientFiles(certDir, clock);
+  await joinCluster({ kube, nodeName, store, pendingKey: pendingKeyIn(certDir), clock, log }, signal);
+  await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, store.currentPath));
+  log.info("joined the cluster", { node: nodeName, kubeconfig });
+}
+
+/** Whoever has no certificate yet starts all the same, and calls the API server as nobody until there is one. */
+async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
+  const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
+  const { clock, random, log, metrics } = means;
+  const joins = bootstrapKubeconfig !== undefined && !(await isStillValid(flags, clock, log));
+  const asking = joins ? await bootstrapAccess(bootstrapKubeconfig) : await kubeAccess({ ...flags, kubeconfig }, ROLE, COMPONENT);
+  const { currentPath } = clientFiles(certDir, clock);
+  if (joins) await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, currentPath));
+  const places = await certificatePlaces(kubeconfig, joins ? undefined : await contextOf({ ...flags, kubeconfig }, ROLE));
+  const { token: _token, cert: _cert, key: _key, certificate: _certificate, ...nobody } = asking;
+  const config: KubeHttpConfig = { ...nobody, certificate: () => manager.current() };
+  const [kubeOfNode, kubeOfAsking] = [createKubeHttp(config), createKubeHttp(asking)];
+  const manager = await CertificateManager.open({
+    signerName: "kubernetes.io/kube-apiserver-client-kubelet",
+    store: clientFiles(certDir, clock, places),
+    template: () => clientTemplate(name),
+    kube: (current) => (current === undefined ? kubeOfAsking : kubeOfNode),
+    ...(places.cert !== undefined && places.key !== undefined && { first: { cert: places.cert, key: places.key } }),
+    ...(metrics && { metrics }),
+    clock,
+    random,
+    log,
+  });
+  return {
+    config,
+    certDir,
+    async rotate(signal) {
+      await Promise.all([manager.run(signal), untilLost(manager, means, signal)]);
+    },
+  };
+}
+
+async function bootstrapAccess(path: string): Promise<KubeHttpConfig> {
+  try {
+    return await kubeHttpConfigFrom(path, { component: COMPONENT });
+  } catch (error) {
+    throw new UsageError(messageOf(error));
+  }
+}
+
+/** Source: pkg/kubelet/certificate/transport.go addCertRotation. */
+async function untilLost(manager: CertificateManager, { clock, log }: Means, signal: AbortSignal): Promise<void> {
+  let lastMs = clock.now();
+  let isSaid = false;
+  while (!signal.aborted) {
+    await clock.after(LOOK_MS, signal).catch(() => undefined);
+    if (manager.current() !== undefined) [lastMs, isSaid] = [clock.now(), false];
+    if (clock.now() - lastMs <= LOST_MS_MAX) continue;
+    if (manager.isServerHealthy)
+      throw new CertificateLostError("no valid client certificate is found and the API server is responsive: the next start may join anew");
+    if (!isSaid) log.error("no valid client certificate is found, and the API server is not responsive");
+    isSaid = true;
+  }
+}
+
+function clientFiles(directory: string, clock: Clock, { certFile, keyFile }: CertificatePlaces = {}): CertificateFiles {
+  return createCertificateFiles({
+    prefix: "kubelet-client",
+    directory,
+    ...(certFile !== undefined && { certFile }),
+    ...(keyFile !== undefined && { keyFile }),
+    clock,
+  });
+}
+
+function pendingKeyIn(certDir: string): PendingKey {
+  const path = join(certDir, PENDING_KEY);
+  return {
+    read: async () => await readFile(path, "utf8").catch(() => undefined),
+    write: async (key) => await replaceFile(path, key),
+    remove: async () => await rm(path, { force: true }),
+  };
+}
+
+/** Whether a kubeconfig has a client certificate none of which has ended. Source: bootstrap.go isClientConfigStillValid. */
+async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<boolean> {
+  const { kubeconfig } = flags;
+  if ((await stat(kubeconfig).catch(() => undefined)) === undefined) return false;
+  try {
+    const places = await certificatePlaces(kubeconfig, await contextOf(flags, ROLE));
+    const text = places.cert ?? (places.certFile === undefined ? "" : await readFile(places.certFile, "utf8"));
+    const ends = certificatesIn(text).map(({ validToDate }) => validToDate.getTime());
+    if (ends.length > 0 && ends.every((endMs) => clock.now() <= endMs)) return true;
+    log.warn("the kubeconfig has no client certificate that is still valid", { kubeconfig });
+  } catch (error) {
+    log.warn("the kubeconfig cannot be used", { kubeconfig, error: messageOf(error) });
+  }
+  return false;
+}

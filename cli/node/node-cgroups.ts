@@ -1,0 +1,123 @@
+/** How `deltaloop node` is told to bound its pods, and itself. */
+import { writeFile } from "node:fs/promises";
+import type { Command } from "commander";
+import { kubepodsCgroup, reservedCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
+import { parseReserved, ReservedError, together } from "../../shared/kubelet/cm/reserved.ts";
+import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
+import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/node-options.ts";
+import type { EvictionPolicy } from "../../shared/kubelet/eviction/thresholds.ts";
+import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/node-options.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";
+
+/** As the command line has them. */
+export interface CgroupFlags {
+  readonly cgroupsPerQos: boolean;
+  readonly enforceNodeAllocatable: string;
+  readonly kubeReserved: string;
+  readonly kubeReservedCgroup?: string;
+  readonly systemReserved: string;
+  readonly systemReservedCgroup?: string;
+  readonly podMaxPids: number;
+  readonly oomScoreAdj: number;
+}
+
+const OOM_SCORE_MAX = 1000;
+const PIDS_MAX = 2 ** 22;
+
+/** Names, forms and defaults are the kubelet's. Source: cmd/kubelet/app/options/options.go; apis/config/v1beta1/defaults.go. */
+export function addCgroupFlags(command: Command): Command {
+  return command
+    .option("--cgroups-per-qos [boolean]", "make a control group for each pod and class of pods", trueOrFalse("--cgroups-per-qos"), true)
+    .option("--enforce-node-allocatable <list>", `none, or of ${ENFORCEMENTS.join(", ")}: what is not to be exceeded`, "pods")
+    .option(
+      "--kube-reserved <list>",
+      "kept back for the agent and the runtime, e.g. cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000",
+      "",
+    )
+    .option("--kube-reserved-cgroup <path>", "control group of those, to enforce it on")
+    .option("--system-reserved <list>", "kept back for everything else on the machine, in the same form", "")
+    .option("--system-reserved-cgroup <path>", "control group of that, to enforce it on")
+    .option(
+      "--pod-max-pids <n>",
+      "processes of one pod; -1: as many as of all",
+      wholeNumber("--pod-max-pids", { min: -1, max: PIDS_MAX }),
+      -1,
+    )
+    .option(
+      "--oom-score-adj <n>",
+      "how readily the kernel ends the agent when memory runs out",
+      wholeNumber("--oom-score-adj", { min: -OOM_SCORE_MAX, max: OOM_SCORE_MAX }),
+      -999,
+    );
+}
+
+/** Source: pkg/kubelet/apis/config/validation/validation.go. @throws {UsageError} */
+export function cgroupPolicy(flags: CgroupFlags): CgroupPolicy {
+  const enforce = enforcements(flags.enforceNodeAllocatable);
+  if (enforce.length > 0 && !flags.cgroupsPerQos)
+    throw new UsageError(
+      "--enforce-node-allocatable is not supported unless --cgroups-per-qos is true: give none, or no --cgroups-per-qos",
+    );
+  return {
+    perQos: flags.cgroupsPerQos,
+    enforce,
+    kubeReserved: reservedGroup("kube-reserved", flags.kubeReserved, flags.kubeReservedCgroup, enforce),
+    systemReserved: reservedGroup("system-reserved", flags.systemReserved, flags.systemReservedCgroup, enforce),
+    podMaxPids: flags.podMaxPids,
+  };
+}
+
+function enforcements(text: string): readonly NodeAllocatableEnforcement[] {
+  const names = text.split(",").filter((name) => name !== "");
+  if (names.includes("none") && names.length > 1) throw new UsageError("--enforce-node-allocatable takes nothing beside none");
+  return names.flatMap((name) => {
+    if (name === "none") return [];
+    const known = ENFORCEMENTS.find((one) => one === name);
+    if (known === undefined) throw new UsageError(`--enforce-node-allocatable takes none or of ${ENFORCEMENTS.join(", ")}, not "${name}"`);
+    return [known];
+  });
+}
+
+function reservedGroup(
+  key: "kube-reserved" | "system-reserved",
+  text: string,
+  cgroup: string | undefined,
+  enforce: readonly NodeAllocatableEnforcement[],
+): ReservedGroup {
+  const levels = [key, `${key}-compressible`] as const;
+  const asked = levels.filter((level) => enforce.includes(level));
+  if (asked.length > 1) throw new UsageError(`--enforce-node-allocatable takes one of ${levels.join(" and ")}`);
+  if (asked.length > 0 && cgroup === undefined) throw new UsageError(`--enforce-node-allocatable=${asked.join()} needs --${key}-cgroup`);
+  try {
+    return { resources: parseReserved(text), ...(cgroup !== undefined && { cgroup: `/${cgroup.split("/").filter(Boolean).join("/")}` }) };
+  } catch (error) {
+    throw error instanceof ReservedError ? new UsageError(`--${key}: ${error.message}`) : error;
+  }
+}
+
+/** @throws {UsageError} where more is kept back than there is */
+export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved }: CgroupPolicy, eviction: EvictionPolicy): MachineFacts {
+  const resources = { ...facts.resources, reserved: together(kubeReserved.resources, systemReserved.resources) };
+  const tooMuch = reservedTooMuch(resources, eviction);
+  if (tooMuch.length > 0)
+    throw new UsageError(
+      `more is kept back by --kube-reserved, --system-reserved and --eviction-hard than there is: ${tooMuch.join(", ")}`,
+    );
+  return { ...facts, resources };
+}
+
+/** Where the agent may change anything. */
+export function cgroupRoots(options: NodeOptions): readonly string[] {
+  const { kubeReserved, systemReserved } = options.cgroups;
+  const reserved = [kubeReserved, systemReserved].flatMap(({ cgroup }) => (cgroup === undefined ? [] : [reservedCgroup(options, cgroup)]));
+  return [kubepodsCgroup(options), ...reserved];
+}
+
+/** What is not allowed is logged, as upstream does it. Source: pkg/util/oom/oom_linux.go; cmd/kubelet/app/server.go RunKubelet. */
+export async function setOomScore(oomScoreAdj: number, log: Log, file = "/proc/self/oom_score_adj"): Promise<void> {
+  await writeFile(file, String(oomScoreAdj)).catch((error: unknown) =>
+    log.warn("the agent's own OOM score is not set", { oomScoreAdj, error: messageOf(error) }),
+  );
+}

@@ -1,0 +1,73 @@
+/** Which credentials for registries `deltaloop node` has of its own. */
+import { access, constants, readdir, readFile, stat } from "node:fs/promises";
+import { homedir } from "node:os";
+import { extname, join } from "node:path";
+import { parseYaml } from "../../shared/adapters/system/yaml.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+import { parseProviders } from "../../shared/kubelet/images/node-credentials.ts";
+import type { CredentialProvider } from "../../shared/kubelet/images/node-credentials.ts";
+import { createNodeCredentials } from "../../shared/node-agent/credentials/node-credentials.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import type { NodeCredentials } from "../../shared/ports/node-credentials.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+export interface CredentialFlags {
+  readonly rootDir: string;
+  readonly imageCredentialProviderConfig?: string;
+  readonly imageCredentialProviderBinDir?: string;
+}
+
+/** @throws {UsageError} for providers that cannot be used */
+export async function nodeCredentials(
+  flags: CredentialFlags,
+  means: { readonly clock: Clock; readonly log: Log },
+): Promise<NodeCredentials> {
+  const { rootDir, imageCredentialProviderConfig: config, imageCredentialProviderBinDir: binDir = "" } = flags;
+  if ((config === undefined) !== (binDir === ""))
+    throw new UsageError("--image-credential-provider-config and --image-credential-provider-bin-dir belong together");
+  const home = homedir();
+  return createNodeCredentials({
+    configFolders: {
+      "config.json": [rootDir, process.cwd(), join(home, ".docker"), "/.docker"],
+      ".dockercfg": [rootDir, process.cwd(), home, "/"],
+    },
+    providers: config === undefined ? [] : await readProviders(config, binDir),
+    binDir,
+    environment: process.env,
+    ...means,
+  });
+}
+
+/**
+ * A file, or all in a folder by name.
+ *
+ * Source: pkg/credentialprovider/plugin/config.go readCredentialProviderConfig; plugin.go RegisterCredentialProviderPlugins.
+ */
+async function readProviders(path: string, binDir: string): Promise<readonly CredentialProvider[]> {
+  const providers: CredentialProvider[] = [];
+  try {
+    for (const file of await filesOf(path))
+      try {
+        providers.push(...parseProviders(parseYaml(await readFile(file, "utf8"))));
+      } catch (error) {
+        throw new Error(`error decoding config "${file}": ${messageOf(error)}`, { cause: error });
+      }
+    const twice = providers.find(({ name }, index) => providers.findIndex((one) => one.name === name) !== index);
+    if (twice !== undefined) throw new Error(`duplicate provider name "${twice.name}" found in configuration file(s)`);
+    for (const { name } of providers)
+      await access(join(binDir, name), constants.X_OK).catch(() => {
+        throw new Error(`plugin binary executable ${join(binDir, name)} did not exist`);
+      });
+  } catch (error) {
+    throw new UsageError(`--image-credential-provider-config: ${messageOf(error)}`);
+  }
+  return providers;
+}
+
+async function filesOf(path: string): Promise<readonly string[]> {
+  if (!(await stat(path)).isDirectory()) return [path];
+  const names = (await readdir(path)).filter((name) => [".json", ".yaml", ".yml"].includes(extname(name))).toSorted();
+  if (names.length === 0) throw new Error(`no configuration files found in directory "${path}"`);
+  return names.map((name) => join(path, name));
+}

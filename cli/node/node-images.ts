@@ -1,0 +1,64 @@
+/** How `deltaloop node` is told to pull images. */
+import type { Command } from "commander";
+import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
+import type { ImagePullPolicy } from "../../shared/kubelet/images/pull-policy.ts";
+import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";
+
+/** As the command line has them. */
+export interface ImagePullFlags {
+  readonly serializeImagePulls?: boolean;
+  readonly maxParallelImagePulls?: number;
+  readonly registryQps: number;
+  readonly registryBurst: number;
+  readonly imageCredentialProviderConfig?: string;
+  readonly imageCredentialProviderBinDir?: string;
+}
+
+const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
+
+/** Names and defaults are the kubelet's; how many at once has no flag there, only the name in its configuration. Source: cmd/kubelet/app/options/options.go. */
+export function addImagePullFlags(command: Command): Command {
+  return command
+    .option(
+      "--serialize-image-pulls [boolean]",
+      "pull images one at a time; default: true, unless --max-parallel-image-pulls is above 1",
+      trueOrFalse("--serialize-image-pulls"),
+    )
+    .option(
+      "--max-parallel-image-pulls <n>",
+      "so many at once, where they are not pulled one at a time; default: all of them",
+      wholeNumber("--max-parallel-image-pulls", INT32),
+    )
+    .option(
+      "--registry-qps <n>",
+      "image pulls a second; 0: as many as come",
+      wholeNumber("--registry-qps", INT32),
+      DEFAULT_IMAGE_PULLS.registryQps,
+    )
+    .option(
+      "--registry-burst <n>",
+      "so many at once after quiet, if --registry-qps is above 0",
+      wholeNumber("--registry-burst", INT32),
+      DEFAULT_IMAGE_PULLS.registryBurst,
+    )
+    .option("--image-credential-provider-config <path>", "file, or folder of files, of programs that know credentials for registries")
+    .option("--image-credential-provider-bin-dir <folder>", "where those programs are");
+}
+
+/** @throws {UsageError} in upstream's words */
+export function imagePullPolicy({
+  serializeImagePulls,
+  maxParallelImagePulls: maxParallel,
+  registryQps,
+  registryBurst,
+}: ImagePullFlags): ImagePullPolicy {
+  const policy = {
+    serialize: serializeImagePulls ?? serializesByDefault(maxParallel),
+    ...(maxParallel !== undefined && { maxParallel }),
+    registryQps,
+    registryBurst,
+  };
+  const mistakes = imagePullMistakes(policy);
+  if (mistakes.length > 0) throw new UsageError(mistakes.join("\n"));
+  return policy;
+}

@@ -1,0 +1,86 @@
+/** How `deltaloop node` is told what its node is: addresses, labels, taints, and whose machine it runs on. */
+import type { Command } from "commander";
+import { isIP, isIPv6 } from "node:net";
+import { networkInterfaces } from "node:os";
+import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import { parseNodeLabels, parseTaints, RegistrationError } from "../../shared/kubelet/node/registration.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+/** As the command line has them. */
+export interface RegistrationFlags {
+  readonly nodeIp: readonly string[];
+  readonly nodeLabels: string;
+  readonly registerWithTaints: string;
+  readonly providerId?: string;
+  readonly cloudProvider: string;
+}
+
+/** An address of that family is to be found out. */
+const ANY = ["0.0.0.0", "::"];
+
+/** Names and forms are the kubelet's. Source: cmd/kubelet/app/options/options.go. */
+export function addRegistrationFlags(command: Command): Command {
+  return command
+    .option(
+      "--node-ip <addresses>",
+      "address of the node, two of two families with a comma; 0.0.0.0 or :: for one that is found; may be given twice",
+      collect,
+      [],
+    )
+    .option("--node-labels <list>", "labels of the node, e.g. node.kubernetes.io/pool=blue,disk=ssd", "")
+    .option("--register-with-taints <list>", "taints of a new node, e.g. dedicated=batch:NoSchedule", "")
+    .option("--provider-id <id>", "of the machine, as the cloud's controller knows it")
+    .option("--cloud-provider <name>", "external: a cloud's controller says the node's addresses and lets pods come", "");
+}
+
+/** @throws {UsageError} in upstream's words */
+export function registrationOf(flags: RegistrationFlags): Pick<NodeOptions, "hostIps" | "registration"> {
+  const { nodeLabels, registerWithTaints, providerId, cloudProvider } = flags;
+  const given = nodeIps(flags.nodeIp);
+  if (cloudProvider !== "" && cloudProvider !== "external")
+    throw new UsageError(`unsupported cloud provider name "${cloudProvider}": --cloud-provider takes external, or nothing`);
+  try {
+    return {
+      hostIps: given.length > 0 && !given.some(isAny) ? given : found(given[0]),
+      registration: {
+        labels: parseNodeLabels(nodeLabels),
+        taints: parseTaints(registerWithTaints),
+        ...(providerId !== undefined && { providerId }),
+        ...(cloudProvider === "external" && { externalCloudProvider: true }),
+        nodeIpGiven: given.length > 0 && !given.some(isAny),
+      },
+    };
+  } catch (error) {
+    throw error instanceof RegistrationError ? new UsageError(error.message) : error;
+  }
+}
+
+/** Source: component-helpers node/util/ips.go ParseNodeIPArgument. */
+function nodeIps(given: readonly string[]): readonly string[] {
+  const addresses = given.flatMap((text) => text.split(",")).map((text) => text.trim());
+  const told = `bad --node-ip "${addresses.join(",")}"`;
+  const wrong = addresses.find((address) => isIP(address) === 0);
+  if (wrong !== undefined) throw new UsageError(`${told}: "${wrong}" is no IP address`);
+  const [first = "", second] = addresses;
+  if (addresses.length > 2 || (second !== undefined && isIPv6(first) === isIPv6(second)))
+    throw new UsageError(`${told}; must contain either a single IP or a dual-stack pair of IPs`);
+  if (second !== undefined && addresses.some(isAny)) throw new UsageError(`${told}; dual-stack IPs cannot include '0.0.0.0' or '::'`);
+  return addresses;
+}
+
+function isAny(address: string): boolean {
+  return ANY.includes(address);
+}
+
+/** What others may reach this machine by; of that family first, else IPv4. */
+function found(asked = "0.0.0.0"): readonly string[] {
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
+  const asAsked = (family: string): number => ((family === "IPv6") === isIPv6(asked) ? 0 : 1);
+  const [best] = own.toSorted((a, b) => asAsked(a.family) - asAsked(b.family));
+  if (best === undefined) throw new UsageError("this machine has no address that other nodes could use: give one with --node-ip");
+  return [best.address];
+}
+
+function collect(value: string, before: readonly string[]): readonly string[] {
+  return [...before, value];
+}

@@ -1,0 +1,62 @@
+/** Which container runtime the agent is on: one that speaks CRI or, as until Kubernetes 1.24, a Docker Engine. */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { createCri } from "../../shared/adapters/cri/cri.ts";
+import type { Cri } from "../../shared/ports/cri.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+export interface RuntimeFlags {
+  readonly cri: string;
+  readonly docker?: string;
+  readonly podInfraContainerImage: string;
+  readonly cniConfDir: string;
+  /** Several, with colons or commas between them. */
+  readonly cniBinDir: string;
+}
+
+export interface NodeRuntime {
+  readonly cri: Cri;
+  readonly endpoint: string;
+  /** Where links among the pods' logs lead (CR9); only asked once the runtime answers. */
+  logsDirectory(): Promise<string | undefined>;
+  close(): void;
+}
+
+/** The pause image of Kubernetes 1.36. Source: cmd/kubeadm/app/constants PauseVersion. */
+const PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2";
+/** Below the agent's root directory. */
+const STATE_DIR = "docker-sandboxes";
+
+/** The names of the last three are the kubelet's, which had them until 1.24 and, the image's, longer. */
+export function addRuntimeFlags(command: Command): Command {
+  return command
+    .option("--cri <endpoint>", "socket of the container runtime", "unix:///run/containerd/containerd.sock")
+    .option(
+      "--docker <endpoint>",
+      "socket of a Docker Engine to be used instead, e.g. unix:///run/docker.sock; upstream took this out in Kubernetes 1.24, and containerd is what a node should have",
+    )
+    .option("--pod-infra-container-image <image>", "on Docker: what sandboxes are made of", PAUSE_IMAGE)
+    .option("--cni-conf-dir <folder>", "on Docker: configurations of the pod network, the first of which is used", "/etc/cni/net.d")
+    .option("--cni-bin-dir <folders>", "on Docker: where its plugins are", "/opt/cni/bin");
+}
+
+/** @throws {UsageError} for an endpoint that is no Unix socket */
+export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise<NodeRuntime> {
+  try {
+    if (flags.docker === undefined) {
+      const cri = createCri(flags.cri);
+      return { cri, endpoint: flags.cri, logsDirectory: async () => undefined, close: () => cri.close() };
+    }
+    // Nobody else is to load dockerode.
+    const { createDockerCri } = await import("../../shared/adapters/docker/docker.ts");
+    const cri = createDockerCri({
+      endpoint: flags.docker,
+      pauseImage: flags.podInfraContainerImage,
+      cni: { confDir: flags.cniConfDir, binDirs: flags.cniBinDir.split(/[,:]/u) },
+      stateDir: join(rootDir, STATE_DIR),
+    });
+    return { cri, endpoint: flags.docker, logsDirectory: () => cri.logsDirectory(), close: () => cri.close() };
+  } catch (error) {
+    throw error instanceof TypeError ? new UsageError(error.message) : error;
+  }
+}

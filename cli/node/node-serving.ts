@@ -1,0 +1,89 @@
+/** What `deltaloop node` shows to whoever calls it, and whose certificates it takes. */
+import type { V1Node } from "@kubernetes/client-node";
+import { readFile } from "node:fs/promises";
+import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+import type { KubeObject, Wire } from "../../shared/api/wire.ts";
+import { servingTemplate } from "../../shared/kubelet/certificate/rotation.ts";
+import { CertificateManager } from "../../shared/node-agent/certificates/certificate-manager.ts";
+import type { SigningKube } from "../../shared/node-agent/certificates/request-certificate.ts";
+import type { KeyedCertificate } from "../../shared/ports/certificates.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import type { Metrics } from "../../shared/ports/metrics.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import type { NodeAccess } from "./node-access.ts";
+import type { NodeFlags } from "./node-flags.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+type Addresses = Parameters<typeof servingTemplate>[1];
+
+/**
+ * Asks the cluster for what the server shows, until `signal` aborts.
+ *
+ * Source: pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager.
+ */
+export async function runServingCertificate(
+  given: {
+    readonly flags: NodeFlags;
+    readonly access: NodeAccess;
+    readonly kube: SigningKube;
+    readonly addresses: () => Addresses;
+    readonly show: (certificate: KeyedCertificate) => void;
+    readonly metrics: Metrics;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly log: Log;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { flags, access, kube, addresses, show, metrics, clock, random, log } = given;
+  const { tlsCertFile, tlsPrivateKeyFile } = flags;
+  const manager = await CertificateManager.open({
+    signerName: "kubernetes.io/kubelet-serving",
+    store: createCertificateFiles({
+      prefix: "kubelet-server",
+      directory: access.certDir,
+      ...(tlsCertFile !== undefined && { certFile: tlsCertFile }),
+      ...(tlsPrivateKeyFile !== undefined && { keyFile: tlsPrivateKeyFile }),
+      clock,
+    }),
+    template: () => servingTemplate(flags.name, addresses()),
+    kube: () => kube,
+    onCurrent: show,
+    metrics,
+    clock,
+    random,
+    log,
+  });
+  await manager.run(signal);
+}
+
+/** As the Node says them, others' too. */
+export function addressesOf(node: KubeObject | undefined): Addresses {
+  return (node as Wire<V1Node> | undefined)?.status?.addresses ?? []; // a Node, as the API server sent it
+}
+
+/** @throws {UsageError} for files that do not belong together or cannot be read */
+export async function servingFiles(
+  flags: NodeFlags,
+  clusterCa: string | Buffer | undefined,
+): Promise<{ readonly tls?: KeyedCertificate | "later"; readonly clientCa?: string }> {
+  const { tlsCertFile, tlsPrivateKeyFile, clientCaFile, rotateServerCertificates } = flags;
+  if ((tlsCertFile === undefined) !== (tlsPrivateKeyFile === undefined))
+    throw new UsageError("--tls-cert-file and --tls-private-key-file belong together");
+  const read = async (flag: string, path: string): Promise<string> =>
+    await readFile(path, "utf8").catch((error: unknown) => {
+      throw new UsageError(`${flag} ${path} cannot be read: ${messageOf(error)}`);
+    });
+  const clientCa = clientCaFile === undefined ? clusterCa?.toString() : await read("--client-ca-file", clientCaFile);
+  return {
+    ...(rotateServerCertificates === true && { tls: "later" }),
+    ...(rotateServerCertificates !== true &&
+      tlsCertFile !== undefined &&
+      tlsPrivateKeyFile !== undefined && {
+        tls: { cert: await read("--tls-cert-file", tlsCertFile), key: await read("--tls-private-key-file", tlsPrivateKeyFile) },
+      }),
+    ...(clientCa !== undefined && { clientCa }),
+  };
+}

@@ -1,0 +1,62 @@
+/** How `deltaloop node` is told how long pods have when the machine is shut down. */
+import type { Command } from "commander";
+import { shutdownGracePeriods, shutdownMistakes } from "../../shared/kubelet/nodeshutdown/grace-periods.ts";
+import type { ShutdownGracePeriod, ShutdownSettings } from "../../shared/kubelet/nodeshutdown/grace-periods.ts";
+import { duration, UsageError } from "../command/usage-error.ts";
+
+/** As the command line has them. */
+export interface ShutdownFlags {
+  /** Milliseconds, as those of critical pods. */
+  readonly shutdownGracePeriod: number;
+  readonly shutdownGracePeriodCriticalPods: number;
+  readonly shutdownGracePeriodByPodPriority: readonly ShutdownGracePeriod[];
+}
+
+const INT32_MAX = 2 ** 31 - 1;
+const PERIOD = /^\s*(-?\d+)=(\d+)\s*$/u;
+
+/** Upstream has them in its configuration file alone; the names are those of its fields. */
+export function addShutdownFlags(command: Command): Command {
+  return command
+    .option(
+      "--shutdown-grace-period <time>",
+      "a shutdown of the machine waits so long for pods; 0: not",
+      duration("--shutdown-grace-period"),
+      0,
+    )
+    .option(
+      "--shutdown-grace-period-critical-pods <time>",
+      "of it, what is left for critical pods, after the others",
+      duration("--shutdown-grace-period-critical-pods"),
+      0,
+    )
+    .option(
+      "--shutdown-grace-period-by-pod-priority <list>",
+      "in their place, seconds for pods from a priority up, lowest first, e.g. 0=60,100000=20,2000000000=10",
+      periods,
+      [],
+    );
+}
+
+export function shutdownSettings(flags: ShutdownFlags): ShutdownSettings {
+  const { shutdownGracePeriod: totalMs, shutdownGracePeriodCriticalPods: criticalMs, shutdownGracePeriodByPodPriority: byPriority } = flags;
+  return { totalMs, criticalMs, byPriority };
+}
+
+/** @throws {UsageError} in upstream's words */
+export function shutdownOf(flags: ShutdownFlags): readonly ShutdownGracePeriod[] {
+  const settings = shutdownSettings(flags);
+  const mistakes = shutdownMistakes(settings);
+  if (mistakes.length > 0) throw new UsageError(mistakes.join("\n"));
+  return shutdownGracePeriods(settings);
+}
+
+function periods(text: string): readonly ShutdownGracePeriod[] {
+  if (text.trim() === "") return [];
+  return text.split(",").map((one) => {
+    const [priority, seconds] = (PERIOD.exec(one) ?? []).slice(1).map(Number);
+    if (priority === undefined || seconds === undefined || Math.abs(priority) > INT32_MAX || seconds > INT32_MAX)
+      throw new UsageError(`--shutdown-grace-period-by-pod-priority takes PRIORITY=SECONDS, not "${one}"`);
+    return { priority, seconds };
+  });
+}

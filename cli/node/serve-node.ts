@@ -1,0 +1,293 @@
+/** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
+import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
+import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
+import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
+import type { PrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
+import { createProber } from "../../shared/adapters/prober/prober.ts";
+import { createLogind } from "../../shared/adapters/logind/logind.ts";
+import { createSystemClock } from "../../shared/adapters/system/clock.ts";
+import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
+import { readMachineFigures, readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
+import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
+import { createSystemdCgroups } from "../../shared/adapters/systemd/cgroups.ts";
+import { createSystemd } from "../../shared/adapters/systemd/systemd.ts";
+import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { DEFAULT_EVICTION_HARD, EvictionSettingError, parseStatements, parseThresholds } from "../../shared/kubelet/eviction/thresholds.ts";
+import type { EvictionPolicy, Statements } from "../../shared/kubelet/eviction/thresholds.ts";
+import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
+import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
+import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
+import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
+import { tellUnmanaged } from "../../shared/node-agent/certificates/certificate-manager.ts";
+import { SummaryTeller } from "../../shared/kubelet/turns/summary.ts";
+import { startNodeApi } from "../../shared/node-agent/server/server.ts";
+import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
+import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
+import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts";
+import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
+import { shareLists } from "../../shared/node-agent/host/shared-lists.ts";
+import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
+import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
+import type { Cgroups } from "../../shared/ports/cgroups.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import type { Cri } from "../../shared/ports/cri.ts";
+import { isUnimplemented } from "../../shared/ports/cri-error.ts";
+import type { VersionResponse } from "../../shared/ports/cri-types.ts";
+import type { Log } from "../../shared/ports/log.ts";
+import type { NodeCredentials } from "../../shared/ports/node-credentials.ts";
+import type { Random } from "../../shared/ports/random.ts";
+import { consoleLog, jsonLog } from "../output/console-log.ts";
+import { nodeCredentials } from "./node-credentials.ts";
+import { nodeAccess } from "./node-access.ts";
+import type { NodeAccess } from "./node-access.ts";
+import { addressesOf, runServingCertificate, servingFiles } from "./node-serving.ts";
+import { createNodeAgent, startCondition } from "./node-agent.ts";
+import { cgroupPolicy, cgroupRoots, setOomScore, withReserved } from "./node-cgroups.ts";
+import { kubeletConfiguration } from "./node-configuration.ts";
+import type { NodeFlags } from "./node-flags.ts";
+import { imagePullPolicy } from "./node-images.ts";
+import { registrationOf } from "./node-registration.ts";
+import { shutdownOf } from "./node-shutdown.ts";
+import { openRuntime } from "./node-runtime.ts";
+import type { NodeRuntime } from "./node-runtime.ts";
+import { untilSignalled } from "../command/signals.ts";
+import { syncLoopCheck } from "../health/health-checks.ts";
+import { serveMetrics } from "../health/metrics-server.ts";
+import { UsageError } from "../command/usage-error.ts";
+import { messageOf } from "../../shared/api/errors.ts";
+
+const RUNTIME_PATIENCE_MS = 30_000;
+const RETRY_MS = 500;
+
+/** One node agent, until the process is told to end. @throws {UsageError} for flags that do not fit this machine */
+export async function serveNode(flags: NodeFlags): Promise<void> {
+  const level = flags.verbose ? "debug" : "info";
+  const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
+  const ending = untilSignalled();
+  const options = nodeOptions(flags);
+  const means = { clock: createSystemClock(), random: createSystemRandom() };
+  const metrics = createPrometheusMetrics("node");
+  tellUnmanaged(metrics);
+  const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
+    throw error instanceof RootInUseError ? new UsageError(error.message) : error;
+  });
+  const credentials = await nodeCredentials(flags, { ...means, log });
+  await setOomScore(flags.oomScoreAdj, log);
+  const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
+  const node = await openRuntime(flags, options.rootDir);
+  const { cri, endpoint } = node;
+  try {
+    const access = await nodeAccess(flags, { ...means, log, metrics }, ending);
+    const runtime = await untilAnswered(cri, endpoint, log);
+    const driver = await cgroupDriverOf(cri, options.cgroupDriver);
+    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
+    await serve({
+      flags,
+      options: { ...options, cgroupDriver: driver },
+      facts,
+      access,
+      node,
+      credentials,
+      metrics,
+      ...means,
+      log,
+      ending,
+      runtime,
+    });
+  } finally {
+    node.close();
+    await unlock();
+  }
+}
+
+interface Serving {
+  readonly flags: NodeFlags;
+  readonly options: NodeOptions;
+  readonly facts: MachineFacts;
+  readonly access: NodeAccess;
+  readonly node: NodeRuntime;
+  readonly credentials: NodeCredentials;
+  readonly metrics: PrometheusMetrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly ending: AbortSignal;
+  readonly runtime: VersionResponse;
+}
+
+async function serve(serving: Serving): Promise<void> {
+  const { flags, facts, access, metrics, clock, random, log } = serving;
+  const cri = shareLists(meterCri(serving.node.cri, metrics, clock));
+  const kube = createKubeHttp({ ...access.config, metrics });
+  const heartbeats = createKubeHttp({ ...access.config, metrics });
+  const store = createMemoryNodeStore();
+  const condition = startCondition(clock.now());
+  const pods = new PodManager();
+  const backend = createNodeBackend({ pods, store, cri, condition });
+  const summary = new SummaryTeller(readMachineFigures);
+  const runtimeLogsDir = await serving.node.logsDirectory();
+  // The Node says at which port its agent listens, so that comes first.
+  const api = await startNodeApi({
+    host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
+    port: serving.options.port,
+    ...(await servingFiles(flags, access.config.ca)),
+    nodeName: serving.options.nodeName,
+    kube,
+    backend,
+    metrics,
+    configuration: kubeletConfiguration(flags, serving.options),
+    summary: (asked) => summary.tell(asked),
+    nodeUsage: readMachineUsage,
+    log,
+    clock,
+    podLogsDir: serving.options.podLogsDir,
+    ...(runtimeLogsDir !== undefined && { runtimeLogsDir }),
+  });
+  const options: NodeOptions = { ...serving.options, port: api.port };
+  const metricsServer =
+    flags.metrics === undefined
+      ? undefined
+      : await serveMetrics({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
+  const agent = createNodeAgent({
+    cri,
+    kube: patientKube({ heartbeats, calls: kube }, clock),
+    store,
+    files: createNodeFiles({ ...options, log }),
+    cgroups: await openCgroups(options),
+    machine: { usage: readMachineUsage },
+    prober: createProber(),
+    credentials: serving.credentials,
+    clock,
+    random,
+    log,
+    metrics,
+    options,
+    pods,
+    condition,
+    facts,
+    logind: createLogind(),
+    runtime: serving.runtime,
+    sources: [
+      ...(flags.manifests === undefined ? [] : (["file"] as const)),
+      ...(flags.manifestUrl === undefined ? [] : (["http"] as const)),
+      "api",
+    ],
+  });
+  summary.of(agent.ports);
+  const lost = new AbortController();
+  const ending = AbortSignal.any([serving.ending, lost.signal]);
+  /** Without certificates there is nothing left to do: the agent ends in order, and its next start may join anew. */
+  const orEnd = async (certificates: Promise<void>): Promise<void> =>
+    await certificates.catch((error: unknown) => {
+      log.error("the agent ends", { error: messageOf(error) });
+      process.exitCode = 1;
+      lost.abort(error);
+    });
+  const running = [agent.run(ending), orEnd(access.rotate(ending))];
+  if (flags.rotateServerCertificates === true) {
+    const addresses = (): ReturnType<typeof addressesOf> => addressesOf(condition.node);
+    running.push(orEnd(runServingCertificate({ ...serving, kube, addresses, show: api.show }, ending)));
+  }
+  if (flags.healthzPort > 0) {
+    const where = { host: flags.healthzBindAddress, port: flags.healthzPort };
+    running.push(runHealthServer({ ...where, lastLoopMs: () => condition.lastLoopMs, clock, log }, ending));
+  }
+  if (flags.manifests !== undefined)
+    running.push(runManifestSource({ path: flags.manifests, nodeName: options.nodeName, emit: agent.emit("file"), log, clock }, ending));
+  if (flags.manifestUrl !== undefined)
+    running.push(
+      runUrlSource(
+        { url: flags.manifestUrl, headers: flags.manifestUrlHeader, nodeName: options.nodeName, emit: agent.emit("http"), log, clock },
+        ending,
+      ),
+    );
+  log.info("ready", { node: options.nodeName, pid: process.pid, api: `https://${flags.listen ?? options.hostIps[0]}:${options.port}` });
+  await Promise.all(running);
+  await metricsServer?.stop();
+  await api.stop();
+}
+
+/** @throws {UsageError} when nobody answers on the socket within 30 s */
+async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<VersionResponse> {
+  const giveUpAt = performance.now() + RUNTIME_PATIENCE_MS;
+  for (let said = false; ;) {
+    try {
+      return await cri.version();
+    } catch (error) {
+      const message = messageOf(error);
+      if (performance.now() > giveUpAt) throw new UsageError(`no container runtime answers at ${endpoint}: ${message}`);
+      if (!said) log.warn("waiting for the container runtime", { endpoint, error: message });
+      said = true;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+}
+
+async function openCgroups(options: NodeOptions): Promise<Cgroups> {
+  const roots = cgroupRoots(options);
+  const cgroupfs = createCgroups({ roots });
+  return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
+}
+
+/** The runtime's own, if it says; one that names its groups otherwise than the agent fails at each sandbox. */
+async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
+  try {
+    return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";
+  } catch (error) {
+    if (!isUnimplemented(error)) throw error;
+    return otherwise;
+  }
+}
+
+/** @throws {UsageError} for what does not fit together */
+export function nodeOptions(flags: NodeFlags): NodeOptions {
+  const { name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods } = flags;
+  const { clusterDns, clusterDomain, resolvConf } = flags;
+  return {
+    nodeName: name,
+    ...registrationOf(flags),
+    rootDir,
+    podLogsDir,
+    containerLogsDir,
+    cgroupRoot,
+    cgroupDriver,
+    port,
+    maxPods,
+    clusterDns,
+    clusterDomain,
+    resolvConf,
+    imageGc: imageGcPolicy(flags),
+    imagePulls: imagePullPolicy(flags),
+    cgroups: cgroupPolicy(flags),
+    eviction: evictionPolicy(flags),
+    shutdown: shutdownOf(flags),
+  };
+}
+
+function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
+  const { imageGcHighThreshold: high, imageGcLowThreshold: low, minimumImageTtlDuration: minAgeMs, imageMaximumGcAge: maxAgeMs } = flags;
+  if (low > high)
+    throw new UsageError(`--image-gc-low-threshold ${low} is above --image-gc-high-threshold ${high}: nothing could be freed`);
+  return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
+}
+
+/** @throws {UsageError} in upstream's words */
+function evictionPolicy(flags: NodeFlags): EvictionPolicy {
+  const read = (text: string | undefined, separator: "<" | "="): Statements => parseStatements(text ?? "", separator);
+  try {
+    return {
+      thresholds: parseThresholds({
+        hard: flags.evictionHard === undefined ? DEFAULT_EVICTION_HARD : read(flags.evictionHard, "<"),
+        soft: read(flags.evictionSoft, "<"),
+        softGracePeriods: read(flags.evictionSoftGracePeriod, "="),
+        minimumReclaims: read(flags.evictionMinimumReclaim, "="),
+        enforcesPods: cgroupPolicy(flags).enforce.includes("pods"),
+      }),
+      maxPodGracePeriodSeconds: flags.evictionMaxPodGracePeriod,
+      pressureTransitionMs: flags.evictionPressureTransitionPeriod,
+    };
+  } catch (error) {
+    throw error instanceof EvictionSettingError ? new UsageError(error.message) : error;
+  }
+}

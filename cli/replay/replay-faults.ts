@@ -1,0 +1,34 @@
+/** What may befall the messages of a replay, by the names that `--faults` takes. */
+import type { QueueFaults } from "../../shared/adapters/memory/queue/queue.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+export const FAULTS = {
+  reorder: "some come before older ones",
+  duplicate: "one of ten comes twice",
+  delay: "one of four comes up to a second late",
+  lose: "one delta of fifty never comes, and what is missed is listed again",
+} as const;
+
+type Fault = keyof typeof FAULTS;
+
+const SHARES: { readonly [F in Fault]: QueueFaults } = {
+  reorder: { reorder: 1 / 2 },
+  duplicate: { duplicate: 1 / 10 },
+  delay: { delay: 1 / 4 },
+  lose: { drop: 1 / 50 },
+};
+const DELAY_MS_MAX = 1000;
+
+/** `reorder,duplicate`, the default, or `none`: each message once and in its order. @throws {UsageError} naming what it does not know */
+export function faultsIn(list: string): () => QueueFaults {
+  const names = list === "none" ? [] : list.split(",").map((name) => name.trim());
+  const strange = names.find((name) => !isFault(name));
+  if (strange !== undefined)
+    throw new UsageError(`--faults takes ${Object.keys(FAULTS).join(", ")} (with commas between them) or none, not "${strange}"`);
+  const faults = Object.assign({ delayMsMax: DELAY_MS_MAX }, ...names.filter(isFault).map((name) => SHARES[name])) as QueueFaults; // of literals of that type
+  return () => faults;
+}
+
+function isFault(name: string): name is Fault {
+  return Object.hasOwn(FAULTS, name);
+}

@@ -1,0 +1,78 @@
+/** What a replay prints. */
+import { RESOURCES } from "../../shared/api/resources.ts";
+import type { UserRequest } from "../../shared/replay/closed/user-requests.ts";
+import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import { describeTrace } from "../explain/describe.ts";
+import { since } from "../command/moment.ts";
+import { printable } from "../output/printable.ts";
+import { Repeats } from "./repeats.ts";
+
+export interface ReplayTextOptions {
+  readonly all?: true;
+  readonly verbose?: true;
+  readonly why?: true;
+}
+
+/** Reasons shown of one sync; a thousand pods turning Ready are one line. */
+const REASONS_MAX = 3;
+
+/** One block per sync, folded where a key decides the same time and again. */
+export class ReplayText {
+  readonly #startMs: number;
+  readonly #repeats = new Repeats();
+
+  constructor(startMs: number) {
+    this.#startMs = startMs;
+  }
+
+  of(sync: ReplayedSync, { all, verbose, why }: ReplayTextOptions): string {
+    const lines = decisionLines(sync, verbose === true, why === true);
+    const when = this.#since(sync.atMs);
+    const { isNews, before } = this.#repeats.next(name(sync), lines, when);
+    if (all !== true && (!isNews || (lines === "" && before === undefined))) return "";
+    const said = before === undefined || all ? "" : `${INDENT}${printable(name(sync))}: ${before}\n`;
+    if (lines === "" && all !== true) return said;
+    return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
+  }
+
+  person({ atMs, kind, resource, namespace, name }: UserRequest, status: number): string {
+    const answer = status < 300 ? "" : `, answered ${status}`;
+    return `${clockTime(atMs)} ${this.#since(atMs)} ${printable(`a person: ${kind} ${RESOURCES[resource].kind} ${namespace}/${name}${answer}`)}\n`;
+  }
+
+  rest(): string {
+    return [...this.#repeats.rest()].map(([key, said]) => `${INDENT}${printable(key)}: ${said}\n`).join("");
+  }
+
+  #since(atMs: number): string {
+    return since(atMs, this.#startMs).padStart(9);
+  }
+}
+
+const INDENT = " ".repeat(23);
+
+function name({ controller, key }: ReplayedSync): string {
+  return `${controller} ${key}`;
+}
+
+/** UTC, as the capture's own times are. */
+function clockTime(atMs: number): string {
+  return new Date(atMs).toISOString().slice(11, 23);
+}
+
+function reasonsOf({ reasons }: ReplayedSync): string {
+  if (reasons.length === 0) return "a delay or a retry fell due";
+  const more = reasons.length - REASONS_MAX;
+  return reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+function decisionLines({ lines, error }: ReplayedSync, verbose: boolean, why: boolean): string {
+  const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
+  // A decision that is made again on a live list gives its reasons again.
+  const said = new Set([
+    ...lines.filter(({ kind }) => kind !== "notDecided" && (why || kind !== "reason")).map(describeTrace),
+    ...(verbose && undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),
+    ...(error === undefined ? [] : [`error: ${printable(error)}`]),
+  ]);
+  return [...said].map((line) => `${INDENT}${line}\n`).join("");
+}

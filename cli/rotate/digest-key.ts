@@ -1,0 +1,67 @@
+import { messageOf } from "../../shared/api/errors.ts";
+import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import type { Store } from "../../shared/ports/store.ts";
+import { shutGate } from "../health/gates.ts";
+import { newKey, openRotation, write } from "./rotation.ts";
+import type { OpenRotation, Rotation } from "./rotation.ts";
+
+const LOOK_MS = 200;
+/** After everybody has read it: the watcher ends, is started anew, and waits for the Lease of the one before. */
+const BEGIN_MS_MAX = 2 * 60_000;
+/** After it has begun: a list of everything. */
+const REBUILD_MS_MAX = 10 * 60_000;
+
+/** Another value, and what comes of it: the watcher's next look begins a new epoch. @returns whether its gates have opened in time */
+export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
+  const open = await openRotation(rotation, "DELTALOOP_DIGEST_KEY_SECRET");
+  const { configuration, secrets, waitMs } = open;
+  const fresh = newKey();
+  const { store, identity } = openCache(
+    { ...configuration, digestKey: fresh },
+    redisStore(configuration.redis, () => undefined), // calls fail by themselves
+  );
+  try {
+    await write(open, fresh);
+    rotation.say(`the new digest key is written; within ${Math.round(waitMs / 1_000)} s the watcher reads it and begins a new epoch`);
+    return await untilRebuilt(store, identity.digestPrefix, { ...rotation, waitMs });
+  } finally {
+    await store.close();
+    secrets.close();
+  }
+}
+
+/**
+ * Looks until an epoch with `digestPrefix` has begun and its gates are open, and says for how long they were shut. A Store that does not
+ * answer is looked at again: the key is written, and whatever comes of it comes without us.
+ */
+export async function untilRebuilt(
+  store: Pick<Store, "epoch" | "gate">,
+  digestPrefix: string,
+  { waitMs, say, now, after, signal }: Pick<OpenRotation, "waitMs"> & Pick<Rotation, "say" | "now" | "after" | "signal">,
+): Promise<boolean> {
+  let giveUpMs = now() + waitMs + BEGIN_MS_MAX;
+  let begunMs: number | undefined;
+  let trouble: string | undefined;
+  while (now() < giveUpMs && !signal.aborted) {
+    try {
+      if (begunMs === undefined && (await store.epoch())?.digestPrefix === digestPrefix) {
+        begunMs = now();
+        giveUpMs = begunMs + REBUILD_MS_MAX;
+        say("the new epoch has begun, everything is listed anew");
+      }
+      if (begunMs !== undefined && (await shutGate(store)) === undefined) {
+        say(`gates were shut for ${((now() - begunMs) / 1_000).toFixed(1)} s`);
+        return true;
+      }
+    } catch (error) {
+      if (trouble !== messageOf(error)) say(`Redis cannot be asked, and is asked again: ${(trouble = messageOf(error))}`);
+    }
+    await after(LOOK_MS, signal).catch(() => undefined);
+  }
+  if (signal.aborted) {
+    say("ended; the key stays written, and what comes of it comes without this");
+    return false;
+  }
+  say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why");
+  return false;
+}

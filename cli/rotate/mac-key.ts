@@ -1,0 +1,68 @@
+import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import { describeUse, isClean, keyUses } from "../cluster/key-uses.ts";
+import { redisFailure } from "../cluster/redis-failure.ts";
+import { UsageError } from "../command/usage-error.ts";
+import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
+import type { Rotation } from "./rotation.ts";
+
+/**
+ * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between everybody reads it, and before the last what the old key has
+ * signed is signed anew. Ended anywhere it leaves a value with which all goes on. @returns whether it came to its end
+ *
+ * @throws {UsageError} when somebody else writes the secret meanwhile, whose value stays
+ */
+export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
+  const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");
+  const { configuration, secrets, waitMs } = open;
+  const [first = "", second, ...more] = configuration.macKeys;
+  try {
+    if (more.length > 0) throw new UsageError("the secret has more than two keys: leave the one that signs and the one before it");
+    if (second !== undefined && !finish)
+      throw new UsageError(
+        "the secret has two keys, so a rotation was begun: --finish signs everything with its first one and takes the other away",
+      );
+    if (second === undefined && finish) throw new UsageError("the secret has one key: there is no rotation to finish");
+    const [old, fresh] = second === undefined ? [first, newKey()] : [second, first];
+    const waited = async (): Promise<boolean> => {
+      say(`  waiting ${Math.round(waitMs / 1_000)} s, until everybody has read it`);
+      await after(waitMs, signal).catch(() => undefined);
+      if (signal.aborted) say("ended; what was written stays, and deltaloop rotate mac-key --finish goes on");
+      return !signal.aborted;
+    };
+    if (!finish) {
+      await write(open, [old, fresh].join(","));
+      say("1/4 both keys are accepted, the old one signs");
+      if (!(await waited())) return false;
+      await assertKeys(open, [old, fresh]);
+      await write(open, [fresh, old].join(","));
+    }
+    say("2/4 the new key signs");
+    if (!(await waited())) return false;
+    await assertKeys(open, [fresh, old]);
+    let lost: Error | undefined;
+    const { store } = openCache(
+      { ...configuration, macKeys: [fresh, old] },
+      redisStore(configuration.redis, (error) => (lost = error)),
+    );
+    try {
+      const uses = await keyUses(store, true).catch((error: unknown) => {
+        say("ended; what was written stays, and deltaloop rotate mac-key --finish goes on");
+        throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
+      });
+      say("3/4 what the old key has signed is signed anew");
+      for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
+      if (uses.every(([, use]) => isClean(use))) {
+        await assertKeys(open, [fresh, old]);
+        await write(open, fresh);
+        say("4/4 the old key is gone");
+        return true;
+      }
+      say("4/4 not yet: something is left that the new key has not signed. The old key stays; --finish looks again");
+      return false;
+    } finally {
+      await store.close();
+    }
+  } finally {
+    secrets.close();
+  }
+}

@@ -1,0 +1,84 @@
+/** What rotations of keys share. */
+import { randomBytes } from "node:crypto";
+
+import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import { parseMacKeys } from "../../shared/lambda/configuration.ts";
+import type { Configuration, Variables } from "../../shared/lambda/configuration.ts";
+import { referencesIn } from "../../shared/lambda/secret-values.ts";
+import type { Clock } from "../../shared/ports/clock.ts";
+import { SecretError } from "../../shared/ports/secrets.ts";
+import type { Secrets } from "../../shared/ports/secrets.ts";
+import { readConfiguration } from "../cluster/configuration.ts";
+import { UsageError } from "../command/usage-error.ts";
+
+export interface Rotation {
+  /** The watcher's, with references. */
+  readonly environment: Variables;
+  /** How long everybody has to read a secret that has changed; absent: as long as the environment lets secrets be used, and some more. */
+  readonly waitMs?: number;
+  /** A rotation of the MAC key was ended after its first step or later. */
+  readonly finish: boolean;
+  readonly say: (line: string) => void;
+  readonly now: Clock["now"];
+  readonly after: Clock["after"];
+  /** Ends the waiting; what was written stays. */
+  readonly signal: AbortSignal;
+}
+
+export interface OpenRotation {
+  readonly configuration: Configuration;
+  /** The secret that is rotated. */
+  readonly reference: string;
+  readonly secrets: Secrets & { close(): void };
+  readonly waitMs: number;
+}
+
+const KEY_BYTES = 32;
+const TIMEOUT_MS = 10_000;
+/** A process looks every ten seconds whether its secrets are old, and a read may take its time. */
+const READ_MS = 15_000;
+
+/** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
+export async function openRotation(
+  { environment, waitMs }: Pick<Rotation, "environment" | "waitMs">,
+  variable: "DELTALOOP_MAC_KEY_SECRET" | "DELTALOOP_DIGEST_KEY_SECRET",
+): Promise<OpenRotation> {
+  const { given, endpoint, maxAgeMs } = referencesIn(environment);
+  const reference = given.get(variable);
+  if (reference === undefined)
+    throw new UsageError(`${variable} is not in the environment: a key that is no secret is rotated by deploying it`);
+  const { current } = await readConfiguration(environment);
+  return {
+    configuration: current,
+    reference,
+    secrets: createSecrets({ ...(endpoint !== undefined && { endpoint }), timeoutMs: TIMEOUT_MS }),
+    waitMs: waitMs ?? maxAgeMs + READ_MS,
+  };
+}
+
+/** As docs/security.md asks for it. */
+export function newKey(): string {
+  return randomBytes(KEY_BYTES).toString("hex");
+}
+
+/** @throws {UsageError} */
+export async function write({ secrets, reference }: OpenRotation, value: string): Promise<void> {
+  await secrets.write(reference, value).catch(refused);
+}
+
+/**
+ * Whoever has written it meanwhile rotates it, too: what they have signed would be nobody's with our next value.
+ *
+ * @throws {UsageError} when the MAC keys in the secret are not `expected`
+ */
+export async function assertKeys({ secrets, reference }: OpenRotation, expected: readonly string[]): Promise<void> {
+  const value = (await secrets.read([reference]).catch(refused)).get(reference);
+  if (parseMacKeys({ DELTALOOP_MAC_KEY: value }).join() !== expected.join())
+    throw new UsageError(
+      `${reference} was changed by somebody else: it is left as it is. Does another rotation run? When none does, --finish goes on`,
+    );
+}
+
+function refused(error: unknown): never {
+  throw error instanceof SecretError ? new UsageError(error.message) : error;
+}

@@ -1,0 +1,51 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { describeError } from "../../shared/ports/describe-error.ts";
+import type { Secrets } from "../../shared/ports/secrets.ts";
+import { functionsOf } from "../../shared/registry/functions.ts";
+import { serviceAccount } from "../../shared/registry/names.ts";
+import { REGISTRY } from "../../shared/registry/registry.ts";
+import { requestToken } from "../cluster/token-request.ts";
+
+/** Functions that call the API server, each as a service account of its own. */
+export const KUBE_COMPONENTS: readonly string[] = functionsOf(REGISTRY).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
+
+export interface TokenPlan {
+  readonly access: KubeHttpConfig;
+  readonly secrets: Pick<Secrets, "write">;
+  readonly names: readonly string[];
+  /** Of the secrets; a component's name comes behind it. */
+  readonly prefix: string;
+  readonly seconds: number;
+  readonly say: (line: string) => void;
+}
+
+/** Long enough for whoever repairs it, short enough for a token that was to be renewed at half its time. */
+const AGAIN_MS = 30_000;
+
+/** A new token of each, written with the authority that the API server was trusted by. What fails is told. @returns how many failed */
+export async function renewTokens({ access, secrets, names, prefix, seconds, say }: TokenPlan): Promise<number> {
+  let failed = 0;
+  for (const name of names) {
+    try {
+      const { token, endsMs } = await requestToken(access, { serviceAccount: serviceAccount(name), seconds });
+      await secrets.write(prefix + name, JSON.stringify({ token, ...(access.ca !== undefined && { ca: String(access.ca) }) }));
+      say(`${name}: renewed, ends ${new Date(endsMs).toISOString()}`);
+    } catch (error) {
+      failed++;
+      say(`${name}: not renewed: ${describeError(error)}`);
+    }
+  }
+  return failed;
+}
+
+/** The same every `everyMs`, and sooner after a failure, until `signal` aborts. @returns how many failed last */
+export async function keepTokensFresh(plan: TokenPlan, everyMs: number, signal: AbortSignal): Promise<number> {
+  let failed = 0;
+  while (!signal.aborted) {
+    failed = await renewTokens(plan);
+    await sleep(failed > 0 ? Math.min(AGAIN_MS, everyMs) : everyMs, undefined, { signal }).catch(() => undefined);
+  }
+  return failed;
+}

@@ -1,0 +1,24 @@
+/** Catches a process that is started later and then is of another cluster than those that run. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { expect, it } from "vitest";
+
+import { held } from "../../../../cli/cluster/kube-access.ts";
+import { UsageError } from "../../../../cli/command/usage-error.ts";
+
+it("the context is the one that was asked for, else the current one by its name, else none", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-kube-access-"));
+  try {
+    const kubeconfig = join(folder, "kubeconfig");
+    await writeFile(kubeconfig, JSON.stringify({ "current-context": "a" }));
+    expect(await held({ kubeconfig })).toEqual({ kubeconfig, context: "a" });
+    expect(await held({ kubeconfig, context: "b" })).toEqual({ kubeconfig, context: "b" });
+    await writeFile(kubeconfig, "{}");
+    expect(await held({ kubeconfig })).toEqual({ kubeconfig });
+    await expect(held({ kubeconfig: join(folder, "none") })).rejects.toThrow(UsageError);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

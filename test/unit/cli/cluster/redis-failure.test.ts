@@ -1,0 +1,19 @@
+/** Catches a Redis that cannot be used told without its address, or with its password. */
+import { expect, it } from "vitest";
+
+import { redisFailure } from "../../../../cli/cluster/redis-failure.ts";
+
+const AT = "--redis: the Redis at r.example:6379 cannot be used: ";
+
+it.each([
+  { name: "its own words", error: new Error("WRONGPASS invalid username-password pair"), says: "WRONGPASS invalid username-password pair" },
+  { name: "several addresses", error: Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }), says: "ECONNREFUSED" },
+  { name: "no word at all", error: new Error(), says: "no reason was given" },
+  {
+    name: "a password that was not given",
+    error: new Error("NOAUTH HELLO must be called with the client already authenticated"),
+    says: "it asks for a password, as in redis://user:password@host",
+  },
+])("$name", ({ error, says }) => {
+  expect(redisFailure("--redis", "redis://somebody:secret@r.example:6379", error).message).toBe(AT + says);
+});

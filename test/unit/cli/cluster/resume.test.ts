@@ -1,0 +1,124 @@
+// Would catch: a resume beside a controller that still writes, one that forgives the future, one that forgives less than it says or more than it saw, a page not read.
+import { expect, test } from "vitest";
+
+import { decideResume, newestForeignWrite } from "../../../../cli/cluster/resume.ts";
+import { aheadMs, readApiServer } from "../../../../cli/cluster/api-server.ts";
+import type { ListQuery } from "../../../../shared/ports/kube.ts";
+import type { ForeignWrite, Stop } from "../../../../shared/ports/store.ts";
+
+const NOW_MS = Date.parse("2026-03-01T10:10:00Z");
+const write = (agoMs: number, manager = "kube-controller-manager"): ForeignWrite => ({
+  resource: "deployments",
+  key: "shop/web",
+  manager,
+  atMs: NOW_MS - agoMs,
+});
+const stop = (agoMs: number): Stop => ({ kind: "seen", write: write(agoMs), sinceMs: NOW_MS - agoMs });
+
+test.each([
+  { name: "nothing is stopped", state: {}, newest: write(1_000), want: { kind: "notStopped" } },
+  {
+    name: "it wrote a moment ago",
+    state: { stop: stop(60_000) },
+    newest: write(29_000, "k3s"),
+    want: {
+      kind: "refused",
+      why: expect.stringMatching(/^k3s wrote the status of deployments shop\/web at .*, 29 s ago: wait .* 30 s, or use --force$/u),
+    },
+  },
+  {
+    name: "its clock is ahead of the one we go by",
+    state: { stop: stop(60_000) },
+    newest: write(-1_000),
+    want: { kind: "refused", why: expect.stringContaining(", 0 s ago") },
+  },
+  {
+    name: "a stop of the far future: nothing is forgiven that is still to come",
+    state: { stop: stop(-1_000_000_000) },
+    newest: undefined,
+    want: { kind: "resume", forgivenMs: NOW_MS + 5_000 },
+  },
+  {
+    name: "it has been quiet for 30 s: all that was seen is forgiven",
+    state: { stop: stop(60_000) },
+    newest: write(30_000),
+    want: { kind: "resume", forgivenMs: NOW_MS - 30_000 },
+  },
+  {
+    name: "forced, and nothing later than what was seen is forgiven",
+    state: { stop: stop(60_000) },
+    newest: write(2_000),
+    isForced: true,
+    want: { kind: "resume", forgivenMs: NOW_MS - 2_000 },
+  },
+  {
+    name: "the object that was written is gone",
+    state: { stop: stop(40_000) },
+    newest: write(90_000),
+    want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
+  },
+  {
+    name: "nobody's write is there any more",
+    state: { stop: stop(40_000) },
+    newest: undefined,
+    want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
+  },
+  {
+    name: "a stop that is not ours",
+    state: { stop: { kind: "unbelieved" } as const },
+    newest: undefined,
+    want: { kind: "resume", forgivenMs: 0 },
+  },
+])("$name", ({ state, newest, isForced = false, want }) => {
+  expect(decideResume(state, newest, NOW_MS, isForced)).toEqual(want);
+});
+
+test("looks through all pages of the three kinds, metadata alone, and finds the newest", async () => {
+  const asked: string[] = [];
+  const item = (name: string, agoMs: number) => ({
+    metadata: {
+      namespace: "shop",
+      name,
+      managedFields: [
+        {
+          manager: "kube-controller-manager",
+          subresource: "status",
+          time: new Date(NOW_MS - agoMs).toISOString(),
+          fieldsV1: { "f:status": { "f:replicas": {} } },
+        },
+      ],
+    },
+  });
+  const kube = {
+    listPage: async (resource: string, query: ListQuery) => {
+      asked.push(`${resource} ${query.continue ?? "first"} ${query.metadataOnly}`);
+      if (resource !== "replicasets") return { resourceVersion: "1", items: [item(resource, 60_000), item("made-up", -1_000_000)] };
+      return query.continue === undefined
+        ? { resourceVersion: "1", continue: "more", items: [item("a", 90_000), item("b", 50_000)] }
+        : { resourceVersion: "1", items: [item("c", 10_000), item("d", 20_000)] };
+    },
+  };
+  expect(await newestForeignWrite(kube, NOW_MS, new AbortController().signal)).toMatchObject({
+    resource: "replicasets",
+    key: "shop/c",
+    atMs: NOW_MS - 10_000,
+  });
+  expect(asked).toEqual(["deployments first true", "replicasets first true", "replicasets more true", "replicationcontrollers first true"]);
+  expect(
+    await newestForeignWrite({ listPage: async () => ({ resourceVersion: "1", items: [] }) }, NOW_MS, new AbortController().signal),
+  ).toBeUndefined();
+});
+
+test("the API server's clock: rounded up, and ours where it says none", async () => {
+  const server = (date?: string) =>
+    readApiServer({
+      json: async ({ onHead }) => {
+        onHead?.(date === undefined ? {} : { date });
+        return { gitVersion: "v1.36.3" };
+      },
+    });
+  const told = await server(new Date(NOW_MS).toUTCString());
+  expect(told).toEqual({ gitVersion: "v1.36.3", dateMs: NOW_MS });
+  expect(aheadMs(told, NOW_MS - 60_000)).toBe(61_000);
+  expect(aheadMs(await server(), NOW_MS)).toBe(0);
+});

@@ -1,0 +1,196 @@
+/** Catches an item that is forgotten or paid twice, a parameter that changes nothing, and a report that makes a dear thing look cheap. */
+import { expect, it } from "vitest";
+
+import { residentsOf, savingsOf } from "../../../../cli/cost/compare.ts";
+import { monthOf, sumOf } from "../../../../cli/cost/month.ts";
+import type { Item } from "../../../../cli/cost/month.ts";
+import { reportAsJson, reportForPeople } from "../../../../cli/cost/report.ts";
+import { madeOf, stackOf } from "../../../../cli/cost/stack.ts";
+import { usageOf } from "../../../../cli/cost/usage.ts";
+import type { Rates } from "../../../../cli/cost/usage.ts";
+import { COUNTS, IDLE, PRICES } from "./fixtures.ts";
+
+type Parameters = Readonly<Record<string, string>>;
+
+function month(parameters: Parameters, rates: Rates = IDLE, prices = PRICES): readonly Item[] {
+  const stack = stackOf(parameters);
+  return monthOf(stack, madeOf(stack), usageOf(COUNTS, rates), { slower: 3, coldStartMs: 100, series: COUNTS.series }, prices);
+}
+
+it("an idle month has each item once, and five long polls of each queue go on all the time", () => {
+  expect(
+    Object.fromEntries(month({}).map(({ name, idle, work }) => [name, work === 0 ? Math.round(idle * 1_000) / 1_000 : "work"])),
+  ).toEqual({
+    "store, 2 × cache.t4g.small": 1_460,
+    "NAT gateway": 730,
+    "its public address": 730,
+    "traffic through it": 1.46,
+    "endpoints, 2 in 2 zones": 2_920,
+    "traffic through them": 0.73,
+    "traffic to the store": 3.65,
+    "watchers, 2: CPU": 365,
+    "watchers, 2: memory": 730,
+    "KMS key": 1,
+    // Three sandboxes and two watchers read four secrets each five minutes; a message's key is asked for thrice an hour.
+    "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
+    secrets: 8,
+    "reads of secrets": 5 * 12 * 730 * 4,
+    alarms: 38,
+    "custom metrics": 10,
+    logs: 0.077,
+    "logs, kept 30 days": 0.077,
+    "Lambda: requests": 160 * 730,
+    "Lambda: time": 1.6 * 730 * 3,
+    "SQS FIFO: empty polls": 2 * 5 * 3 * 60 * 730,
+    "SQS FIFO: messages": 400 * 730,
+    "SQS: empty polls": 3 * 5 * 3 * 60 * 730,
+  });
+});
+
+it("work is paid beside it: messages, time with cold starts, and metrics of the hours in which there was any", () => {
+  const items = month({}, { ...IDLE, rolloutsPerDay: 24 });
+  const work = Object.fromEntries(items.flatMap(({ name, work: used }) => (used > 0 ? [[name, Math.round(used * 1_000) / 1_000]] : [])));
+  expect(work).toMatchObject({
+    "SQS FIFO: messages": 730 * 100,
+    "SQS: messages": 730 * 60,
+    "Lambda: requests": 730 * 20,
+    "Lambda: time": 730 * 3 * (0.4 + 0.1),
+    "custom metrics": 40,
+    "reads of secrets": 730 * 4,
+    "KMS requests": 730 * (4 + 33),
+  });
+  expect(items.find(({ name }) => name === "NAT gateway")).toMatchObject({ workUsd: 0 });
+});
+
+it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>([
+  { name: "no NAT gateway", parameters: { natGateway: "false" }, gone: /NAT|its|through it/ },
+  { name: "no endpoints, so calls go through the NAT gateway", parameters: { endpoints: "false" }, gone: /endpoints|through them/ },
+  { name: "a watcher here wants three endpoints more", parameters: { watcherImage: "x" }, there: "endpoints, 5 in 2 zones" },
+  { name: "a shadow has one watcher", parameters: { mode: "shadow" }, there: "watchers, 1: CPU" },
+  { name: "a store that is there", parameters: { store: "given" }, gone: /store/ },
+  { name: "three nodes of another type", parameters: { storeNodes: "3", storeNodeType: "db.t4g.small" }, there: "store, 3 × db.t4g.small" },
+  { name: "MemoryDB", parameters: { store: "memorydb" }, there: "store, 2 × db.t4g.small" },
+  { name: "no VPC", parameters: { network: "none", store: "given" }, gone: /NAT|endpoints|store|through/ },
+  { name: "subnets in three zones", parameters: { network: "given", subnetIds: "a,b,c" }, gone: /NAT/, there: "endpoints, 2 in 3 zones" },
+  { name: "no key of one's own", parameters: { keyArn: "none" }, gone: /KMS/ },
+  { name: "a key that is there is asked, too", parameters: { keyArn: "arn:aws:kms:x" }, gone: /KMS key/, there: "KMS requests" },
+  { name: "no metrics", parameters: { metrics: "none" }, gone: /custom metrics/ },
+])("with $name", ({ parameters, gone, there }) => {
+  const names = month(parameters).map(({ name }) => name);
+  expect(names.filter((name) => gone?.test(name))).toEqual([]);
+  expect(names).toContain(there ?? "alarms");
+});
+
+it.each([
+  { parameters: { natgateway: "false" }, says: "natgateway: no parameter of a deployment; there are network, natGateway, " },
+  { parameters: { store: "redis" }, says: "store=redis: it is one of valkey, memorydb, given" },
+  { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: it is a whole number from 1 to 300" },
+  { parameters: { network: "none" }, says: "network=none wants store=given" },
+  { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
+])("what a deployment would refuse, or nobody has a price of, is refused: $says", ({ parameters, says }) => {
+  expect(() => month(parameters)).toThrow(says);
+});
+
+it("a choice is weighed by what the whole month would cost with it", () => {
+  const savings = savingsOf({ natGateway: "false" }, (parameters) => month(parameters));
+  expect(savings.map(({ parameter }) => parameter)).toEqual(["endpoints=false", "store=given", "metrics=none", "keyArn=none"]);
+  expect(savings[1]?.usd).toBeCloseTo(1_460 + 3.65 + 5 + 1, 1);
+});
+
+const report = (rates: Rates, items: readonly Item[], residents = residentsOf(PRICES)) => ({
+  region: "nowhere-1",
+  pricesOf: "2026-11-25",
+  countsOf: "2026-11-25",
+  countedAt: "0123456",
+  slower: 3,
+  parameters: { store: "memorydb" },
+  rates,
+  items,
+  residents,
+  savings: [{ parameter: "natGateway=false", wants: "an API server with a private address", usd: 36.5 }],
+});
+const item = (name: string, idleUsd: number, workUsd: number, uncertain?: string): Item => ({
+  name,
+  price: "node",
+  unit: "hours",
+  idle: idleUsd * 2,
+  work: workUsd * 2,
+  idleUsd,
+  workUsd,
+  ...(uncertain !== undefined && { uncertain }),
+});
+
+it("people read a table, the dearest first, and plainly that a resident pod is cheaper", () => {
+  const text = reportForPeople(
+    report(
+      { ...IDLE, deployments: 50, rolloutsPerDay: 20 },
+      [item("SQS", 0.5, 0.25), item("store", 90, 0, "a guess"), item("KMS", 0.001, 0)],
+      [
+        { name: "one of 0.5 vCPU and 1 GiB", usd: 14.42 },
+        { name: "two of 4 vCPU", usd: 200 },
+      ],
+    ),
+  );
+  expect(text).toBe(
+    [
+      "deltaloop cost: a month of 730 hours in nowhere-1, in US dollars; prices of 2026-11-25, counts of 2026-11-25 at 0123456",
+      "for 50 Deployments of 10 and, a day, 20 rollouts of 10, with store=memorydb",
+      "",
+      "item     how much       idle  work  a month",
+      "store *  180 hours     90.00  0.00    90.00",
+      "SQS      1.5 hours      0.50  0.25     0.75",
+      "KMS      0.002 hours  < 0.01  0.00   < 0.01",
+      "sum                    90.50  0.25    90.75",
+      "",
+      "100 % of it is there while nothing happens. Most of all: store (99 %).",
+      "",
+      "A resident controller manager instead, at Fargate's price, is",
+      "  one of 0.5 vCPU and 1 GiB       14.42   cheaper by 76.33, 6.3 times",
+      "  two of 4 vCPU                  200.00   dearer by 109.25, 2.2 times",
+      "The cheapest of them costs less than what deltaloop has there while nothing happens, so no amount of work, however small, changes that.",
+      "And a kube-controller-manager that runs for its other loops anyway does these three for next to nothing more. Money is no reason for deltaloop.",
+      "",
+      "Less would be paid with one of:",
+      "  natGateway=false      36.50   wants an API server with a private address",
+      "",
+      "Free tiers, discounts and tax are not taken off. Counts are those of one machine; times are taken for 3 times as long as there.",
+      "Nobody has compared this with a bill: deltaloop has never been deployed to AWS by us. What the API server has to do more is not in it.",
+      "* store: a guess",
+      "",
+    ].join("\n"),
+  );
+});
+
+it("where deltaloop is cheaper it says so, and not that nothing can change it", () => {
+  const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
+  expect(text).toContain("for a cluster in which nothing happens, ");
+  expect(text).toContain("dearer by");
+  expect(text).not.toContain("no amount of work");
+});
+
+it("prices of nothing are reckoned with: no share and no multiple of nothing is told", () => {
+  const nothing = { name: "one of 0.5 vCPU and 1 GiB", usd: 0 };
+  const free = reportForPeople(report(IDLE, [], [nothing]));
+  expect(free).toContain("\nNothing of it costs anything at these prices.\n");
+  expect(free).toContain("  one of 0.5 vCPU and 1 GiB        0.00   costs the same\n");
+  const beside = reportForPeople(report(IDLE, [item("SQS", 1, 0)], [nothing]));
+  expect(beside).toContain("  one of 0.5 vCPU and 1 GiB        0.00   cheaper by 1.00\n");
+  expect(free + beside).not.toMatch(/NaN|Infinity/);
+});
+
+it("of the parameters those are named that make a difference", () => {
+  const parameters = { storeNodes: "3", kubeCa: "LS0tLS1CRUdJTi", redisUrl: "rediss://cache:6379", clusterId: "5d3f00aa11bb" };
+  expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("nothing happens, with storeNodes=3\n");
+  const free = { clusterId: "5d3f00aa11bb" };
+  expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with what a deployment has by default\n");
+});
+
+it("programs get all numbers, with the sum", () => {
+  const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
+  const read = JSON.parse(reportAsJson(report(IDLE, items))) as {
+    readonly version: number;
+    readonly sum: unknown;
+    readonly items: unknown;
+  };
+  expect(read).toMatchObject({ version: 1, sum: sumOf(items), items: JSON.parse(JSON.stringify(items)) as unknown });
+});

@@ -1,0 +1,25 @@
+// Would catch: a process of `dev` that lets garbage lie while memory is free: with 20,000 pods that was two thirds of what the functions had.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { LEAN_HEAP, startVerb } from "../../../../cli/dev/child-process.ts";
+
+it.each([
+  { verb: "watch", heap: LEAN_HEAP },
+  { verb: "host", heap: ["--max-semi-space-size=16", "--heap-growing-percent=40"] },
+])("startVerb begins this program once more, as its child, with $verb's heap and the environment it is given", async ({ verb, heap }) => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-child-"));
+  const main = join(folder, "main.mjs");
+  writeFileSync(main, "console.log(JSON.stringify([process.execArgv, process.argv.slice(1), process.env.GIVEN]));");
+  const [node = "", ours = "", ...rest] = process.argv;
+  process.argv = [node, main, ...rest];
+  try {
+    const child = startVerb(verb, ["--with", "this"], { GIVEN: "yes" });
+    expect(JSON.parse(await child.firstLine)).toEqual([heap, [main, verb, "--child", "--with", "this"], "yes"]);
+    expect(await child.exited).toEqual({ code: 0, signal: null });
+  } finally {
+    process.argv = [node, ours, ...rest];
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,43 @@
+// Would catch: a log that repeats itself, a picture that scrolls instead of being drawn anew.
+import { expect, test } from "vitest";
+import { demoView } from "../../../../cli/dev/demo-view.ts";
+import type { Scene } from "../../../../cli/dev/demo-view.ts";
+
+function screen(isTTY: boolean): { readonly out: NodeJS.WriteStream; readonly text: () => string } {
+  const written: string[] = [];
+  // Only these three members are used.
+  const out = { isTTY, columns: 80, write: (text: string) => written.push(text) > 0 } as unknown as NodeJS.WriteStream;
+  return { out, text: () => written.join("") };
+}
+
+const scene: Scene = {
+  step: "scale web to 6",
+  elapsedMs: 1234,
+  stack: "store memory",
+  deployment: { name: "web", desired: 6, updated: 6, ready: 3, unavailable: 3 },
+  replicaSets: [{ name: "web-1", image: "web:v1", desired: 6, pods: ["ready", "running", "pending", "terminating"] }],
+  activity: ["sync-replicaset web-1: create 3 pods"],
+  lag: "",
+};
+
+test("without a terminal, only what changed is printed", () => {
+  const { out, text } = screen(false);
+  const view = demoView(out);
+  view.show(scene);
+  const once = text();
+  view.show(scene);
+  expect(text()).toBe(once);
+  expect(once).toContain("sync-replicaset web-1: create 3 pods");
+  expect(once).toContain("6/6 updated, 3 ready   web-1 ●◐○×");
+});
+
+test("on a terminal the picture is drawn over itself, and lines that stay go above it", () => {
+  const { out, text } = screen(true);
+  const view = demoView(out);
+  view.show(scene);
+  const lines = text().split("\n").length - 1;
+  view.show(scene);
+  expect(text()).toContain(`\x1b[${lines}A`);
+  view.say("complete");
+  expect(text().endsWith("complete\x1b[K\n\x1b[J")).toBe(true);
+});

@@ -1,0 +1,101 @@
+/** Catches a report that buries what is broken, repeats itself when all is well, breaks a terminal, or says a secret. */
+import { expect, it } from "vitest";
+
+import { failure, notChecked, ok, warning } from "../../../../cli/doctor/finding.ts";
+import { judge } from "../../../../cli/doctor/judge.ts";
+import { reportAsJson, reportForPeople, withoutSecrets } from "../../../../cli/doctor/report.ts";
+import type { Report } from "../../../../cli/doctor/report.ts";
+import { HEALTHY } from "./facts.ts";
+
+const report = (findings: Report["findings"]): Report => ({
+  deployment: "prod",
+  cluster: "0123456789ab",
+  mode: "act",
+  tookMs: 812,
+  findings,
+});
+
+it("worst first, with what to do beside it; what rests on the same is said once; the rest in a line a section", () => {
+  const text = reportForPeople(
+    report([
+      ok("api.answers", "answers in 3 ms"),
+      notChecked("redis.role", "Redis does not answer"),
+      notChecked("redis.policy", "Redis does not answer"),
+      notChecked("work.due", "Redis does not answer", { of: "replicaset" }),
+      notChecked("work.due", "Redis does not answer", { of: "deployment" }),
+      notChecked("rights", "no credentials", { of: "deltaloop-watcher" }),
+      ok("rights", "9 of 9", { of: "deltaloop-sync-replicaset" }),
+      warning("queue.depth", "1000 waiting", "Look.", { of: "deltas" }),
+      ok("queue.settings", "as generated", { of: "deltas" }),
+      ok("queue.settings", "as generated", { of: "replicaset" }),
+      ok("queue.redrive", "after 1000", { of: "deltas" }),
+      ok("queue.redrive", "after 5", { of: "replicaset" }),
+      failure("work.parked", "shop/web", "Mend it.", { of: "deployment" }),
+    ]),
+    100,
+  );
+  expect(text).toBe(
+    [
+      "deltaloop doctor: deployment prod, cluster 0123456789ab, mode act",
+      "",
+      "failure      work.parked deployment: shop/web",
+      "             -> Mend it.",
+      "",
+      "warning      queue.depth deltas: 1000 waiting",
+      "             -> Look.",
+      "",
+      "not checked  Redis does not answer: redis.role, redis.policy, work.due",
+      "not checked  no credentials: rights deltaloop-watcher",
+      "ok           API server: answers in 3 ms",
+      "ok           rights: 9 of 9",
+      "ok           queues: as generated; deltas after 1000, replicaset after 5",
+      "",
+      "1 failure, 1 warning, 5 not checked, 6 ok; 0.8 s",
+      "",
+    ].join("\n"),
+  );
+});
+
+it("what is well is no more than a page, and fits the terminal", () => {
+  const lines = reportForPeople(report(judge(HEALTHY)), 100).split("\n");
+  expect(lines.length).toBeLessThanOrEqual(20);
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);
+});
+
+it("names of other people's objects reach the terminal escaped", () => {
+  const findings = [failure("cache.quarantine", "web\x1b[2J", "Look.")];
+  expect(reportForPeople(report(findings), 80)).toContain("web\\x1b[2J");
+  expect(reportAsJson(report(findings))).not.toContain("\x1b");
+});
+
+it("--json has each finding with what was looked at, its section and its unit", () => {
+  const parsed: unknown = JSON.parse(
+    reportAsJson(report([failure("work.parked", "shop/web", "Mend it.", { of: "deployment", number: 1 })])),
+  );
+  expect(parsed).toEqual({
+    version: 1,
+    deployment: "prod",
+    cluster: "0123456789ab",
+    mode: "act",
+    tookMs: 812,
+    counts: { failure: 1, warning: 0, notChecked: 0, ok: 0 },
+    findings: [
+      {
+        check: "work.parked",
+        section: "work",
+        looked: "keys that were given up",
+        unit: "keys",
+        of: "deployment",
+        number: 1,
+        state: "failure",
+        seen: "shop/web",
+        remedy: "Mend it.",
+      },
+    ],
+  });
+});
+
+it("a secret in somebody's error message is taken out; an empty one takes out nothing", () => {
+  const findings = [failure("redis.answers", "no answer: WRONGPASS for hunter22, hunter22", "Look.")];
+  expect(withoutSecrets(findings, ["hunter22", ""])[0]?.seen).toBe("no answer: WRONGPASS for ***, ***");
+});

@@ -1,0 +1,116 @@
+// Would catch: a probe that is told the wrong code, a reason that leaves the process, a check that hangs the answer, another address.
+import { afterEach, describe, expect, it } from "vitest";
+import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
+import { healthAnswer } from "../../../../cli/health/healthz.ts";
+import type { HealthCheck } from "../../../../cli/health/healthz.ts";
+import { serveMetrics, METRICS_LISTEN } from "../../../../cli/health/metrics-server.ts";
+import type { MetricsServer } from "../../../../cli/health/metrics-server.ts";
+import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+describe("healthAnswer, as upstream's components answer", () => {
+  const names = ["ping", "redis", "leaderElection"];
+  const fine = [{ name: "ping" }, { name: "redis" }, { name: "leaderElection", note: "not leading" }];
+  const ill = [{ name: "ping" }, { name: "redis", failure: "redis://user:secret@host is away" }, { name: "leaderElection" }];
+  const table = [
+    { name: "well", checked: fine, verbose: false, excluded: [], want: { code: 200, body: "ok" } },
+    {
+      name: "well, with words",
+      checked: fine,
+      verbose: true,
+      excluded: [],
+      want: { code: 200, body: "[+]ping ok\n[+]redis ok\n[+]leaderElection ok: not leading\nreadyz check passed\n" },
+    },
+    {
+      name: "always with words when ill, and never with the reason",
+      checked: ill,
+      verbose: false,
+      excluded: [],
+      want: { code: 500, body: "[+]ping ok\n[-]redis failed: reason withheld\n[+]leaderElection ok\nreadyz check failed\n" },
+    },
+    {
+      name: "without what was excluded, of which some does not exist",
+      checked: [{ name: "ping" }, { name: "leaderElection" }],
+      verbose: true,
+      excluded: ["redis", "nonsense"],
+      want: {
+        code: 200,
+        body: '[+]ping ok\n[+]redis excluded: ok\n[+]leaderElection ok\nwarn: some health checks cannot be excluded: no matches for "nonsense"\nreadyz check passed\n',
+      },
+    },
+  ];
+  it.each(table)("$name", ({ checked, verbose, excluded, want }) => {
+    expect(healthAnswer("readyz", names, checked, { verbose, excluded })).toEqual(want);
+  });
+});
+
+describe("the checks", () => {
+  const gate = (open: boolean) => () => Promise.resolve(open ? ({ open } as const) : ({ open, reason: "pods are SYNCING" } as const));
+
+  it("a shut gate is not ready, except for who does not lead", async () => {
+    await expect(informerSyncCheck({ gate: gate(true) }).check()).resolves.toBe("3 gates open");
+    await expect(informerSyncCheck({ gate: gate(false) }).check()).rejects.toThrow("pods are SYNCING");
+    await expect(informerSyncCheck({ gate: gate(false) }, () => "not leading").check()).resolves.toBe("not leading");
+  });
+
+  it("a Store that is away is not ready; one without an epoch says so", async () => {
+    await expect(storeCheck({ epoch: () => Promise.reject(new Error("away")) }).check()).rejects.toThrow("away");
+    await expect(storeCheck({ epoch: () => Promise.resolve(undefined) }).check()).resolves.toBe("no epoch yet");
+  });
+
+  it("who was told to end is not ready", async () => {
+    const ends = new AbortController();
+    await expect(shutdownCheck(ends.signal).check()).resolves.toBeUndefined();
+    ends.abort(new Error("SIGTERM"));
+    await expect(shutdownCheck(ends.signal).check()).rejects.toThrow("shutting down");
+  });
+});
+
+describe("the server", () => {
+  let server: MetricsServer | undefined;
+  const log = recordingLog();
+  const serve = async (readyz: readonly HealthCheck[], sample?: () => Promise<void>): Promise<string> => {
+    server = await serveMetrics({
+      listen: METRICS_LISTEN,
+      metrics: createPrometheusMetrics("watcher"),
+      livez: [],
+      readyz,
+      log,
+      ...(sample && { sample }),
+    });
+    return server.address;
+  };
+  afterEach(async () => server?.stop());
+
+  it("listens on loopback, and tells metrics although what they are read from is away", async () => {
+    const address = await serve([], () => Promise.reject(new Error("away")));
+    expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const answer = await fetch(`${address}/metrics`);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);
+    expect(await answer.text()).toContain("# TYPE deltaloop_checkpoints_total counter\n");
+  });
+
+  it("TL2 a check that hangs has failed after 2 s, livez is not asked for it, and the reason is in the log", async () => {
+    const address = await serve([{ name: "redis", check: () => new Promise(() => undefined) }]);
+    expect((await fetch(`${address}/livez`)).status).toBe(200);
+    const answer = await fetch(`${address}/readyz`);
+    expect([answer.status, await answer.text()]).toEqual([500, "[+]ping ok\n[-]redis failed: reason withheld\nreadyz check failed\n"]);
+    expect(log.lines.at(-1)).toMatchObject({ message: "health check failed", fields: { check: "redis", why: "no answer within 2000 ms" } });
+    expect((await fetch(`${address}/readyz?exclude=redis`)).status).toBe(200);
+    expect((await fetch(`${address}/readyz/ping`)).status).toBe(200);
+  });
+
+  it("TL1 nothing but GET, and nothing but these paths", async () => {
+    const address = await serve([]);
+    const codes = async (path: string, method = "GET") => (await fetch(`${address}${path}`, { method })).status;
+    expect(await codes("/metrics", "POST")).toBe(405);
+    expect(await codes("/readyz/nonsense")).toBe(404);
+    expect(await codes("/debug/pprof")).toBe(404);
+  });
+
+  it("says where it cannot listen", async () => {
+    await expect(
+      serveMetrics({ listen: "nowhere", metrics: createPrometheusMetrics("watcher"), livez: [], readyz: [], log }),
+    ).rejects.toThrow("nowhere is not host:port");
+  });
+});

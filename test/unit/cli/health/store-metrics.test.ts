@@ -1,0 +1,56 @@
+// Would catch: a fate that is left out of the sum, a lane that is not counted in, a queue whose waiting keys count as due.
+import { expect, it } from "vitest";
+import { RunningSyncs } from "../../../../cli/health/running-syncs.ts";
+import { tellStore } from "../../../../cli/health/store-metrics.ts";
+import { FATES } from "../../../../shared/ports/store/tallies.ts";
+import type { LaneTally, Store } from "../../../../shared/ports/store.ts";
+import { countedMetrics } from "../../../support/counted.ts";
+
+const lane = (lane: number, received: number): LaneTally => ({
+  resource: "pods",
+  lane,
+  received,
+  fates: { applied: received - 1, superseded: 1, duplicate: 0, fenced: 0, otherEpoch: 0, quarantined: 0, dead: 0 },
+});
+
+it("tells gates, due keys, parked keys, and the account of all lanes", async () => {
+  const metrics = countedMetrics();
+  const store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard"> = {
+    guard: async () => ({ forgivenMs: 0, version: "1", stop: { kind: "unbelieved" } }),
+    gate: async (controller) => (controller === "deployment" ? { open: false, reason: "pods are SYNCING" } : { open: true }),
+    queued: async () => [
+      { key: "shop/due", readyAtMs: 900, failures: 0 },
+      { key: "shop/waits", readyAtMs: 1_100, failures: 2 },
+      { key: "shop/runs", leaseUntilMs: 5_000, failures: 0 },
+    ],
+    parked: async () => [{ key: "shop/parked", sinceMs: 0, failures: 16 }],
+    tallies: async () => [lane(0, 10), lane(3, 5)],
+  };
+  await tellStore(store, metrics, 1_000);
+  expect(metrics.sums).toMatchObject({
+    "deltaloop_stopped{controller=deployment}": 1,
+    "deltaloop_gate_open{controller=deployment}": 0,
+    "deltaloop_gate_open{controller=replicaset}": 1,
+    "workqueue_depth{name=replicationmanager}": 1,
+    "deltaloop_parked_keys{controller=replicaset}": 1,
+    "deltaloop_items_received_total{resource=pods}": 15,
+    "deltaloop_items_total{resource=pods,fate=applied}": 13,
+    "deltaloop_items_total{resource=pods,fate=superseded}": 2,
+  });
+  expect(FATES.reduce((all, fate) => all + (metrics.sums[`deltaloop_items_total{resource=pods,fate=${fate}}`] ?? 0), 0)).toBe(15);
+});
+
+it("tells how long what runs has been running", () => {
+  const [metrics, running] = [countedMetrics(), new RunningSyncs()];
+  running.trace({ controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
+  running.trace({ controller: "replicaset", key: "shop/b", kind: "started" }, 3_000);
+  running.trace({ controller: "deployment", key: "shop/a", kind: "started" }, 0);
+  running.trace({ controller: "deployment", key: "shop/a", kind: "ended", outcome: "ok" }, 3_500);
+  running.tell(metrics, 4_000);
+  expect(metrics.sums).toMatchObject({
+    "workqueue_unfinished_work_seconds{name=replicaset}": 4,
+    "workqueue_longest_running_processor_seconds{name=replicaset}": 3,
+    "workqueue_unfinished_work_seconds{name=deployment}": 0,
+    "workqueue_longest_running_processor_seconds{name=deployment}": 0,
+  });
+});

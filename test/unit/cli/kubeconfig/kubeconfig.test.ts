@@ -1,0 +1,363 @@
+/** Catches a token that would go out unencrypted or be shown, a credential that is not the file's, and a setting that is silently left out. */
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+
+import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
+import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
+import { kubeHttpConfigFrom } from "../../../../cli/kubeconfig/kubeconfig.ts";
+import { createPki } from "../../../envtest/pki.ts";
+import type { Certificate } from "../../../envtest/pki.ts";
+import { kubeconfigOf } from "../../../support/kubeconfig.ts";
+
+let folder: string;
+let ca: string;
+let own: Certificate;
+let another: Certificate;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deltaloop-kubeconfig-"));
+  const pki = await createPki(join(folder, "ca"));
+  ca = pki.ca;
+  [own, another] = await Promise.all([pki.clientCertificate("somebody", []), pki.clientCertificate("another", [])]);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function configOf(text: string, context?: string): Promise<KubeHttpConfig> {
+  const path = join(folder, "kubeconfig");
+  await writeFile(path, text);
+  return await kubeHttpConfigFrom(path, { component: "test", ...(context !== undefined && { context }) });
+}
+
+async function configFor(server: string, user: object, cluster: object = {}): Promise<KubeHttpConfig> {
+  return await configOf(kubeconfigOf({ server, ...cluster }, user));
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+const SERVER = "https://k8s:6443";
+/** A plugin that is this script. */
+const plugin = (script: string, more: object = {}): object => ({
+  exec: { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script], ...more },
+});
+const printing = (status: object, more: object = {}): string =>
+  `console.log(${JSON.stringify(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status, ...more }))})`;
+
+it("is read as YAML, paths from where it stands", async () => {
+  await mkdir(join(folder, "pki"), { recursive: true });
+  await writeFile(join(folder, "pki/ca.pem"), ca);
+  await writeFile(join(folder, "pki/key.pem"), own.key);
+  const config = await configOf(`
+apiVersion: v1
+kind: Config
+preferences: {}
+clusters:
+- name: c
+  cluster: {server: "${SERVER}", certificate-authority: pki/ca.pem, tls-server-name: kubernetes, insecure-skip-tls-verify: no}
+users:
+- name: u
+  user:
+    client-certificate-data: ${base64(own.certificate)}
+    client-certificate: pki/no-such-file
+    client-key: pki/key.pem
+contexts:
+- name: x
+  context: {cluster: c, user: u, namespace: shop}
+current-context: x
+`);
+  expect({ ...config, ca: String(config.ca), cert: String(config.cert), key: String(config.key) }).toEqual({
+    server: SERVER,
+    component: "test",
+    ca,
+    cert: own.certificate,
+    key: own.key,
+    serverName: "kubernetes",
+  });
+});
+
+it("a cluster whose certificate is not to be verified, and a user without credentials", async () => {
+  expect(await configFor(SERVER, {}, { "insecure-skip-tls-verify": true })).toEqual({ server: SERVER, component: "test", insecure: true });
+});
+
+it("a token file goes before a token, both before a plugin", async () => {
+  await writeFile(join(folder, "token"), "of-a-file\n");
+  const exec = plugin(printing({ token: "of-a-plugin" }));
+  const tokenOf = async (user: object): Promise<unknown> => await (await configFor(SERVER, { ...exec, ...user })).token?.();
+  expect(await tokenOf({})).toBe("of-a-plugin");
+  expect(await tokenOf({ token: "its-own" })).toBe("its-own");
+  expect(await tokenOf({ token: "its-own", tokenFile: "token" })).toBe("of-a-file");
+});
+
+describe("is refused, by name and without what stands in it:", () => {
+  const cases: readonly { readonly text: string; readonly context?: string; readonly says: RegExp }[] = [
+    { text: "a: [secret", says: /kubeconfig \S+ is not YAML: .*line 1/ },
+    { text: "users: secret", says: /kubeconfig \S+: users is not Array$/ },
+    { text: "users: [{name: u, user: {token: {secret: 1}}}]", says: /: users.0.user.token is not string/ },
+    { text: "", says: /has no current-context; name one of: none/ },
+    { text: kubeconfigOf({ server: SERVER }), context: "y", says: /no context "y" in \S+; it has: x$/ },
+    { text: kubeconfigOf({ server: SERVER }).replace('"c"', '"d"'), says: /context "x" of \S+ names no cluster of that file/ },
+    { text: kubeconfigOf({ server: SERVER }).replace('"u"', '"w"'), says: /context "x" of \S+ names no user of that file/ },
+    { text: kubeconfigOf({ server: SERVER, "proxy-url": "http://secret@p" }), says: /uses proxy-url, which is not supported$/ },
+    { text: kubeconfigOf({ server: SERVER }, { username: "a", password: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { "auth-provider": { name: "gcp" } }), says: /uses auth-provider, .* exec plugins$/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "secret", as: "admin" }), says: /uses impersonation \(as\)/ },
+    { text: kubeconfigOf({ server: SERVER }, { password: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { username: "secret" }), says: /uses username and password/ },
+    { text: kubeconfigOf({ server: SERVER }, { "as-uid": "secret" }), says: /uses impersonation \(as-uid\)/ },
+    {
+      text: kubeconfigOf({ server: SERVER }, { as: "a", "as-groups": ["secret"], "as-user-extra": { scopes: ["secret"] } }),
+      says: /uses impersonation \(as, as-groups, as-user-extra\), which is not supported$/,
+    },
+    {
+      text: kubeconfigOf({ server: "https://admin:secret@k8s:6443" }),
+      says: /context "x" of \S+ uses cluster "c", whose server has a user name or password in it, .* take them out of the URL$/,
+    },
+    { text: kubeconfigOf({ server: "https://secret@k8s:6443" }), says: /uses cluster "c", whose server has a user name or password/ },
+    { text: kubeconfigOf({ server: "https://k8s:6443?token=secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
+    { text: kubeconfigOf({ server: "https://k8s:6443#secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
+    { text: kubeconfigOf({ server: "k8s:6443" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "admin:secret@k8s" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "https://secret:@" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    {
+      text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority": "secret" }),
+      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority: take out one of them$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority-data": "c2VjcmV0" }),
+      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority-data": "secret!" }),
+      says: /context "x" of \S+: certificate-authority-data is not base64$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority-data": base64("secret") }),
+      says: /context "x" of \S+: certificate-authority-data holds no certificate \(PEM\)$/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority": "no-such-file" }),
+      says: /context "x" of \S+: certificate-authority cannot be read: ENOENT: .*no-such-file/,
+    },
+    {
+      text: kubeconfigOf({ server: SERVER, "certificate-authority": "/dev/null" }),
+      says: /: certificate-authority \/dev\/null holds no cert/,
+    },
+    { text: kubeconfigOf({ server: SERVER }, { "client-key-data": "secret" }), says: /: client-key-data is not base64$/ },
+    { text: kubeconfigOf({ server: SERVER }, { tokenFile: "no-such-file" }), says: /: tokenFile cannot be read: ENOENT: .*no-such-file/ },
+    { text: kubeconfigOf({ server: SERVER }, { tokenFile: "/dev/null", token: "secret" }), says: /: tokenFile \/dev\/null is empty$/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token holds a line break/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }), says: /: token holds .* another character that no token has$/ },
+    { text: "contexts: [{context: {}}]", says: /kubeconfig \S+: contexts.0.name is missing$/ },
+  ];
+  it.each(cases)("$says", async ({ text, context, says }) => {
+    const error: unknown = await configOf(text, context).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(says);
+    expect(String(error)).not.toContain("secret");
+  });
+});
+
+it("a client certificate is refused with what is no key of it, and without one", async () => {
+  const data = (cert: string, key: string) => ({ "client-certificate-data": base64(cert), ...(key && { "client-key-data": base64(key) }) });
+  await expect(configFor(SERVER, data(own.certificate, own.key))).resolves.toMatchObject({ server: SERVER });
+  for (const [user, says] of [
+    [data(own.certificate, ""), /context "x" of \S+: client-certificate-data has no client-key beside it$/],
+    [data(own.certificate, another.key), /client-certificate-data is of another key than the one beside it$/],
+    [data(own.certificate, "secret"), /client-certificate-data has a key that is none \(PEM, not encrypted\)$/],
+    [data("secret", own.key), /client-certificate-data holds no certificate \(PEM\)$/],
+  ] as const)
+    await expect(configFor(SERVER, user)).rejects.toThrow(says);
+});
+
+it("a file with certificate and key together is both", async () => {
+  await writeFile(join(folder, "both.pem"), own.certificate + own.key);
+  await expect(configFor(SERVER, { "client-certificate": "both.pem", "client-key": "both.pem" })).resolves.toMatchObject({
+    cert: own.certificate + own.key,
+  });
+});
+
+it("base64 may be broken into lines, and a token file end in one", async () => {
+  await writeFile(join(folder, "token"), "\n from-the-file \r\n");
+  const broken = base64(ca).replaceAll(/.{60}/g, "$&\n");
+  const config = await configFor(SERVER, { tokenFile: "token" }, { "certificate-authority-data": broken });
+  expect([String(config.ca), await config.token?.()]).toEqual([ca, "from-the-file"]);
+});
+
+describe("a plugin", () => {
+  it("is told what it is asked for, and gives a certificate", async () => {
+    const seen = join(folder, "seen");
+    const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, process.env.KUBERNETES_EXEC_INFO + process.env.MORE);
+      ${printing({ clientCertificateData: own.certificate, clientKeyData: own.key })}`;
+    const exec = plugin(script, { env: [{ name: "MORE", value: "!" }], provideClusterInfo: true });
+    const cluster = { "tls-server-name": "kubernetes", "certificate-authority-data": base64(ca) };
+    expect(await configFor(SERVER, exec, cluster)).toMatchObject({ cert: own.certificate, key: own.key });
+    expect(await readFile(seen, "utf8")).toBe(
+      `${JSON.stringify({
+        kind: "ExecCredential",
+        apiVersion: "client.authentication.k8s.io/v1",
+        spec: {
+          interactive: false,
+          cluster: { server: SERVER, "tls-server-name": "kubernetes", "certificate-authority-data": base64(ca) },
+        },
+      })}!`,
+    );
+  });
+
+  it("has the environment, and nothing of ours that it was not given", async () => {
+    const seen = join(folder, "environment");
+    const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, JSON.stringify(process.env)); ${printing({ token: "t" })}`;
+    vi.stubEnv("AWS_PROFILE", "prod");
+    for (const name of ["MAC_KEY", "DIGEST_KEY", "REDIS_URL", "KUBE_TOKEN", "KUBE_CLIENT_KEY"]) vi.stubEnv(`DELTALOOP_${name}`, "secret");
+    await configFor(SERVER, plugin(script, { env: [{ name: "DELTALOOP_OF_ITS_OWN", value: "given" }] })).finally(() => vi.unstubAllEnvs());
+    const text = await readFile(seen, "utf8");
+    expect(JSON.parse(text)).toMatchObject({ AWS_PROFILE: "prod", DELTALOOP_OF_ITS_OWN: "given" });
+    expect(text).not.toContain("secret");
+  });
+
+  it("gives another certificate when the one it gave has ended or was refused, and is told what the cluster has for it", async () => {
+    const runs = join(folder, "certificates");
+    await writeFile(runs, "");
+    const script = (expires: string): string => `const fs = require("node:fs");
+      fs.appendFileSync(${JSON.stringify(runs)}, ".");
+      const { config } = JSON.parse(process.env.KUBERNETES_EXEC_INFO).spec.cluster;
+      const clientCertificateData = config.audience + fs.readFileSync(${JSON.stringify(runs)}).length + "\\n" + ${JSON.stringify(own.certificate)};
+      const clientKeyData = ${JSON.stringify(own.key)};
+      const status = { clientCertificateData, clientKeyData, expirationTimestamp: ${JSON.stringify(expires)} };
+      console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status }));`;
+    const cluster = { extensions: [{ name: "client.authentication.k8s.io/exec", extension: { audience: "a" } }] };
+    const of = async (expires: string) =>
+      (await configFor(SERVER, plugin(script(expires), { provideClusterInfo: true }), cluster)).certificate;
+    const numbered = (run: string) => ({ cert: `${run}\n${own.certificate}`, key: own.key });
+    const ended = await of("2020-01-01T00:00:00Z");
+    expect([await ended?.(), await ended?.()]).toEqual([numbered("a2"), numbered("a3")]);
+    const lasting = await of("2120-01-01T00:00:00Z");
+    const first = await lasting?.();
+    const second = await lasting?.(first);
+    expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
+  });
+
+  it("with a slash in its name stands beside the file", async () => {
+    await mkdir(join(folder, "bin"), { recursive: true });
+    const script = join(folder, "bin/get-token");
+    await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);
+    await chmod(script, 0o755);
+    const { token } = await configFor(SERVER, { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "bin/get-token" } });
+    expect(await token?.()).toBe("beside");
+  });
+
+  it("is asked again when what it gave has ended, and not before", async () => {
+    const runs = join(folder, "asked");
+    await writeFile(runs, "");
+    const script = (expires: string): string =>
+      `require("node:fs").appendFileSync(${JSON.stringify(runs)}, "."); ${printing({
+        token: "t",
+        expirationTimestamp: expires,
+      })}`;
+    const ended = await configFor(SERVER, plugin(script("2020-01-01T00:00:00Z")));
+    await ended.token?.();
+    await ended.token?.();
+    expect(await readFile(runs, "utf8")).toBe("...");
+    const lasting = await configFor(SERVER, plugin(script("2120-01-01T00:00:00Z")));
+    await lasting.token?.();
+    await lasting.token?.();
+    expect(await readFile(runs, "utf8")).toBe("....");
+  });
+
+  it.each([
+    {
+      exec: plugin("process.exit(7)", { installHint: "get it at example.com" }),
+      says: /plugin \S+ ended with code 7\nget it at example.com$/,
+    },
+    { exec: plugin("console.error('no session'); process.exit(1)"), says: /ended with code 1: no session$/ },
+    { exec: plugin("console.log('secret')"), says: /did not print an ExecCredential with a status: what it printed is not JSON$/ },
+    { exec: plugin(""), says: /did not print an ExecCredential with a status: it printed nothing$/ },
+    { exec: plugin(printing({ token: { secret: 1 } })), says: /an ExecCredential with a status: status.token is not string$/ },
+    { exec: plugin(printing({}, { status: undefined })), says: /an ExecCredential with a status: status is missing$/ },
+    { exec: plugin(printing({})), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
+    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* gave a token that is none: of several lines/ },
+    {
+      exec: plugin(printing({ clientCertificateData: "secret", clientKeyData: "secret" })),
+      says: /gave a certificate that holds no certificate \(PEM\)$/,
+    },
+    {
+      exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
+      says: /and answers in \S+v1beta1$/,
+    },
+    { exec: plugin("", { interactiveMode: "Always" }), says: /wants a terminal/ },
+    { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /: exec.apiVersion is not \("client/ },
+    { exec: { exec: { command: "no-such-plugin" } }, says: /context "x" of \S+: exec.apiVersion is missing$/ },
+    {
+      exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
+      says: /plugin no-such-plugin was not found/,
+    },
+  ])("that cannot be used is named: $says", async ({ exec, says }) => {
+    const error: unknown = await configFor(SERVER, exec).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(says);
+    expect(String(error)).not.toContain("secret");
+  });
+});
+
+it("a token for an http:// server on another machine is refused, from the file itself and from a token file", async () => {
+  const tokenFile = join(folder, "token");
+  await writeFile(tokenFile, "secret");
+  for (const user of [{ token: "secret" }, { tokenFile }]) {
+    await expect(configFor("http://k8s:8080", user)).rejects.toThrow(TokenInClearError);
+    await expect(configFor("http://127.0.0.1:8080", user)).resolves.toMatchObject({ server: "http://127.0.0.1:8080" });
+  }
+});
+
+it("an http:// server without a token is taken, as kubectl proxy is one", async () => {
+  await expect(configFor("http://k8s:8080", {})).resolves.toMatchObject({ server: "http://k8s:8080" });
+});
+
+it("a token that the server has refused is read from the file again, once; another one stays", async () => {
+  const server = "https://k8s:6443";
+  const { token } = await configFor(server, { token: "one" });
+  expect(await token?.()).toBe("one");
+  await configFor(server, { token: "two" });
+  expect(await token?.()).toBe("one");
+  expect(await token?.("zero")).toBe("one");
+  expect(await Promise.all([token?.("one"), token?.("one")])).toEqual(["two", "two"]);
+  expect(await token?.("one")).toBe("two");
+  expect(await token?.("two")).toBe("two");
+  await configFor(server, { token: "three" });
+  expect(await token?.("two")).toBe("two"); // asked for anew already; in a minute again
+});
+
+it("a plugin is run again when the server has refused its token, however long it said to keep it", async () => {
+  const script = `const fs = require("node:fs"); const n = Number(fs.existsSync(process.argv[1]) ? fs.readFileSync(process.argv[1], "utf8") : 0) + 1;
+    fs.writeFileSync(process.argv[1], String(n));
+    console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status: { token: "run-" + n } }))`;
+  const exec = { apiVersion: "client.authentication.k8s.io/v1", command: process.execPath, args: ["-e", script, join(folder, "runs")] };
+  const { token } = await configFor("https://k8s:6443", { exec });
+  const first = await token?.();
+  expect(await token?.("another")).toBe(first);
+  const second = await token?.(first);
+  expect(second).toMatch(/^run-\d$/);
+  expect(second).not.toBe(first);
+  expect(await token?.(first)).toBe(second);
+});
+
+it.each([
+  { what: "another context is the current one", now: "b", servers: ["https://a.test", "https://b.test"], tokens: ["of-a", "of-b"] },
+  { what: "that one is of the same server", now: "b", servers: ["https://a.test", "https://a.test"], tokens: ["of-a", "of-b"] },
+  { what: "its own names another server", now: "a", servers: ["https://c.test", "https://b.test"], tokens: ["of-c", "of-b"] },
+])("a token stays that of the context and the server it was read for, when $what", async ({ now, servers, tokens }) => {
+  const file = (current: string, [a, b]: readonly string[], [ofA, ofB]: readonly string[]): string =>
+    JSON.stringify({
+      "current-context": current,
+      contexts: ["a", "b"].map((name) => ({ name, context: { cluster: name, user: name } })),
+      clusters: [
+        { name: "a", cluster: { server: a } },
+        { name: "b", cluster: { server: b } },
+      ],
+      users: [
+        { name: "a", user: { token: ofA } },
+        { name: "b", user: { token: ofB } },
+      ],
+    });
+  const config = await configOf(file("a", ["https://a.test", "https://b.test"], ["of-a", "of-b"]));
+  await writeFile(join(folder, "kubeconfig"), file(now, servers, tokens));
+  expect(await config.token?.("of-a")).toBe("of-a");
+});

@@ -1,0 +1,18 @@
+// Would catch: an agent that is the first to go when memory runs out, or that does not start where it may not change that.
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { setOomScore } from "../../../../cli/node/node-cgroups.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+it("[node-agent 198] the agent's own OOM score is set, and it is said where that is not allowed", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "deltaloop-oom-"));
+  const log = recordingLog();
+  await setOomScore(-999, log, join(folder, "oom_score_adj"));
+  expect(await readFile(join(folder, "oom_score_adj"), "utf8")).toBe("-999");
+  expect(log.lines).toEqual([]);
+  await setOomScore(-999, log, join(folder, "none", "oom_score_adj"));
+  expect(log.lines.map(({ message }) => message)).toEqual(["the agent's own OOM score is not set"]);
+  await rm(folder, { recursive: true });
+});

@@ -1,0 +1,54 @@
+/** Would catch: code that is run from a folder that somebody else may name, and a start that compiles all of it again. */
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+
+const FILE = new URL("../../../../cli/nodejs/compiled-code.js", import.meta.url).href;
+const elsewhere = mkdtempSync(join(tmpdir(), "deltaloop-compiled-"));
+
+afterAll(() => rmSync(elsewhere, { recursive: true, force: true }));
+
+function folderOf(environment: Readonly<Record<string, string>>, home?: string): string {
+  const call = `keepCompiledCode(${home === undefined ? "" : JSON.stringify(home)})`;
+  const code = `process.umask(0); const { keepCompiledCode } = await import(${JSON.stringify(FILE)}); process.stdout.write(String(${call}));`;
+  const { NODE_COMPILE_CACHE: _ours, ...inherited } = process.env;
+  const env = { ...inherited, ...environment };
+  return execFileSync(process.execPath, ["--input-type=module", "--eval", code], { env, encoding: "utf8" });
+}
+
+const COMMAND = join(import.meta.dirname, "../../../../cli/deltaloop.js");
+
+it.each([
+  { verb: "keys", kept: join(userInfo().homedir, ".cache", "deltaloop", "compiled") },
+  { verb: "node", kept: "undefined" },
+])("of deltaloop $verb what is kept stands in $kept", ({ verb, kept }) => {
+  const tell =
+    "data:text/javascript,import { getCompileCacheDir } from 'node:module'; process.on('exit', () => console.log(getCompileCacheDir()))";
+  const { NODE_COMPILE_CACHE: _ours, NODE_OPTIONS: _none, ...env } = process.env;
+  const said = execFileSync(process.execPath, ["--import", tell, COMMAND, verb, "--help"], { env, encoding: "utf8" });
+  expect(said.trimEnd().split("\n").at(-1)?.startsWith(kept)).toBe(true);
+});
+
+describe("keepCompiledCode", () => {
+  it("keeps it below the user's own home, whatever HOME says", () => {
+    expect(folderOf({ HOME: elsewhere, XDG_CACHE_HOME: elsewhere })).toBe(join(userInfo().homedir, ".cache", "deltaloop", "compiled"));
+    expect(readdirSync(elsewhere)).toEqual([]);
+  });
+
+  it("hears Node's own variables first", () => {
+    expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // of this Node alone
+    expect(readdirSync(elsewhere)).not.toEqual([]);
+    expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
+  });
+
+  it("is in a folder where nobody else may write, whatever the umask", () => {
+    const home = join(elsewhere, "home");
+    const folder = join(home, ".cache", "deltaloop", "compiled");
+    expect(folderOf({}, home)).toBe(folder);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    chmodSync(folder, 0o770);
+    expect(folderOf({}, home)).toBe("undefined");
+  });
+});

@@ -1,0 +1,54 @@
+/** Log lines of processes. Would catch: keys that the functions' lines do not have, a line below the level, a line that is not one line. */
+import { Command } from "commander";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { consoleLog, jsonLog, loggingFormatOption } from "../../../../cli/output/console-log.ts";
+import { createLogger } from "../../../../shared/lambda/logger.ts";
+import type { Log } from "../../../../shared/ports/log.ts";
+
+afterEach(() => vi.restoreAllMocks());
+
+/** What `speak` writes to standard error, or, as Powertools does, to standard output. */
+function linesOf(stream: "stderr" | "stdout", speak: () => void): readonly string[] {
+  const lines: string[] = [];
+  vi.spyOn(process[stream], "write").mockImplementation((text) => lines.push(String(text)) > 0);
+  speak();
+  vi.restoreAllMocks();
+  return lines;
+}
+
+function speak(log: Log): void {
+  log.debug("too much");
+  log.info("key not handed out", { key: "shop/web", why: undefined, count: 2 });
+}
+
+describe("the log of a process", () => {
+  it("is words for people, one line each", () => {
+    expect(linesOf("stderr", () => speak(consoleLog("watcher  ", "info")))).toEqual(["watcher  key not handed out key=shop/web count=2\n"]);
+    expect(linesOf("stderr", () => consoleLog("", "warn").warn("a\nb", { why: "x y" }))).toEqual(['warn: a\\nb why="x y"\n']);
+  });
+
+  it("is JSON for machines, one line each, with the keys and values of the functions' own lines", () => {
+    const [ours = "", ...rest] = linesOf("stderr", () => speak(jsonLog("deltaloop-watch", "info")));
+    expect(rest).toEqual([]);
+    expect(ours).toMatch(/^[^\n]*\n$/);
+    const of = (line: string): object => JSON.parse(line) as object;
+    const functions = linesOf("stdout", () => speak(createLogger("deltaloop-watch", "info"))).map(of);
+    expect(functions).toMatchObject([{ ...of(ours), timestamp: expect.any(String) }]);
+    expect(of(ours)).toMatchObject({ timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/) });
+  });
+
+  it.each([consoleLog("", "info"), jsonLog("deltaloop-watch", "info")])("moves no cursor and reorders nothing", (log) => {
+    const [line = ""] = linesOf("stderr", () => log.info("a\x9b2Jb", { of: "c\u202ed\u200be\u2028f" }));
+    expect(line).not.toMatch(/[^\n\x20-\x7e]/);
+    expect(line).toMatch(/9b2J.*\\u202ed\\u200be\\u2028f/);
+  });
+
+  it.each([
+    { isTTY: true, args: [], want: "text" },
+    { isTTY: false, args: [], want: "json" },
+    { isTTY: false, args: ["--logging-format", "text"], want: "text" },
+  ])("is $want for $args where standard error is a terminal: $isTTY", ({ isTTY, args, want }) => {
+    const command = new Command().addOption(loggingFormatOption(isTTY)).parse(args, { from: "user" });
+    expect(command.opts()).toEqual({ loggingFormat: want });
+  });
+});

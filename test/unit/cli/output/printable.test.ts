@@ -1,0 +1,48 @@
+/** Catches an object of the cluster that moves the cursor, colours or reorders what a person reads, or makes a line of its own. */
+import { expect, it } from "vitest";
+
+import { describeTrace } from "../../../../cli/explain/describe.ts";
+import { printable, printableJson } from "../../../../cli/output/printable.ts";
+
+it.each([
+  { name: "plain text in any script", text: "nginx:1.27 – größer, 東京 ✓", want: "nginx:1.27 – größer, 東京 ✓" },
+  { name: "a colour", text: "\x1b[31mred", want: "\\x1b[31mred" },
+  { name: "a title by a one-byte escape", text: "\x9d0;title\x9c", want: "\\x9d0;title\\x9c" },
+  { name: "a line of its own", text: "a\nb\rc", want: "a\\nb\\x0dc" },
+  {
+    name: "what is not seen: joiners, spaces of no width, marks",
+    text: "a\u200b\u200c\u200d\u2060\ufeff\u00adb",
+    want: "a\\u200b\\u200c\\u200d\\u2060\\ufeff\\xadb",
+  },
+  { name: "lines and paragraphs of their own", text: "a\u2028b\u2029c\x85d", want: "a\\u2028b\\u2029c\\x85d" },
+  { name: "a tag, and half a character", text: "a\u{e0041}\ud83d", want: "a\\u{e0041}\\ud83d" },
+  { name: "a character of two halves", text: "✓ 🚢", want: "✓ 🚢" },
+  { name: "text that runs backwards", text: "a\u202egpj.exe", want: "a\\u202egpj.exe" },
+])("$name is shown as it is, or escaped", ({ text, want }) => {
+  expect(printable(text)).toBe(want);
+});
+
+it("JSON for other programs stays JSON of the same value", () => {
+  const value = { name: "\x1b[31m\x9d\u202e\x7f\u200b\u{e0041}🚢" };
+  expect(printableJson(value)).toBe('{"name":"\\u001b[31m\\u009d\\u202e\\u007f\\u200b\\udb40\\udc41🚢"}');
+  expect(JSON.parse(printableJson(value))).toEqual(value);
+});
+
+it("a decision about an object with such a name is one plain line", () => {
+  const owner = { resource: "replicasets", namespace: "a", name: "b", uid: "o" } as const;
+  const write = {
+    kind: "DeletePod",
+    owner,
+    name: "p\x1b[2J\n",
+    uid: "u",
+    resourceVersion: "1",
+    size: { generation: 1, replicas: 0 },
+  } as const;
+  const line = {
+    kind: "decided",
+    controller: "replicaset",
+    key: "a/b",
+    write,
+  } as const;
+  expect(describeTrace(line)).toBe("delete pod p\\x1b[2J\\n");
+});

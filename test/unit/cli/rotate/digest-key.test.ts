@@ -1,0 +1,174 @@
+/**
+ * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/security.md asks for, one written to another secret, a
+ * "done" before the gates of the new epoch are open, a time that counts what came before it, and an end because Redis was away for a moment.
+ */
+import { afterEach, expect, it } from "vitest";
+
+import { rotateDigestKey, untilRebuilt } from "../../../../cli/rotate/digest-key.ts";
+import { CONTROLLERS, tableOf } from "../../../../shared/api/resources.ts";
+import { environmentOf } from "../../../../shared/lambda/configuration.ts";
+import type { Store } from "../../../../shared/ports/store.ts";
+import { startSecretsStandIn } from "../../../support/secrets-stand-in.ts";
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+type EpochInfo = NonNullable<Awaited<ReturnType<Store["epoch"]>>>;
+type GateState = Awaited<ReturnType<Store["gate"]>>;
+
+const OLD = "the digest key of the tests";
+const SECRET = "deltaloop/test/digest-key";
+const NOBODY = "http://127.0.0.1:9/q";
+const CONFIGURATION = {
+  deployment: "test",
+  cluster: "0123456789ab",
+  mode: "act",
+  digestKey: OLD,
+  macKeys: ["the MAC key of the tests"],
+  redis: { url: "redis://127.0.0.1:9", cluster: false },
+  kube: { server: "https://127.0.0.1:9" },
+  queues: { deltas: NOBODY, doorbells: tableOf(CONTROLLERS, () => NOBODY) },
+  logLevel: "error",
+  metrics: "none",
+} as const;
+
+/** A clock that only waits move, and what was said. */
+function scene() {
+  const said: string[] = [];
+  const ending = new AbortController();
+  let nowMs = 0;
+  const after = (ms: number): Promise<void> => {
+    nowMs += ms;
+    return Promise.resolve();
+  };
+  return {
+    said,
+    ending,
+    waits: { waitMs: 300_000, say: (line: string) => void said.push(line), now: () => nowMs, after, signal: ending.signal },
+  };
+}
+
+/** At each look the next of `epochs`, then of `gates`; the last of them stays. */
+function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonly (GateState | Error)[]): Pick<Store, "epoch" | "gate"> {
+  const next = <T>(list: readonly T[], at: number): T => list[Math.min(at, list.length - 1)] as T; // never empty
+  const looks = { epoch: 0, gate: 0 };
+  return {
+    epoch: async () => {
+      const prefix = next(epochs, looks.epoch++);
+      if (prefix instanceof Error) throw prefix;
+      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // all that is looked at
+    },
+    gate: async (controller) => {
+      const gate = next(gates, looks.gate);
+      if (controller === CONTROLLERS.at(-1)) looks.gate++;
+      if (gate instanceof Error) throw gate;
+      return gate;
+    },
+  };
+}
+
+const OPEN: GateState = { open: true };
+const SHUT: GateState = { open: false, reason: "pods are not synced" };
+
+it.each<{
+  name: string;
+  epochs: readonly (string | Error | undefined)[];
+  gates: readonly (GateState | Error)[];
+  done: boolean;
+  said: readonly string[];
+}>([
+  {
+    name: "the time is that from the new epoch to open gates, not that until somebody began it",
+    epochs: ["old", "old", "old", undefined, "new"],
+    gates: [SHUT, SHUT, SHUT, OPEN],
+    done: true,
+    said: ["the new epoch has begun, everything is listed anew", "gates were shut for 0.6 s"],
+  },
+  {
+    name: "open gates of the former epoch are none of the new one's",
+    epochs: ["old"],
+    gates: [OPEN],
+    done: false,
+    said: ["no watcher has begun a new epoch: is one running?"],
+  },
+  {
+    name: "gates that stay shut are told, with who says why",
+    epochs: ["new"],
+    gates: [SHUT],
+    done: false,
+    said: ["the new epoch has begun, everything is listed anew", "the gates are still shut: deltaloop doctor says why"],
+  },
+  {
+    name: "a Redis that is away is told once and asked again",
+    epochs: ["old", new Error("connect ECONNREFUSED"), new Error("connect ECONNREFUSED"), "new"],
+    gates: [new Error("LOADING"), OPEN],
+    done: true,
+    said: [
+      "Redis cannot be asked, and is asked again: connect ECONNREFUSED",
+      "the new epoch has begun, everything is listed anew",
+      "Redis cannot be asked, and is asked again: LOADING",
+      "gates were shut for 0.2 s",
+    ],
+  },
+])("$name", async ({ epochs, gates, done, said }) => {
+  const { said: heard, waits } = scene();
+  expect(await untilRebuilt(storeOf(epochs, gates), "new", waits)).toBe(done);
+  expect(heard).toEqual(said);
+});
+
+it("[informer T116] whoever ends it waits no longer, and hears no verdict on a watcher", async () => {
+  const { said, ending, waits } = scene();
+  ending.abort();
+  expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
+  expect([said, waits.now()]).toEqual([["ended; the key stays written, and what comes of it comes without this"], 0]);
+});
+
+it("writes a new key of 256 bits to its own secret and to no other, once, and prints none", async () => {
+  const server = await startSecretsStandIn({ [SECRET]: OLD, "deltaloop/test/mac-key": CONFIGURATION.macKeys[0] });
+  ends.push(server.stop);
+  const { said, ending, waits } = scene();
+  const environment = {
+    ...environmentOf(CONFIGURATION),
+    DELTALOOP_DIGEST_KEY: undefined,
+    DELTALOOP_DIGEST_KEY_SECRET: SECRET,
+    DELTALOOP_MAC_KEY: undefined,
+    DELTALOOP_MAC_KEY_SECRET: "deltaloop/test/mac-key",
+    DELTALOOP_SECRETS_ENDPOINT: server.endpoint,
+  };
+  const say = (line: string): void => {
+    waits.say(line);
+    // Nobody is there to begin an epoch.
+    ending.abort();
+  };
+  expect(await rotateDigestKey({ ...waits, say, environment, finish: false })).toBe(false);
+  const fresh = server.values.get(SECRET) ?? "";
+  expect(fresh).toMatch(/^[0-9a-f]{64}$/);
+  expect(server.values.get("deltaloop/test/mac-key")).toBe(CONFIGURATION.macKeys[0]);
+  expect(server.asked.filter(({ action }) => action === "PutSecretValue")).toEqual([{ action: "PutSecretValue", names: [SECRET] }]);
+  expect(said[0]).toBe("the new digest key is written; within 300 s the watcher reads it and begins a new epoch");
+  expect(said.join("\n")).not.toContain(fresh);
+  expect(said.join("\n")).not.toContain(OLD);
+});
+
+it.each([
+  {
+    name: "a key that stands in the environment itself",
+    variables: { DELTALOOP_DIGEST_KEY: OLD },
+    says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is no secret is rotated by deploying it",
+  },
+  {
+    name: "a secret that may not be written",
+    variables: { DELTALOOP_DIGEST_KEY: undefined, DELTALOOP_DIGEST_KEY_SECRET: SECRET },
+    says: `${SECRET}: may not be used: allow secretsmanager:PutSecretValue on it`,
+  },
+])("$name is refused, and nothing is written", async ({ variables, says }) => {
+  const server = await startSecretsStandIn({ [SECRET]: OLD });
+  ends.push(server.stop);
+  server.refused.set("PutSecretValue", "AccessDeniedException");
+  const { waits } = scene();
+  const environment = { ...environmentOf(CONFIGURATION), ...variables, DELTALOOP_SECRETS_ENDPOINT: server.endpoint };
+  await expect(rotateDigestKey({ ...waits, environment, finish: false })).rejects.toThrow(says);
+  expect(server.values.get(SECRET)).toBe(OLD);
+});
