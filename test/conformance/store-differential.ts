@@ -38,7 +38,7 @@ import {
   put,
   remove,
 } from "../support/builders.ts";
-import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, known } from "./store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, known } from "../harness/store/store.ts";
 import type { StoreFactory, StoreFixture } from "./store.ts";
 
 const LANES = { deployments: 1, replicasets: 2, replicationcontrollers: 1, pods: 3 } as const;

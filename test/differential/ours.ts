@@ -20,8 +20,8 @@ import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { Door } from "./cluster.ts";
-import type { Cluster, Fault, State } from "./cluster.ts";
+import { Door } from "./shared-api-server.ts";
+import type { SharedApiServer, Fault, State } from "./shared-api-server.ts";
 import type { Ending, Sync } from "./outcome.ts";
 
 const EPOCH = "epoch-1";
@@ -37,7 +37,7 @@ const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1
 
 /** @param observed what the cache holds */
 export async function syncOurs(
-  cluster: Cluster,
+  shared: SharedApiServer,
   {
     controller,
     key,
@@ -45,10 +45,10 @@ export async function syncOurs(
     faults,
   }: { readonly controller: Controller; readonly key: string; readonly observed: State; readonly faults: readonly Fault[] },
 ): Promise<Sync> {
-  const { clock } = cluster;
+  const { clock } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  await fill(store, observed, cluster.server.resourceVersion);
-  const door = new Door(cluster.server, faults);
+  await fill(store, observed, shared.server.resourceVersion);
+  const door = new Door(shared.server, faults);
   const kube = kubeOver(createInProcessClient(door, { component: "ours" }));
   const ports = {
     store: { ...store, correlateEvents: eachByItself },
@@ -59,7 +59,7 @@ export async function syncOurs(
     registry: AFFECTED_KEYS,
     clock,
     log: silentLog,
-    random: createSeededRandom(Number(cluster.server.resourceVersion)),
+    random: createSeededRandom(Number(shared.server.resourceVersion)),
   };
   const taken = { epoch: EPOCH, controller, key, token: "test" };
   await store.add(EPOCH, controller, key, 0);
@@ -86,11 +86,11 @@ export interface Changed {
 
 /** The keys that ours queues for each controller when a cache that holds `before` is told of the change. */
 export async function keysOfOurs(
-  cluster: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
+  shared: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
   before: State,
   changed: Changed,
 ): Promise<{ readonly [C in Controller]: readonly string[] }> {
-  const { clock, server } = cluster;
+  const { clock, server } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const sequences = await fill(store, before, server.resourceVersion);
   const keys = async (controller: Controller): Promise<readonly string[]> => (await store.queued(controller)).map(({ key }) => key);

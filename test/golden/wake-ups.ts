@@ -20,7 +20,7 @@ import { canonical } from "../../shared/replay/shadow/said.ts";
 import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";
-import type { State } from "../differential/cluster.ts";
+import type { State } from "../differential/shared-api-server.ts";
 import { keysOfOurs } from "../differential/ours.ts";
 import { PLACE } from "./shadow.ts";
 import type { Recording } from "./shadow.ts";
@@ -50,8 +50,8 @@ export async function wakeUpsAt({ changes, history }: Recording, index: number):
   }
   const { object, deleted, version, resource } = change;
   const old = before.find(({ metadata }) => metadata.uid === object.metadata.uid);
-  const rig = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
-  const keys = await keysOfOurs(rig, stateOf(before), {
+  const harness = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
+  const keys = await keysOfOurs(harness, stateOf(before), {
     resource,
     old,
     new: deleted ? undefined : object,

@@ -10,7 +10,7 @@ import { EVENT_MEMORY_MS } from "../../../shared/ports/store/events.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import type { StoreFixture } from "../store.ts";
-import { HOLE_LIMIT_MS, IDENTITY } from "../store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();

@@ -10,7 +10,7 @@ import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../store/rig.ts";
+import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
 /** What one call looks at. */

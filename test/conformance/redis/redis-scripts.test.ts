@@ -24,8 +24,8 @@ import {
 } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
-import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
-import type { Lanes } from "../store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, StoreHarness, writeOf } from "../../harness/store/store.ts";
+import type { Lanes } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
@@ -54,16 +54,16 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await server.stop();
   });
 
-  const open = async (lanes: Lanes = ONE_LANE): Promise<Rig> => {
+  const open = async (lanes: Lanes = ONE_LANE): Promise<StoreHarness> => {
     const fixture = await redisFixture(() => new Redis(server.url))({
       deployment: "scripts",
       cluster: "0123456789ab",
       identity: IDENTITY,
       holeLimitMs: HOLE_LIMIT_MS,
     });
-    return new Rig(fixture, lanes).synced();
+    return new StoreHarness(fixture, lanes).synced();
   };
-  const seedOwner = async (rig: Rig): Promise<void> => {
+  const seedOwner = async (rig: StoreHarness): Promise<void> => {
     await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
   };
 
@@ -130,7 +130,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     expect(await rig.take(rig.run("replicaset", rsKey))).toMatchObject({ kind: "gated" });
     expect(await rig.store.epoch()).toBeUndefined();
 
-    const again = new Rig(rig.fixture);
+    const again = new StoreHarness(rig.fixture);
     again.epoch = "e2";
     await again.synced();
     for (const [name, verb] of Object.entries(verbs)) {

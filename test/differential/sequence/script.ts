@@ -6,7 +6,7 @@ import { lossScript } from "./loss-script.ts";
 import { raceScript } from "./race-script.ts";
 import { replicaScript } from "./replica-script.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
-import type { Fields, REFUSALS } from "../cluster.ts";
+import type { Fields, REFUSALS } from "../shared-api-server.ts";
 
 export type Act =
   /** Somebody edits. */

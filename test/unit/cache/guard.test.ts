@@ -13,7 +13,7 @@ import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { ListQuery } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import type { Store } from "../../../shared/ports/store.ts";
-import { IDENTITY } from "../../conformance/store/rig.ts";
+import { IDENTITY } from "../../harness/store/store.ts";
 
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;

@@ -11,7 +11,7 @@ import { KubeApiError } from "../../../shared/ports/errors.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { AUDIT_MS, HOLE_LIMIT_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "../../../shared/ports/times.ts";
 import { memoryFixture } from "../../conformance/redis/fixtures.ts";
-import { IDENTITY, Rig } from "../../conformance/store/rig.ts";
+import { IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { cachedPod, cachedReplicaSet, ownedBy, put } from "../../support/builders.ts";
 import { recordingLog } from "../recording-log.ts";
 
@@ -23,16 +23,16 @@ afterEach(() => ends.splice(0).forEach((each) => each.abort()));
 /** A synced memory Store with ten ReplicaSets, the first with a pod; the API server has what `server` holds. */
 async function scene() {
   const fixture = await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
-  const rig = await new Rig(fixture, LANES).synced();
-  const { store } = rig;
+  const harness = await new StoreHarness(fixture, LANES).synced();
+  const { store } = harness;
   const seed = (resource: CachedResource, item: ReturnType<typeof put>) =>
-    rig.seed(resource, [item], { lane: laneOf(item.key, LANES[resource]), watermark: "0" });
+    harness.seed(resource, [item], { lane: laneOf(item.key, LANES[resource]), watermark: "0" });
   const others = Array.from({ length: 9 }, (_, i) => cachedReplicaSet({ name: `web-${i}`, resourceVersion: "2" }));
   for (const each of [rs, ...others]) await seed("replicasets", put(each, { counted: true }));
   const pod = cachedPod({ name: "web-a", resourceVersion: "3", owner: ownedBy("ReplicaSet", rs) });
   await seed("pods", put(pod));
   for (const resource of ["replicasets", "pods"] as const)
-    for (let lane = 0; lane < LANES[resource]; lane++) await rig.deliver(resource, [], { kind: "W", lane, watermark: "100" });
+    for (let lane = 0; lane < LANES[resource]; lane++) await harness.deliver(resource, [], { kind: "W", lane, watermark: "100" });
   const reference = { apiVersion: "apps/v1", controller: true, ...ownedBy("ReplicaSet", rs) };
   const server = new Map<CachedResource, readonly KubeObject[]>([
     ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // all that is read of them
@@ -81,7 +81,7 @@ async function scene() {
       },
     };
     const options = {
-      epoch: rig.epoch,
+      epoch: harness.epoch,
       times: UPKEEP_TIMES,
       relist: (resource: string, why: string) => void relisted.push(`${resource}: ${why}`),
     };
@@ -93,7 +93,7 @@ async function scene() {
     for (let left = ms; left > 0; left -= UPKEEP_TICK_MS) await fixture.clock.advance(Math.min(left, UPKEEP_TICK_MS));
   };
   return {
-    rig,
+    harness,
     store,
     fixture,
     server,
@@ -112,7 +112,7 @@ async function scene() {
 describe("the resync", () => {
   it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async () => {
     const s = await scene();
-    await s.rig.store.add(s.rig.epoch, "replicaset", "shop/web", 0);
+    await s.harness.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     s.lead();
     await s.pass(5 * HOUR_MS - 1);
     expect(s.resyncs()).toEqual([]);
@@ -137,9 +137,9 @@ describe("the resync", () => {
 
   it("[informer T90] brings back what was given up", async () => {
     const s = await scene();
-    await s.store.add(s.rig.epoch, "replicaset", "shop/web", 0);
-    await s.rig.heartbeat();
-    await s.store.done((await s.rig.taken("replicaset", "shop/web")).run, { kind: "drop" });
+    await s.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
+    await s.harness.heartbeat();
+    await s.store.done((await s.harness.taken("replicaset", "shop/web")).run, { kind: "drop" });
     expect(await s.store.parked("replicaset")).toHaveLength(1);
     s.lead();
     await s.pass(15 * HOUR_MS + 2 * UPKEEP_TICK_MS);

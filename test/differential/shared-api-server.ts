@@ -63,7 +63,7 @@ export interface Write {
   readonly after: Fields | undefined;
 }
 
-export class Cluster {
+export class SharedApiServer {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;
   #atMs: number | undefined;
@@ -74,10 +74,10 @@ export class Cluster {
     this.server = createApiServer({ clock, random: { next: () => this.#random.next() }, garbageCollection: false });
   }
 
-  static async create(): Promise<Cluster> {
-    const cluster = new Cluster();
-    await cluster.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
-    return cluster;
+  static async create(): Promise<SharedApiServer> {
+    const shared = new SharedApiServer();
+    await shared.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    return shared;
   }
 
   /** Somebody asks for something. @throws {Error} if it is refused: the script of a scenario is not allowed to ask for the impossible. */

@@ -1,4 +1,4 @@
-/** An applier over a memory Store with one lane a resource, fed with bodies as a watcher would make them. */
+/** An applier on the memory Store with one lane per resource; takes message bodies as the watcher sends them. */
 import { signedBody, testSigner } from "../../support/signer.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
@@ -18,7 +18,7 @@ import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type { KubeReader } from "../../../shared/ports/kube.ts";
 import type { ManifestRow, Row, Store, Taken } from "../../../shared/ports/store.ts";
 import { keyOf, listed } from "../../support/builders.ts";
-import { recordingLog } from "../recording-log.ts";
+import { recordingLog } from "../../unit/recording-log.ts";
 
 const EPOCH = "e1";
 const FENCE = "100";
@@ -37,7 +37,7 @@ export function item(object: Cached, t: EnvelopeItem["t"], more: Partial<Envelop
   return { t, key: keyOf(object), uid, rv, o: object, ...more };
 }
 
-export class ApplierRig {
+export class ApplierHarness {
   readonly clock = createVirtualClock(0);
   readonly digester = createDigester("a key for tests");
   readonly log = recordingLog();
@@ -62,12 +62,12 @@ export class ApplierRig {
   }
 
   /** Everything empty and synced. */
-  static async synced(): Promise<ApplierRig> {
-    const rig = new ApplierRig();
-    await rig.store.openEpoch({ ...cacheIdentity(rig.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
-    await rig.openFence(FENCE);
-    for (const resource of CACHED_RESOURCES) await rig.relist(resource, [], "0");
-    return rig;
+  static async synced(): Promise<ApplierHarness> {
+    const harness = new ApplierHarness();
+    await harness.store.openEpoch({ ...cacheIdentity(harness.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
+    await harness.openFence(FENCE);
+    for (const resource of CACHED_RESOURCES) await harness.relist(resource, [], "0");
+    return harness;
   }
 
   async openFence(fence: string): Promise<void> {
