@@ -10,11 +10,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { startEmbedded } from "../../cli/support/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
 import type { Store } from "../../shared/ports/store.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { startCountedSync } from "../harness/sync/counted-sync.ts";
-import type { Cost, CountedSync } from "../harness/sync/counted-sync.ts";
+import { startCountedSync, type Cost, type CountedSync } from "../harness/sync/counted-sync.ts";
 import { personIn } from "../support/person.ts";
 
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
@@ -233,7 +231,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   }
 
   async function items(path: string): Promise<readonly Item[]> {
-    return (await harness.person.list(path)).items as unknown as readonly Item[]; // API objects
+    return (await harness.person.list<Item>(path)).items;
   }
 
   async function podName(index: number): Promise<string> {

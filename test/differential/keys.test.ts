@@ -4,17 +4,13 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import type { V1ReplicaSet } from "@kubernetes/client-node";
 
-import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Controller } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLERS, type Controller } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
 import { judgeProgram } from "./build.ts";
-import { SharedApiServer, collection, Door } from "./shared-api-server.ts";
-import type { State } from "./shared-api-server.ts";
-import { diceOf } from "./dice.ts";
-import type { Dice } from "./dice.ts";
+import { SharedApiServer, collection, Door, type State } from "./shared-api-server.ts";
+import { diceOf, type Dice } from "./dice.ts";
 import { startJudge } from "./judge.ts";
-import { keysOfOurs, syncOurs } from "./ours.ts";
-import type { Changed } from "./ours.ts";
+import { keysOfOurs, syncOurs, type Changed } from "./ours.ts";
 import { scriptOf } from "./scripts.ts";
 
 const LIVES = 25;

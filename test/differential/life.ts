@@ -1,14 +1,11 @@
 /** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
 import type { Controller } from "../../shared/api/resources.ts";
-import { SharedApiServer, Door } from "./shared-api-server.ts";
-import type { Fault, Write } from "./shared-api-server.ts";
+import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
 import { diceOf } from "./dice.ts";
 import type { Judge, Question } from "./judge.ts";
-import { verdictOn } from "./known.ts";
-import type { Verdict } from "./known.ts";
+import { verdictOn, type Verdict } from "./known.ts";
 import { syncOurs } from "./ours.ts";
-import { outcomeOf } from "./outcome.ts";
-import type { Outcome, Sync } from "./outcome.ts";
+import { outcomeOf, type Outcome, type Sync } from "./outcome.ts";
 import { scriptOf } from "./scripts.ts";
 
 const SYNCS = 8;

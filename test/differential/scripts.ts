@@ -6,8 +6,7 @@ import type { Controller } from "../../shared/api/resources.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
 import { formatTime } from "../../shared/api/time.ts";
 import type { KubeObject, PodTemplateSpec } from "../../shared/api/wire.ts";
-import { collection, NAMESPACE, REFUSALS } from "./shared-api-server.ts";
-import type { SharedApiServer, Fault, Fields, Json } from "./shared-api-server.ts";
+import { collection, NAMESPACE, REFUSALS, type SharedApiServer, type Fault, type Fields, type Json } from "./shared-api-server.ts";
 import type { Dice } from "./dice.ts";
 
 const NAME = "web";
@@ -41,7 +40,7 @@ function handsOf(shared: SharedApiServer, dice: Dice) {
     set,
     all,
     create: async (resource: string, body: object, agoMs = 0): Promise<KubeObject> =>
-      (await shared.at(shared.clock.now() - agoMs, () => shared.person("POST", collection(resource), body))) as unknown as KubeObject, // one
+      await shared.at(shared.clock.now() - agoMs, () => shared.person<KubeObject>("POST", collection(resource), body)),
     setStatus: (resource: string, name: string, status: Json) => set(resource, name, "status", status, "/status"),
     merge: (resource: string, name: string, body: object) =>
       shared.person("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json"),

@@ -1,6 +1,5 @@
 /** Two lives of one script: what must be alike, and how nearly. */
-import { refusals } from "./refusals.ts";
-import type { Difference } from "./refusals.ts";
+import { refusals, type Difference } from "./refusals.ts";
 import type { Script } from "./script.ts";
 import type { Line, Scenario } from "./scenario.ts";
 import { secondsOf } from "./words.ts";

@@ -23,8 +23,7 @@ import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
 import { soleLeader } from "../../support/sole-leader.ts";
 import type { Script } from "./script.ts";
-import { EXPIRED } from "./scenario.ts";
-import type { Scenario } from "./scenario.ts";
+import { EXPIRED, type Scenario } from "./scenario.ts";
 
 const BEGIN_MS = 2_000;
 const NEVER_MS = 1_000_000_000;

@@ -1,10 +1,8 @@
 /** One script, played by upstream's controllers and by ours, each on an API server of its own. */
 import type { Judge } from "../judge.ts";
-import { differencesOf, played } from "./compare.ts";
-import type { Played } from "./compare.ts";
+import { differencesOf, played, type Played } from "./compare.ts";
 import { playOurs } from "./ours.ts";
-import { scriptOf } from "./script.ts";
-import type { Life, Script } from "./script.ts";
+import { scriptOf, type Life, type Script } from "./script.ts";
 import { playUpstream } from "./upstream.ts";
 import { Scenario } from "./scenario.ts";
 

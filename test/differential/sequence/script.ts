@@ -1,6 +1,5 @@
 /** What people and nodes do in a life, by dice: plain data, so that it can be played twice. */
-import { diceOf } from "../dice.ts";
-import type { Dice } from "../dice.ts";
+import { diceOf, type Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
 import { raceScript } from "./race-script.ts";

@@ -1,11 +1,9 @@
 /** Upstream's controllers for a whole life, in the judge's bubble: their API server's clock follows its time. */
-import { RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
+import { RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
 import type { WatchStream } from "../../../shared/local/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
-import { EXPIRED, START_MS } from "./scenario.ts";
-import type { Scenario } from "./scenario.ts";
+import { EXPIRED, START_MS, type Scenario } from "./scenario.ts";
 
 /** Quiet steps in one virtual moment: so many writes at once are a loop. */
 const STEPS_MAX = 20_000;
