@@ -3,15 +3,13 @@
  * client that hangs, repeats a write nobody asked it to repeat, gives up on one it was asked to, lets a request's time run
  * while it queues, invents parameters, or takes a torn stream for a clean one.
  */
-import { createServer } from "node:http";
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 import { afterEach, expect, it, vi } from "vitest";
 
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { TokenInClearError, type KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import {
   AnswerTooLargeError,
@@ -23,8 +21,7 @@ import {
   UnansweredError,
 } from "../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
-import { patienceUntil } from "../../shared/ports/patience.ts";
-import type { Patience } from "../../shared/ports/patience.ts";
+import { patienceUntil, type Patience } from "../../shared/ports/patience.ts";
 import { VERSION } from "../../shared/version.ts";
 
 const servers: Server[] = [];

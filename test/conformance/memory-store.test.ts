@@ -2,14 +2,12 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
+import { createMemoryData, type MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { spoil } from "../../shared/adapters/memory/store/forged.ts";
-import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
 import { storeDifferential } from "./store-differential.ts";
-import { storeConformance } from "./store.ts";
-import type { StoreFixture, StoreFixtureOptions } from "./store.ts";
+import { storeConformance, type StoreFixture, type StoreFixtureOptions } from "./store.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
 
 /** 2026-03-01T10:00:00Z. */

@@ -5,8 +5,7 @@
 import { afterAll, beforeAll, describe } from "vitest";
 
 import { largeLaws } from "../support/large-laws.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 import { startCountedSync } from "../harness/sync/counted-sync.ts";
 
 const reason = ensureRedisServer();

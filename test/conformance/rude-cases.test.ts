@@ -4,12 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { CASES, playInTurns } from "../rude/cases.ts";
-import type { Case } from "../rude/cases.ts";
-import { startMemorySystem } from "../rude/memory-system.ts";
-import type { MemorySystem } from "../rude/memory-system.ts";
-import { expectedOutcome, outcomeOf } from "../rude/outcome.ts";
-import type { Outcome } from "../rude/outcome.ts";
+import { CASES, playInTurns, type Case } from "../rude/cases.ts";
+import { startMemorySystem, type MemorySystem } from "../rude/memory-system.ts";
+import { expectedOutcome, outcomeOf, type Outcome } from "../rude/outcome.ts";
 import { recordHistory } from "../support/history.ts";
 
 /** Five hundred pods in one process with everything else are no quick case. */

@@ -12,11 +12,9 @@ import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { askedOf, createEtiquette, WRITES } from "../rude/manners.ts";
-import type { Deed, Manner, Often, Verb } from "../rude/manners.ts";
+import { askedOf, createEtiquette, WRITES, type Deed, type Manner, type Often, type Verb } from "../rude/manners.ts";
 import { CONFLICT, deniedByWebhook, INTERNAL_ERROR, namespaceTerminating, tooManyRequests, unavailable } from "../rude/refusals.ts";
-import { startRudeServer } from "../rude/server.ts";
-import type { RudeServer } from "../rude/server.ts";
+import { startRudeServer, type RudeServer } from "../rude/server.ts";
 import { kubeConformance } from "./kube.ts";
 
 async function startRude(...manners: readonly Manner[]): Promise<{ readonly road: RudeServer; close(): Promise<void> }> {

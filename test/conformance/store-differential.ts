@@ -5,8 +5,7 @@
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
  */
-import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../shared/api/owner-id.ts";
+import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/api/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
 import { describe, it } from "vitest";
 

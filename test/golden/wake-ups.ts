@@ -13,17 +13,14 @@
  * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
  */
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { controllerOf } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import { controllerOf, type CachedResource, type Controller } from "../../shared/api/resources.ts";
 import { ourWrites } from "../../shared/replay/shadow/judge.ts";
 import { canonical } from "../../shared/replay/shadow/said.ts";
-import { resourceOf } from "../../shared/replay/shadow/states.ts";
-import type { LiveObject } from "../../shared/replay/shadow/states.ts";
+import { resourceOf, type LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";
 import type { State } from "../differential/shared-api-server.ts";
 import { keysOfOurs } from "../differential/ours.ts";
-import { PLACE } from "./shadow.ts";
-import type { Recording } from "./shadow.ts";
+import { PLACE, type Recording } from "./shadow.ts";
 
 export interface WakeUps {
   /** Who had to be queued: `replicaset web-1`. */

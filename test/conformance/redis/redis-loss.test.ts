@@ -11,11 +11,9 @@ import { requireNoEviction, UnfitRedisError } from "../../../shared/adapters/red
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
-import type { StoreFixture } from "../../harness/store/store.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness, type StoreFixture } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
 const OPTIONS = { deployment: "loss", cluster: "0123456789ab", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };

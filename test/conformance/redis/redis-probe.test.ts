@@ -2,13 +2,11 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createRedisProbe } from "../../../shared/adapters/redis/probe.ts";
-import type { RedisProbe } from "../../../shared/adapters/redis/probe.ts";
+import { createRedisProbe, type RedisProbe } from "../../../shared/adapters/redis/probe.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import { LANES } from "../../../shared/api/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../../harness/store/store.ts";

@@ -16,10 +16,8 @@ import { rotateMacKey } from "../../../cli/support/rotate/mac-key.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/api/resources.ts";
 import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
-import { CACHE, startCountedSync } from "../../harness/sync/counted-sync.ts";
-import type { CountedSync } from "../../harness/sync/counted-sync.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/counted-sync.ts";
 
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";

@@ -1,6 +1,6 @@
 /** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
 import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
@@ -10,8 +10,8 @@ import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, StoreHarness, outcomes, writeOf 
 const RS = "shop/web";
 
 export function epochCases(open: OpenStore): void {
-  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async ({ harness }) => {
     const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
@@ -27,8 +27,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
   });
 
-  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async () => {
-    const harness = await (await open()).synced();
+  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async ({ harness }) => {
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, harness.epoch);
     const before = harness.epoch;
     harness.epoch = "e2";
@@ -59,8 +58,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual(next);
   });
 
-  it("[informer A1] nothing of an older epoch reads or writes the new one", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A1] nothing of an older epoch reads or writes the new one", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
@@ -91,8 +89,7 @@ export function epochCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
   });
 
-  it("[informer T58] the greater fence wins, the same one changes nothing", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T58] the greater fence wins, the same one changes nothing", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     const same = await harness.openFence("pods", "100");
     expect(same).toEqual({
@@ -112,8 +109,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T58] a new fence forgets holes and what came out of order", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T58] a new fence forgets holes and what came out of order", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
     expect((await harness.health("pods"))?.holeForMs).toBe(0);
     await harness.raiseFence("101");
@@ -123,8 +119,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("0");
   });
 
-  it("[informer T58] a frozen lane stays frozen under a new fence", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T58] a frozen lane stays frozen under a new fence", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
     expect(await harness.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
@@ -140,14 +135,12 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
   });
 
-  it("the number of lanes belongs to the epoch", async () => {
-    const harness = await (await open()).synced();
+  it("the number of lanes belongs to the epoch", async ({ harness }) => {
     await expect(harness.store.openFence({ epoch: harness.epoch, fence: "101", resource: "pods", lanes: 2 })).rejects.toThrow();
     expect(await harness.openFence("pods")).toMatchObject({ kind: "open" });
   });
 
-  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async ({ harness }) => {
     await harness.openFence("pods", "200");
     const sent = { pods: "77" };
     for (const fence of ["100", "99"]) {
@@ -186,8 +179,7 @@ export function epochCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     await harness.pass(5_001); // from now on a sweep of ours would ring it
@@ -213,8 +205,9 @@ export function epochCases(open: OpenStore): void {
     await young.store.close();
   });
 
-  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async () => {
-    const harness = await (await open()).synced();
+  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async ({
+    harness,
+  }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -239,9 +232,11 @@ export function epochCases(open: OpenStore): void {
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async (context) => {
-    const harness = await (await open()).synced();
-    if (!harness.fixture.snapshot) return context.skip("the adapter cannot be set back");
+  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const restore = await harness.fixture.snapshot();
@@ -260,8 +255,9 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async ({
+    harness,
+  }) => {
     await harness.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
     const lost = harness.nextSequence("pods");
     await harness.seed("pods", [put(cachedPod({ name: "c", resourceVersion: "12" }))], { sequence: lost + 1 });
@@ -294,8 +290,7 @@ export function epochCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("an effect that names a key of an old epoch's primary finds nobody", async () => {
-    const harness = await (await open()).synced();
+  it("an effect that names a key of an old epoch's primary finds nobody", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");

@@ -1,11 +1,10 @@
 /** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 import { ForgedRowsError } from "../../../shared/ports/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/ports/store.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { outcomes } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { outcomes, type StoreHarness } from "../../harness/store/store.ts";
 
 const rs = cachedReplicaSet({ resourceVersion: "5" });
 const KEY = keyOf(rs);
@@ -38,6 +37,7 @@ async function forgedIn(harness: StoreHarness): Promise<readonly Forged[]> {
 }
 
 export function forgedCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await withPod(open));
   it.each([
     { name: "an entry that was changed", forged: ENTRY },
     { name: "an entry of another namespace that was put there", forged: STRAY },
@@ -121,8 +121,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] what stands there by now is not what was found: nothing is touched", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] what stands there by now is not what was found: nothing is touched", async ({ harness }) => {
     await harness.fixture.spoil(ENTRY);
     const { run } = await takenBlind(harness);
     const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
@@ -131,16 +130,14 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] a live read that is older than what came since is read again (IX1)", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a live read that is older than what came since is read again (IX1)", async ({ harness }) => {
     await harness.seed("pods", [put(pod("12"))]);
     await harness.fixture.spoil(STRAY_OF_POD);
     const { run } = await takenBlind(harness);
     expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] what does not exist live goes, and leaves nothing behind", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] what does not exist live goes, and leaves nothing behind", async ({ harness }) => {
     await harness.fixture.spoil(STRAY);
     const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
@@ -150,8 +147,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
   });
 
-  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("11"), "11")]);
     await harness.fixture.spoil(TOMBSTONE);
     const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
@@ -159,8 +155,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "20" });
   });
 
-  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async ({ harness }) => {
     await harness.fixture.spoil(ROW);
     await harness.openGeneration("pods");
     const { forged } = await harness.store.readLane("pods", 0);
@@ -170,8 +165,7 @@ export function forgedCases(open: OpenStore): void {
     expect(answer).toEqual({ kind: "needed", keys: [POD] });
   });
 
-  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async ({ harness }) => {
     const planted: Forged = { ...ROW, key: "shop/planted" };
     await harness.fixture.spoil(planted);
     await harness.openGeneration("pods");
@@ -197,8 +191,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async ({ harness }) => {
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
     expect(await harness.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
@@ -207,8 +200,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeDefined();
   });
 
-  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async () => {
-    const harness = await withPod(open);
+  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async ({ harness }) => {
     const { run } = await takenBlind(harness);
     await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
     await harness.store.done(run, { kind: "ok" });
@@ -222,8 +214,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ gone: false });
   });
 
-  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async () => {
-    const harness = await withPod(open);
+  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async ({ harness }) => {
     const [entry, ...more] = await harness.store.readEntries("pods", [POD, "shop/nobody"]);
     expect(more).toEqual([]);
     expect(entry).toMatchObject({ key: POD, row: { rv: "10", owner: OWNER, object: pod("10") }, stands: { where: "entry", slice: OWNER } });
@@ -239,15 +230,13 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
   });
 
-  it("readGhosts finds entries without their row, and none that has one", async () => {
-    const harness = await withPod(open);
+  it("readGhosts finds entries without their row, and none that has one", async ({ harness }) => {
     expect(await harness.store.readGhosts("pods")).toEqual([]);
     await harness.fixture.spoil(STRAY);
     expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
   });
 
-  it("readLane says how far the lane has come in the moment of its rows", async () => {
-    const harness = await withPod(open);
+  it("readLane says how far the lane has come in the moment of its rows", async ({ harness }) => {
     const { watermark, rows } = await harness.store.readLane("pods", 0);
     expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await harness.watermark("pods"), ["10"]]);
     await harness.deliver("pods", [], { kind: "W", watermark: "77" });

@@ -1,17 +1,17 @@
 /** When keys are handed out, and what happens at the moment when they are again (informer §11.6, §15). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { ONE_LANE, rung } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { ONE_LANE, rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 const open1 = { open: true };
 
 export function gateCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
   it("WQ4 [informer T48] doorbells before the sync find a shut gate; when it opens every dirty key is rung and runs", async () => {
     const harness = await (await open()).open();
     const rss = ["a", "b"].map((name) => cachedReplicaSet({ name, resourceVersion: "5" }));
@@ -71,8 +71,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async () => {
-    const harness = await (await open()).synced();
+  it("WQ4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async ({ harness }) => {
     await harness.openGeneration("pods");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.store.markSuspect("pods", "a message arrived in the dead-letter queue");
@@ -130,8 +129,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED" });
   });
 
-  it("WQ4 a hole shuts it after the limit, and the message that fills it opens it", async () => {
-    const harness = await (await open()).synced();
+  it("WQ4 a hole shuts it after the limit, and the message that fills it opens it", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 1 });
     await harness.fixture.clock.advance(2_000);
@@ -143,8 +141,7 @@ export function gateCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("WQ4 a lane that moves on behind a hole starts its time anew", async () => {
-    const harness = await (await open()).synced();
+  it("WQ4 a lane that moves on behind a hole starts its time anew", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     for (const sequence of [first + 1, first + 3]) await harness.seed("pods", [], { kind: "W", watermark: "0", sequence });
     await harness.fixture.clock.advance(1_500);
@@ -156,15 +153,13 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a frozen lane does not shut it: absence is what it does not know", async () => {
-    const harness = await (await open()).synced();
+  it("WQ4 a frozen lane does not shut it: absence is what it does not know", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 what is running goes on while the gate is shut", async () => {
-    const harness = await (await open()).synced();
+  it("WQ4 what is running goes on while the gate is shut", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -175,8 +170,9 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async ({
+    harness,
+  }) => {
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));
     await harness.seed(
       "replicasets",
@@ -204,8 +200,7 @@ export function gateCases(open: OpenStore): void {
     expect(bells.filter((bell) => bell.controller === "replicaset").map((bell) => bell.delayMs)).toEqual([0, 1, 2, 3]);
   });
 
-  it("SyncAll rings at most 500 and leaves the rest to the sweeper; it brings nothing that is earlier back", async () => {
-    const harness = await (await open()).synced();
+  it("SyncAll rings at most 500 and leaves the rest to the sweeper; it brings nothing that is earlier back", async ({ harness }) => {
     const count = 720;
     for (let start = 0; start < count; start += 90) {
       const rss = Array.from({ length: 90 }, (_, index) => cachedReplicaSet({ name: `rs-${String(start + index).padStart(4, "0")}` }));

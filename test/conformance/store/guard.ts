@@ -1,12 +1,11 @@
 /** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, Stop } from "../../../shared/ports/store.ts";
 import { CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { EPOCH } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 const UID = "uid-rs-web";
@@ -19,6 +18,7 @@ const wroteAt = (atMs: number, manager = "kube-controller-manager"): ForeignWrit
 const STOP: Stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
 
 export function guardCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await due());
   const due = async (): Promise<StoreHarness> => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [
@@ -27,8 +27,9 @@ export function guardCases(open: OpenStore): void {
     return harness;
   };
 
-  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async () => {
-    const harness = await due();
+  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async ({
+    harness,
+  }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
     expect(await harness.store.reportForeignWrite(wroteAt(5_000), 5_100)).toEqual({ kind: "stopped" });
     expect(await harness.store.take(harness.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
@@ -45,8 +46,7 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async () => {
-    const harness = await due();
+  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
@@ -68,8 +68,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.guard()).stop).toEqual(STOP);
   });
 
-  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async () => {
-    const harness = await due();
+  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async ({ harness }) => {
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
     expect(await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
@@ -117,8 +116,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD7 who ignores stops goes on; another cluster's are another's", async () => {
-    const harness = await due();
+  it("GD7 who ignores stops goes on; another cluster's are another's", async ({ harness }) => {
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
     const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });

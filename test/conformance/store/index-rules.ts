@@ -1,5 +1,5 @@
 /** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
@@ -18,15 +18,14 @@ import {
   replicaSetOwner,
 } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { ONE_LANE, outcomes, rung, writeOf } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { ONE_LANE, outcomes, rung, writeOf, type StoreHarness } from "../../harness/store/store.ts";
 
 const POD = "shop/web-1";
 const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
 
 export function indexCases(open: OpenStore): void {
-  it("hands back what was put, whole", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("hands back what was put, whole", async ({ harness }) => {
     const object = pod("10", {
       owner: { kind: "ReplicaSet", name: "web", uid: "u1" },
       ready: { status: "True", since: "2026-03-01T10:00:02Z" },
@@ -43,8 +42,9 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
-    const harness = await (await open()).synced();
+  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const { run } = await runOf(harness, "shop/web");
@@ -66,8 +66,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
   });
 
-  it("IX1 [informer A4] counts nothing for what changes nothing", async () => {
-    const harness = await (await open()).synced();
+  it("IX1 [informer A4] counts nothing for what changes nothing", async ({ harness }) => {
     const count = async () =>
       (await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
@@ -80,8 +79,7 @@ export function indexCases(open: OpenStore): void {
     expect(await count()).toBe(2);
   });
 
-  it("[informer T31] adds, updates and deletes in order, with effects each time", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T31] adds, updates and deletes in order, with effects each time", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     for (const item of [put(pod("10")), put(pod("20")), remove(pod("20"), "30")]) {
@@ -190,8 +188,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {
-    const harness = await (await open()).synced();
+  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const missing = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
@@ -203,8 +200,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async () => {
-    const harness = await (await open()).synced();
+  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     await harness.seed("pods", [remove(pod("10"), "30")]);
     expect(await harness.watermark("pods")).toBe("30");
@@ -212,21 +208,18 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async () => {
-    const harness = await (await open()).synced();
+  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("[informer A5] binds a listed object too", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A5] binds a listed object too", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("10"), "30")], { commit: false });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
 
-  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async () => {
-    const harness = await (await open()).synced();
+  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("10"))]);
@@ -244,8 +237,7 @@ export function indexCases(open: OpenStore): void {
     expect(await gone()).toBe(false);
   });
 
-  it("IX2 [informer A8] ignores a delete older than the row", async () => {
-    const harness = await (await open()).synced();
+  it("IX2 [informer A8] ignores a delete older than the row", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("20", { uid: "second" }))]);
@@ -257,8 +249,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
-  it("[informer A9] a lesser delete does not replace a greater tombstone", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A9] a lesser delete does not replace a greater tombstone", async ({ harness }) => {
     const ahead = { commit: false } as const;
     await harness.seed("pods", [remove(pod("10"), "11")], ahead);
     await harness.seed("pods", [remove(pod("8"), "9")], ahead);
@@ -266,8 +257,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("[informer A9] a delete of what is not cached queues what its message concerns", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A9] a delete of what is not cached queues what its message concerns", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const answer = await harness.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
@@ -275,8 +265,7 @@ export function indexCases(open: OpenStore): void {
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
   });
 
-  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async ({ harness }) => {
     const [first, second] = [cachedReplicaSet({ name: "one" }), cachedReplicaSet({ name: "two" })];
     await harness.seed("replicasets", [put(first, { counted: true }), put(second, { counted: true })]);
     const [old, young] = [
@@ -303,8 +292,7 @@ export function indexCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async () => {
-    const harness = await (await open()).synced();
+  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async ({ harness }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
     await harness.seed("replicasets", [put(old, { counted: true })]);
     const { run } = await runOf(harness, "shop/web");
@@ -319,8 +307,7 @@ export function indexCases(open: OpenStore): void {
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("IT4 [informer A10] nor do they come back when the old uid does", async () => {
-    const harness = await (await open()).synced();
+  it("IT4 [informer A10] nor do they come back when the old uid does", async ({ harness }) => {
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
     await harness.seed("replicasets", [at("rs1", "5")]);
     const { run } = await runOf(harness, "shop/web");
@@ -332,8 +319,7 @@ export function indexCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
 
-  it("IX3 a deleted primary leaves its namespace", async () => {
-    const harness = await (await open()).synced();
+  it("IX3 a deleted primary leaves its namespace", async ({ harness }) => {
     const primaries = async () =>
       (await harness.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map(
         (row) => row.rv,
@@ -345,8 +331,9 @@ export function indexCases(open: OpenStore): void {
     expect(await primaries()).toEqual([]);
   });
 
-  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const object = pod("10", { owner: ownedBy("ReplicaSet", rs) });
@@ -385,8 +372,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
   });
 
-  it("[informer T24] of a primary too: its row stays until the stream ends it", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T24] of a primary too: its row stays until the stream ends it", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     expect(
@@ -401,8 +387,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
   });
 
-  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async () => {
-    const harness = await (await open()).synced();
+  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async ({ harness }) => {
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
     const other = cachedReplicaSet({ uid: "rs0" });
     expect(rung(await harness.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
@@ -419,8 +404,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("one call rings a key once, at its earliest time", async () => {
-    const harness = await (await open()).synced();
+  it("one call rings a key once, at its earliest time", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const items = [1, 2, 3].map((index) =>
@@ -434,8 +418,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async () => {
-    const harness = await (await open()).synced();
+  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async ({ harness }) => {
     const slices = async () => {
       const [first, second, orphans] = await harness.store.readSlices([
         { resource: "pods", owner: replicaSetOwner("u1") },
@@ -455,8 +438,7 @@ export function indexCases(open: OpenStore): void {
     expect(await slices()).toEqual([0, 0, 0]);
   });
 
-  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async () => {
-    const harness = await (await open()).synced();
+  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async ({ harness }) => {
     const owner = { kind: "ReplicaSet", name: "web", uid: "u1" };
     await harness.seed(
       "pods",
@@ -546,8 +528,9 @@ export function indexCases(open: OpenStore): void {
     expect(rows.length).toBeGreaterThan(3);
   });
 
-  it("[replicaset P17] [informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async () => {
-    const harness = await (await open()).synced();
+  it("[replicaset P17] [informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async ({
+    harness,
+  }) => {
     const ascending = [
       "9",
       "10",
@@ -582,8 +565,7 @@ export function indexCases(open: OpenStore): void {
     }
   });
 
-  it("[informer T83] two clusters share nothing", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T83] two clusters share nothing", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const other = await harness.fixture.beside({ cluster: "another" });
     expect(await other.epoch()).toBeUndefined();
@@ -591,8 +573,7 @@ export function indexCases(open: OpenStore): void {
     await other.close();
   });
 
-  it("remembers what travelled of a Deployment and its owner chain", async () => {
-    const harness = await (await open()).synced();
+  it("remembers what travelled of a Deployment and its owner chain", async ({ harness }) => {
     const deployment = cachedDeployment({ resourceVersion: "5" });
     const rs = cachedReplicaSet({ resourceVersion: "6", owner: ownedBy("Deployment", deployment) });
     await harness.seed("deployments", [put(deployment, { counted: true })]);

@@ -1,12 +1,11 @@
 /** Intents and their recovery (informer §13 layers 1 and 4; IT1–IT4). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { Intent, Taken } from "../../../shared/ports/store.ts";
 import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS as DEADLINE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { rung } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -18,6 +17,10 @@ const destroy = (name: string) => ({ id: `d:uid-${name}`, verb: "delete", name, 
 const owned = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
 export function intentCases(open: OpenStore): void {
+  const it = base
+    .extend("started", async () => await running())
+    .extend("harness", ({ started }) => started.harness)
+    .extend("run", ({ started }) => started.run);
   /** A replica set, and a run of it. */
   const running = async (): Promise<{ readonly harness: StoreHarness; readonly run: Taken }> => {
     const harness = await (await open()).synced();
@@ -38,8 +41,7 @@ export function intentCases(open: OpenStore): void {
   const stamps = async (harness: StoreHarness) => (await standing(harness)).map((op) => [op.id, op.deadlineMs]);
   const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
-  it("registers pending ops with 15 s to go; the same ones again are the same ops", async () => {
-    const { harness, run } = await running();
+  it("registers pending ops with 15 s to go; the same ones again are the same ops", async ({ harness, run }) => {
     const ops = [create("a"), destroy("b")];
     for (let time = 0; time < 2; time++) {
       expect(await harness.store.registerIntents(run, UID, ops)).toBe("ok");
@@ -50,8 +52,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
   });
 
-  it("IT1 registers nothing without the lease, or for another uid than the key's", async () => {
-    const { harness, run } = await running();
+  it("IT1 registers nothing without the lease, or for another uid than the key's", async ({ harness, run }) => {
     expect(await harness.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
     expect(await harness.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
     await harness.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);
@@ -63,8 +64,10 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async () => {
-    const { harness, run } = await running();
+  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async ({
+    harness,
+    run,
+  }) => {
     await harness.store.registerIntents(run, UID, [create("a"), destroy("b"), create("c")]);
     await harness.store.done(run, { kind: "ok" });
     const sequence = harness.nextSequence("pods");
@@ -76,8 +79,10 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async () => {
-    const { harness, run } = await running();
+  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async ({
+    harness,
+    run,
+  }) => {
     const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
     const [made, doomed] = [names("m", 10), names("d", 30)];
     await harness.store.registerIntents(run, UID, [...made.map(create), ...doomed.map(destroy)]);
@@ -96,8 +101,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.name)).toEqual(["next"]);
   });
 
-  it("IT2 an event that lowers nothing wakes nobody", async () => {
-    const { harness, run } = await running();
+  it("IT2 an event that lowers nothing wakes nobody", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("c")]);
     await harness.store.done(run, { kind: "ok" });
     const others = {
@@ -111,8 +115,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering is quiet, one of its refused creates too", async () => {
-    const { harness, run } = await running();
+  it("a worker's own lowering is quiet, one of its refused creates too", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
@@ -121,8 +124,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async () => {
-    const { harness, run } = await running();
+  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
     expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
@@ -134,8 +136,7 @@ export function intentCases(open: OpenStore): void {
     expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
   });
 
-  it("IT1 a worker lowers and re-plans ops of its own token only", async () => {
-    const { harness, run } = await running();
+  it("IT1 a worker lowers and re-plans ops of its own token only", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -147,8 +148,10 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async () => {
-    const { harness, run } = await running();
+  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async ({
+    harness,
+    run,
+  }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:b"], hold: ["c:a", "c:b", "c:x"] });
     const untilMs = harness.now() + EXPECTATION_MS;
@@ -163,8 +166,7 @@ export function intentCases(open: OpenStore): void {
     expect([kind, snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
   });
 
-  it("an op of another run is not held", async () => {
-    const { harness, run } = await running();
+  it("an op of another run is not held", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -173,8 +175,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
   });
 
-  it("an unanswered create goes back to planned and remembers how long it may still land", async () => {
-    const { harness, run } = await running();
+  it("an unanswered create goes back to planned and remembers how long it may still land", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
     await harness.pass(5_000);
     const landsUntil = harness.now() + MAY_LAND_MS;
@@ -196,8 +197,7 @@ export function intentCases(open: OpenStore): void {
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("back to planned only if the op still stands: what the stream has seen is not planned again", async () => {
-    const { harness, run } = await running();
+  it("back to planned only if the op still stands: what the stream has seen is not planned again", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
@@ -205,8 +205,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("planned ops block nothing: no deadline, no recovery", async () => {
-    const { harness, run } = await running();
+  it("planned ops block nothing: no deadline, no recovery", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
     await harness.store.done(run, { kind: "ok" });
@@ -216,8 +215,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async () => {
-    const { harness, run } = await running();
+  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -247,8 +245,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async () => {
-    const { harness, run } = await running();
+  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -266,8 +263,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT1 a recovering run that is frozen in its turn is void as well", async () => {
-    const { harness, run } = await running();
+  it("IT1 a recovering run that is frozen in its turn is void as well", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.pass(LEASE_MS);
     const frozen = await harness.taken(C, KEY);
@@ -281,8 +277,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("registering gives the run's pending ops their whole time from then", async () => {
-    const { harness, run } = await running();
+  it("registering gives the run's pending ops their whole time from then", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
     await harness.pass(3_000);
@@ -316,8 +311,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("another run's write-through does not prolong what is not its own", async () => {
-    const { harness, run } = await running();
+  it("another run's write-through does not prolong what is not its own", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const deadlineMs = harness.now() + DEADLINE_MS;
@@ -328,8 +322,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
   });
 
-  it("[informer T75] the second invocation takes the planned name again", async () => {
-    const { harness, run } = await running();
+  it("[informer T75] the second invocation takes the planned name again", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
     await harness.store.done(run, { kind: "retry" });
@@ -345,8 +338,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async () => {
-    const { harness, run } = await running();
+  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
@@ -358,8 +350,7 @@ export function intentCases(open: OpenStore): void {
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
-  it("pods come and go without taking intents along", async () => {
-    const { harness, run } = await running();
+  it("pods come and go without taking intents along", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);

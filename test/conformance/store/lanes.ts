@@ -1,16 +1,16 @@
 /** Messages of a lane: fences, sequences, watermarks (informer §11.3 A1–A3, A11–A13; IX5, IX6). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { ItemChange } from "../../../shared/ports/store.ts";
 import { cachedPod, cachedReplicaSet, effect, listed, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { ONE_LANE, outcomes, rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
 export function laneCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
   it("IX5 [informer A1] a message of another epoch is dropped, without one it comes back", async () => {
     const harness = await open();
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
@@ -19,8 +19,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async () => {
-    const harness = await (await open()).synced();
+  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async ({ harness }) => {
     const before = { ...(await harness.health("pods")) };
     for (const fence of ["99", "9"]) {
       expect(await harness.deliver("pods", [put(pod("10"))], { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
@@ -53,8 +52,9 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async () => {
-    const harness = await (await open()).synced();
+  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async ({
+    harness,
+  }) => {
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
     await harness.seed("replicasets", [put(clean, { counted: true }), put(dirty, { counted: true })]);
     const sequence = harness.nextSequence("pods");
@@ -71,8 +71,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/dirty"]);
   });
 
-  it("[informer A3] a sequence applied out of order is a repeat as well", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A3] a sequence applied out of order is a repeat as well", async ({ harness }) => {
     const sequence = harness.nextSequence("pods") + 1;
     const items = [put(pod("10"))];
     expect(outcomes(await harness.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
@@ -81,8 +80,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer T25b] a half-applied pack is applied again, with effects once and one step of the sequence", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T25b] a half-applied pack is applied again, with effects once and one step of the sequence", async ({ harness }) => {
     const rss = [1, 2, 3, 4, 5].map((index) => cachedReplicaSet({ name: `rs-${index}` }));
     await harness.seed(
       "replicasets",
@@ -104,8 +102,9 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
-  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async () => {
-    const harness = await (await open()).synced();
+  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async ({
+    harness,
+  }) => {
     const first = harness.nextSequence("pods");
     const at = (offset: number) => ({ sequence: first + offset });
     // The reversed life of one pod: D3, M2, A1.
@@ -129,8 +128,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 7 });
   });
 
-  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async () => {
-    const harness = await (await open()).synced();
+  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     await harness.seed("pods", [], { kind: "W", watermark: "9" });
     expect(await harness.watermark("pods")).toBe("50");
@@ -146,8 +144,7 @@ export function laneCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
   });
 
-  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
     expect(outcomes(await harness.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
@@ -156,8 +153,7 @@ export function laneCases(open: OpenStore): void {
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
   });
 
-  it("[informer A12] tombstones go when W passes them", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A12] tombstones go when W passes them", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
@@ -167,8 +163,7 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async () => {
-    const harness = await (await open()).synced();
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async ({ harness }) => {
     await harness.openGeneration("pods");
     const missing = pod("20");
     expect(await harness.manifest("pods", [listed(missing)], "30")).toEqual({ kind: "needed", keys: ["shop/web-1"] });
@@ -182,8 +177,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A13] what waited behind a hole of a frozen lane does not move W either", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A13] what waited behind a hole of a frozen lane does not move W either", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });

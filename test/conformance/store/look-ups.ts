@@ -1,5 +1,5 @@
 /** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, IX8). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import {
@@ -20,8 +20,8 @@ import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
 const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenStore): void {
-  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });
@@ -37,8 +37,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(rung(seeing)).toEqual(["replicaset shop/web"]);
   });
 
-  it("IX8 counts are of one namespace of one resource", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 counts are of one namespace of one resource", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { counts }))).toEqual(["changed"]);
@@ -49,8 +48,7 @@ export function lookUpCases(open: OpenStore): void {
     });
   });
 
-  it("IX8 counts are compared once, at the start: a call's own changes do not count", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 counts are compared once, at the start: a call's own changes do not count", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const items = ["a", "b", "c"].map((name) => put(cachedReplicaSet({ name }), { counted: true }));
     expect(outcomes(await harness.deliver("replicasets", items, { counts }))).toEqual(["changed", "changed", "changed"]);
@@ -58,8 +56,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("IX8 counts move by stream, sweep and write-through alike", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 counts move by stream, sweep and write-through alike", async ({ harness }) => {
     const count = async () => (await harness.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
@@ -76,8 +73,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await count()).toBe(4);
   });
 
-  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c"].map((name) => cachedPod({ name, resourceVersion: "10" }));
@@ -99,8 +95,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("10");
   });
 
-  it("IX8 compares rv, uid and owner, presence and absence", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 compares rv, uid and owner, presence and absence", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));
     const right = { rv: "10", uid: "uid-web-1", owner: replicaSetOwner("u1", "web") };
@@ -124,8 +119,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [{ ...item, expected: right }], { asRead: true }))).toEqual(["changed"]);
   });
 
-  it("[informer A4] what is stale is not compared: its look-ups do not matter", async () => {
-    const harness = await (await open()).synced();
+  it("[informer A4] what is stale is not compared: its look-ups do not matter", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
     expect(outcomes(await harness.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);
@@ -154,8 +148,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(rung(await harness.deliver("pods", second, { asRead: true }))).toEqual(["deployment shop/web"]);
   });
 
-  it("[informer T44] a pod that leaves the slice without dying counts as gone from it", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T44] a pod that leaves the slice without dying counts as gone from it", async ({ harness }) => {
     const deployment = cachedDeployment();
     const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
     await harness.seed("deployments", [put(deployment, { counted: true })]);

@@ -2,13 +2,12 @@
  * What a Store tells when it has lost something (shared/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
  * show, after a minute; a gate that is open on what is left; a key that a run of before holds, who is no more.
  */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { EPOCH } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 const rs = cachedReplicaSet({ resourceVersion: "5" });
@@ -37,9 +36,12 @@ async function expectAllShut(harness: StoreHarness, why: RegExp): Promise<void> 
 }
 
 export function lossCases(open: OpenStore): void {
-  it("SL1 [informer T51] a Store that holds an older checkpoint than it has answered is set back: every gate shuts in that step", async (context) => {
-    const harness = await synced(open);
-    if (!harness.fixture.snapshot) return context.skip("the adapter cannot be set back");
+  const it = base.extend("harness", async () => await synced(open));
+  it("SL1 [informer T51] a Store that holds an older checkpoint than it has answered is set back: every gate shuts in that step", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     const restore = await harness.fixture.snapshot();
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
@@ -49,8 +51,9 @@ export function lossCases(open: OpenStore): void {
     await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("SL3 a leader that comes after a loss is told so by its fence: opened anew the resource would be listed, and the others not", async () => {
-    const harness = await synced(open);
+  it("SL3 a leader that comes after a loss is told so by its fence: opened anew the resource would be listed, and the others not", async ({
+    harness,
+  }) => {
     await harness.fixture.lose("pods");
     expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
@@ -59,25 +62,22 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "INIT" });
   });
 
-  it("SL1 a checkpoint whose answer was lost is none: the Store may hold it or not", async () => {
-    const harness = await synced(open);
+  it("SL1 a checkpoint whose answer was lost is none: the Store may hold it or not", async ({ harness }) => {
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // 2 never arrived
     expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // 3 did, and its answer did not
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("SL1 a new fence counts its checkpoints from 1", async () => {
-    const harness = await synced(open);
+  it("SL1 a new fence counts its checkpoints from 1", async ({ harness }) => {
     expect(await beat(harness, 7, 0)).toMatchObject({ kind: "ok" });
     await harness.raiseFence("101");
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
   });
 
-  it("SL1 [informer T51] no run of before goes on: its key is due at once, and its calls are a stranger's", async (context) => {
-    const harness = await synced(open);
-    if (!harness.fixture.snapshot) return context.skip("the adapter cannot be set back");
+  it("SL1 [informer T51] no run of before goes on: its key is due at once, and its calls are a stranger's", async ({ harness, skip }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     await beat(harness, 1, 0);
     const { run } = await harness.taken("replicaset", RS);
     const restore = await harness.fixture.snapshot();
@@ -93,9 +93,11 @@ export function lossCases(open: OpenStore): void {
     expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("SL1 SL2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async (context) => {
-    const harness = await synced(open);
-    if (!harness.fixture.failOver) return context.skip("primaries are not told apart");
+  it("SL1 SL2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.failOver) return skip("primaries are not told apart");
     await harness.fixture.failOver();
     await expectAllShut(harness, /another primary/u);
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
@@ -108,17 +110,18 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("SL2 [informer T51] a leader that opens its fence on another primary does not go on from where the last one was", async (context) => {
-    const harness = await synced(open);
-    if (!harness.fixture.failOver) return context.skip("primaries are not told apart");
+  it("SL2 [informer T51] a leader that opens its fence on another primary does not go on from where the last one was", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.failOver) return skip("primaries are not told apart");
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     await harness.fixture.failOver();
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 a take that comes twice, its answer having been lost with the connection, is answered twice", async () => {
-    const harness = await synced(open);
+  it("WQ2 a take that comes twice, its answer having been lost with the connection, is answered twice", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });

@@ -1,5 +1,5 @@
 /** Manifests: what a list says about absence (informer §11.5, IX7). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
@@ -9,8 +9,8 @@ import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
 export function manifestCases(open: OpenStore): void {
-  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const [a, b] = [pod("a", "10"), pod("b", "11")];
@@ -28,24 +28,21 @@ export function manifestCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 
-  it("[informer T38] an add that was in flight when its object was deleted unseen is gone after the manifest", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T38] an add that was in flight when its object was deleted unseen is gone after the manifest", async ({ harness }) => {
     await harness.seed("pods", [put(pod("x", "10"))]);
     await harness.relist("pods", [], "20");
     expect(await harness.row("pods", "shop/x")).toBeUndefined();
     expect(outcomes(await harness.deliver("pods", [put(pod("x", "10"))]))).toEqual(["absent"]);
   });
 
-  it("[informer T39] what is newer than the list stays", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T39] what is newer than the list stays", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.seed("pods", [put(pod("y", "41"))], { watermark: "0" });
     expect((await harness.manifest("pods", [], "40")).kind).toBe("applied");
     expect((await harness.row("pods", "shop/y"))?.rv).toBe("41");
   });
 
-  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
@@ -61,8 +58,9 @@ export function manifestCases(open: OpenStore): void {
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async ({
+    harness,
+  }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     expect(await harness.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
@@ -73,8 +71,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async () => {
-    const harness = await (await open()).synced();
+  it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     const a = pod("a", "10");
@@ -103,8 +100,7 @@ export function manifestCases(open: OpenStore): void {
     });
   });
 
-  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async ({ harness }) => {
     await harness.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
       commit: false,
     });
@@ -119,8 +115,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
   });
 
-  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [listed(pod("never", "6"))], "20")).kind).toBe("needed");
@@ -145,8 +140,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async () => {
-    const harness = await (await open()).synced();
+  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
@@ -170,8 +164,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("IX7 a manifest of several parts is acted on with the last", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 a manifest of several parts is acted on with the last", async ({ harness }) => {
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
     await harness.openGeneration("pods");
     await harness.seed(
@@ -194,8 +187,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
-  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async ({ harness }) => {
     await harness.openGeneration("pods");
     const stash = async (name: string) => {
       const header = harness.header("pods", { lane: 0 });
@@ -223,8 +215,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
   });
 
-  it("sweeps primaries like any delete: intents, look-ups and queue follow", async () => {
-    const harness = await (await open()).synced();
+  it("sweeps primaries like any delete: intents, look-ups and queue follow", async ({ harness }) => {
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);

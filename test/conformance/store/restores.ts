@@ -2,7 +2,7 @@
  * Lists of a restored cluster: its objects have the versions they had, while its lists are far above all that was ever seen, as
  * `etcdutl snapshot restore --bump-revision` has it (IX9). What the cache knows of the lost history is newer than what is listed.
  */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { CachedPod } from "../../../shared/api/cached.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, listed, ownedBy, put, remove } from "../../support/builders.ts";
@@ -14,8 +14,10 @@ const LIST = "1000000405";
 const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
 
 export function restoreCases(open: OpenStore): void {
-  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("460", { labels: { lost: "1" } }))]);
@@ -56,8 +58,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async () => {
-    const harness = await (await open()).synced();
+  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("460"))]);
@@ -69,8 +70,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
   });
 
-  it("IX9 [informer A3] the same message again does not take back what came after it", async () => {
-    const harness = await (await open()).synced();
+  it("IX9 [informer A3] the same message again does not take back what came after it", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const sequence = harness.nextSequence("pods");
     const deliver = () => harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST, sequence });
@@ -80,8 +80,9 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async () => {
-    const harness = await (await open()).synced();
+  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
     await harness.relist("replicasets", [rs], "450", (object) => put(object, { counted: true }));
     await harness.seed("pods", [put(pod("460"))]);
@@ -102,8 +103,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("IX9 a list that shows nothing of another history leaves the gates open", async () => {
-    const harness = await (await open()).synced();
+  it("IX9 a list that shows nothing of another history leaves the gates open", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
     await harness.openGeneration("pods");
     const listedNow = [pod("12"), cachedPod({ name: "since", resourceVersion: "9" }), cachedPod({ name: "new", resourceVersion: "30" })];
@@ -115,8 +115,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async () => {
-    const harness = await (await open()).synced();
+  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
       const request = { resource: "pods" as const, key: POD, put: "449", ...(listRV !== undefined && { listRV }) };
@@ -128,8 +127,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await look(LIST)).toEqual({ rows: ["460"], current: [] });
   });
 
-  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async () => {
-    const harness = await (await open()).synced();
+  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async ({ harness }) => {
     const named = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv });
     await harness.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });
     await harness.seed("pods", [remove(named("buried", "440"), "461"), remove(named("deleted", "440"), "1000000406")], { commit: false });

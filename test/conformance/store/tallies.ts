@@ -1,5 +1,5 @@
 /** The account of items: what came, and what became of it (informer §16, TY1). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { LaneTally } from "../../../shared/ports/store.ts";
 import { countsOf, unbalanced } from "../../support/account.ts";
@@ -17,13 +17,12 @@ async function counted(harness: StoreHarness): Promise<Readonly<Record<string, n
 }
 
 export function tallyCases(open: OpenStore): void {
-  it("TY1 nothing came, nothing is counted", async () => {
-    const harness = await (await open()).synced();
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("TY1 nothing came, nothing is counted", async ({ harness }) => {
     expect(await harness.store.tallies()).toEqual([]);
   });
 
-  it("TY1 an item ends in one way, and in that one only", async () => {
-    const harness = await (await open()).synced();
+  it("TY1 an item ends in one way, and in that one only", async ({ harness }) => {
     const sequence = harness.nextSequence("pods");
     const items = [put(pod("a", "10")), put(pod("b", "11")), put(pod("c", "12"))];
     await harness.deliver("pods", items, { sequence });
@@ -62,8 +61,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 2 });
   });
 
-  it("TY1 what a manifest sweeps is counted, what it only names is not", async () => {
-    const harness = await (await open()).synced();
+  it("TY1 what a manifest sweeps is counted, what it only names is not", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");
@@ -72,8 +70,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
   });
 
-  it("TY1 what is quarantined or given up came, too; a name that came by no lane did not", async () => {
-    const harness = await (await open()).synced();
+  it("TY1 what is quarantined or given up came, too; a name that came by no lane did not", async ({ harness }) => {
     const entry = { what: "x", where: "y", why: "z", atMs: 0 };
     await harness.store.quarantine(entry);
     await harness.store.quarantine(entry, { resource: "deployments", lane: 0, fate: "quarantined", items: 1 });
@@ -82,8 +79,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "deployments:0 quarantined": 1, "pods:7 dead": 12, "unknown:0 dead": 1 });
   });
 
-  it("TY1 a new epoch changes no count, another cluster has its own", async () => {
-    const harness = await (await open()).synced();
+  it("TY1 a new epoch changes no count, another cluster has its own", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10"))]);
     const record = await harness.store.epoch();
     if (record) await harness.store.openEpoch({ ...record, epoch: "e2" }, record.epoch);

@@ -1,11 +1,10 @@
 /** The work queue (informer §12; WQ1–WQ5). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { rung } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -14,6 +13,7 @@ const BACKOFF_MS = 10;
 const rs = cachedReplicaSet();
 
 export function workQueueCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await ready());
   const ready = async (): Promise<StoreHarness> => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
@@ -21,8 +21,7 @@ export function workQueueCases(open: OpenStore): void {
   };
   const add = (harness: StoreHarness, delayMs = 0, key = KEY) => harness.store.add(harness.epoch, C, key, delayMs);
 
-  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async () => {
-    const harness = await ready();
+  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async ({ harness }) => {
     const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
     const foreign = [
       cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
@@ -61,8 +60,7 @@ export function workQueueCases(open: OpenStore): void {
     expect([snapshot.dependents, snapshot.orphans].map((rows) => rows.map((row) => row.key))).toEqual([["shop/owned"], ["shop/orphan"]]);
   });
 
-  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async () => {
-    const harness = await ready();
+  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async ({ harness }) => {
     const bells = [];
     for (let count = 0; count < 100; count++) bells.push(await add(harness));
     expect(bells.filter((bell) => bell !== undefined)).toEqual([
@@ -73,8 +71,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
   });
 
-  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async () => {
-    const harness = await ready();
+  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async ({ harness }) => {
     const bells: string[] = [];
     for (let time = 1; time <= 100; time++) {
       const versions = Array.from({ length: 100 }, (_, i) =>
@@ -96,8 +93,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
-    const harness = await ready();
+  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     await add(harness);
@@ -108,8 +104,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async () => {
-    const harness = await ready();
+  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async ({ harness }) => {
     expect(await add(harness, 10_000)).toMatchObject({ delayMs: 10_000 });
     expect(await add(harness, 1_000)).toMatchObject({ delayMs: 1_000 });
     expect(await add(harness, 20_000)).toBeUndefined();
@@ -120,8 +115,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async () => {
-    const harness = await ready();
+  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     expect(await harness.readyIn(C, KEY)).toBe(5 * 2 ** 11);
     expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
@@ -134,8 +128,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(0);
   });
 
-  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async () => {
-    const harness = await ready();
+  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async ({ harness }) => {
     const delays = [];
     for (let failure = 1; failure <= 20; failure++) {
       await fail(harness, KEY, failure);
@@ -148,8 +141,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, KEY)).toBe(5);
   });
 
-  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async () => {
-    const harness = await ready();
+  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     const end = async (withinMs: number): Promise<number | undefined> => {
       await harness.store.add(harness.epoch, C, KEY, 0);
@@ -161,8 +153,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(15);
   });
 
-  it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async () => {
-    const harness = await ready();
+  it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async ({ harness }) => {
     for (let failure = 1; failure <= 3; failure++) {
       await fail(harness, KEY, failure);
       await harness.pass(5 * 2 ** failure);
@@ -184,8 +175,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done((await harness.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
   };
 
-  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async () => {
-    const harness = await ready();
+  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async ({
+    harness,
+  }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
     await add(harness, 0, "shop/aside");
     await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
@@ -198,8 +190,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked("deployment")).toEqual([]);
   });
 
-  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async () => {
-    const harness = await ready();
+  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async ({ harness }) => {
     await dropped(harness, 2);
     const event = put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs, { urgency: "status" })] });
     expect(rung(await harness.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
@@ -213,8 +204,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async () => {
-    const harness = await ready();
+  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async ({ harness }) => {
     await dropped(harness, 1);
     await harness.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
     expect(await harness.store.parked(C)).toEqual([]);
@@ -230,8 +220,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async () => {
-    const harness = await ready();
+  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async ({ harness }) => {
     const names = Array.from({ length: 10 }, (_, index) => `rs-${index}`);
     const seeded = names.map((name) => put(cachedReplicaSet({ name, resourceVersion: "2" }), { counted: true }));
     await harness.seed("replicasets", seeded);
@@ -246,8 +235,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
 
-  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async () => {
-    const harness = await ready();
+  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async ({ harness }) => {
     const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
@@ -260,8 +248,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
   });
 
-  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async () => {
-    const harness = await ready();
+  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async ({ harness }) => {
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));
     for (const part of [rss.slice(0, 75), rss.slice(75)])
       await harness.seed(
@@ -279,8 +266,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn("deployment", KEY)).toBe(5);
   });
 
-  it("[informer T66] the bucket fills again, up to its burst and no further", async () => {
-    const harness = await ready();
+  it("[informer T66] the bucket fills again, up to its burst and no further", async ({ harness }) => {
     const delayOf = async () => {
       await add(harness, 0, "shop/bucket");
       await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "drop" });
@@ -303,8 +289,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async () => {
-    const harness = await ready();
+  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
     await harness.pass(5_000);
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
@@ -316,8 +301,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async () => {
-    const harness = await ready();
+  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async ({ harness }) => {
     await add(harness);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     await harness.pass(1_000);
@@ -334,8 +318,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
   });
 
-  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async () => {
-    const harness = await ready();
+  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     expect(await add(harness)).toBeUndefined();
@@ -344,8 +327,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toBeUndefined(); // a young one is out
   });
 
-  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {
-    const harness = await ready();
+  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async ({ harness }) => {
     for (const [age, rings] of [
       [4_999, false],
       [5_000, true],
@@ -362,8 +344,7 @@ export function workQueueCases(open: OpenStore): void {
     }
   });
 
-  it("WQ5 a doorbell covers no earlier time than its own", async () => {
-    const harness = await ready();
+  it("WQ5 a doorbell covers no earlier time than its own", async ({ harness }) => {
     expect(await add(harness, 4_000)).toBeDefined();
     await harness.pass(1_000);
     expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
@@ -373,8 +354,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async () => {
-    const harness = await ready();
+  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async ({ harness }) => {
     await add(harness);
     const rings: number[] = [];
     const start = harness.now();
@@ -385,8 +365,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async () => {
-    const harness = await ready();
+  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async ({ harness }) => {
     await add(harness);
     let rings = 0;
     for (let second = 1; second <= 37; second++) {
@@ -403,8 +382,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
   });
 
-  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async () => {
-    const harness = await ready();
+  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async ({ harness }) => {
     await add(harness);
     await add(harness, 60_000, "shop/future");
     const { run } = await harness.taken(C, KEY);
@@ -420,8 +398,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
   });
 
-  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async () => {
-    const harness = await ready();
+  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async ({ harness }) => {
     await add(harness);
     const ids = { uid: rs.metadata.uid };
     const results = await Promise.all(
@@ -430,8 +407,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async () => {
-    const harness = await ready();
+  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async ({
+    harness,
+  }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(LEASE_MS - 1);
@@ -442,8 +420,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async () => {
-    const harness = await ready();
+  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async ({
+    harness,
+  }) => {
     const unended = async (): Promise<number | undefined> => (await harness.taken(C, KEY)).snapshot.unended;
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
       await add(harness);
@@ -466,8 +445,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await unended()).toBeUndefined();
   });
 
-  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async () => {
-    const harness = await ready();
+  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async ({ harness }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(10_000);
@@ -481,8 +459,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.renew(first.run)).toBeUndefined();
   });
 
-  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async () => {
-    const harness = await ready();
+  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async ({ harness }) => {
     await add(harness);
     const frozen = await harness.taken(C, KEY);
     await harness.pass(2 * LEASE_MS);
@@ -520,8 +497,7 @@ export function workQueueCases(open: OpenStore): void {
     },
   );
 
-  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async () => {
-    const harness = await ready();
+  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async ({ harness }) => {
     expect(await add(harness, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
     await harness.pass(900_000);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
@@ -529,8 +505,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async () => {
-    const harness = await ready();
+  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async ({ harness }) => {
     const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
     await harness.seed("replicasets", [put(owned, { counted: true })]);
     await add(harness, 0, "shop/owned");
@@ -542,8 +517,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async () => {
-    const harness = await ready();
+  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async ({ harness }) => {
     await fail(harness, KEY, 1);
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     const run = harness.run(C, KEY);
@@ -557,8 +531,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async () => {
-    const harness = await ready();
+  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -594,8 +567,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects of a primary that came back do not wait for its predecessor's run", async () => {
-    const harness = await ready();
+  it("status effects of a primary that came back do not wait for its predecessor's run", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -611,8 +583,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(answer).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects wait a second at most", async () => {
-    const harness = await ready();
+  it("status effects wait a second at most", async ({ harness }) => {
     for (let part = 0; part < 12; part++) {
       const pods = Array.from({ length: 90 }, (_, index) => cachedPod({ name: `p${part}-${index}`, owner: ownedBy("ReplicaSet", rs) }));
       await harness.seed(
@@ -629,8 +600,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
   });
 
-  it("[informer T79] a resync puts each key in once and overtakes nothing", async () => {
-    const harness = await ready();
+  it("[informer T79] a resync puts each key in once and overtakes nothing", async ({ harness }) => {
     await add(harness, 0, "shop/early");
     for (const key of ["shop/early", "shop/late"]) await add(harness, 5_000, key);
     expect((await harness.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
@@ -639,16 +609,14 @@ export function workQueueCases(open: OpenStore): void {
     ]);
   });
 
-  it("controllers have queues of their own", async () => {
-    const harness = await ready();
+  it("controllers have queues of their own", async ({ harness }) => {
     await add(harness);
     expect(await harness.dirty("deployment")).toEqual([]);
     expect(await harness.store.take(harness.run("deployment", KEY), {})).toEqual({ kind: "empty" });
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("shows what is queued and running, by key", async () => {
-    const harness = await ready();
+  it("shows what is queued and running, by key", async ({ harness }) => {
     await add(harness, 700, "shop/b");
     await add(harness);
     await harness.taken(C, KEY);

@@ -1,12 +1,11 @@
 /** Own answers and live reads in the cache (informer §13 layer 2). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { Taken } from "../../../shared/ports/store.ts";
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { outcomes, rung, writeOf } from "../../harness/store/store.ts";
-import type { StoreHarness } from "../../harness/store/store.ts";
+import { outcomes, rung, writeOf, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -17,6 +16,10 @@ const OWNER = asOwner("replicaset", rs);
 const owned = (resourceVersion: string, name = "web-1") => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
 export function writeThroughCases(open: OpenStore): void {
+  const it = base
+    .extend("started", async () => await running())
+    .extend("harness", ({ started }) => started.harness)
+    .extend("run", ({ started }) => started.run);
   const running = async (): Promise<{ readonly harness: StoreHarness; readonly run: Taken }> => {
     const harness = await (await open()).synced();
     await harness.seed("deployments", [put(deployment, { counted: true })]);
@@ -26,15 +29,13 @@ export function writeThroughCases(open: OpenStore): void {
     return { harness, run };
   };
 
-  it("a changed row queues the key being synced, whose done rings it", async () => {
-    const { harness, run } = await running();
+  it("a changed row queues the key being synced, whose done rings it", async ({ harness, run }) => {
     expect(rung(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
-  it("[informer A4] an answer that the stream has told already queues nobody", async () => {
-    const { harness, run } = await running();
+  it("[informer A4] an answer that the stream has told already queues nobody", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10"))]);
     const effects = [effect("deployment", deployment), effect(C, rs)];
     expect(await harness.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
@@ -45,16 +46,20 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async () => {
-    const { harness, run } = await running();
+  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async ({
+    harness,
+    run,
+  }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
     expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async () => {
-    const { harness, run } = await running();
+  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async ({
+    harness,
+    run,
+  }) => {
     const seen = async () => {
       await harness.store.add(harness.epoch, C, KEY, 0);
       const taken = await harness.taken(C, KEY);
@@ -74,8 +79,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await seen()).toEqual(["100", "15"]);
   });
 
-  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async () => {
-    const { harness, run } = await running();
+  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
@@ -89,8 +93,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async () => {
-    const { harness, run } = await running();
+  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async ({
+    harness,
+    run,
+  }) => {
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     await harness.store.done(run, { kind: "ok" });
     await harness.deliver("pods", [put(owned("10"))]);
@@ -100,8 +106,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async () => {
-    const { harness, run } = await running();
+  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async ({
+    harness,
+    run,
+  }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const answer = await harness.writeThrough(run, "pods", [put(owned("10"), { effects: [effect("deployment", deployment)] })], {
       ownerUid: UID,
@@ -111,16 +119,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async () => {
-    const { harness, run } = await running();
+  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async ({ harness, run }) => {
     await harness.seed("pods", [remove(owned("10"), "80")], { commit: false });
     const answer = await harness.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async () => {
-    const { harness, run } = await running();
+  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
     await harness.seed("pods", [put(owned("55", "moved"))]);
@@ -132,8 +138,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a row that moved leaves the ops as they are", async () => {
-    const { harness, run } = await running();
+  it("a row that moved leaves the ops as they are", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.seed("pods", [put(owned("10", "gone"))]);
     const items = [put(owned("20"), { expected: { key: "shop/web-1", uid: "x", rv: "3", gone: false, object: owned("3") } })];
@@ -148,8 +153,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toHaveLength(1);
   });
 
-  it("IX8 namespace counts hold for write-through too", async () => {
-    const { harness, run } = await running();
+  it("IX8 namespace counts hold for write-through too", async ({ harness, run }) => {
     const { counts } = await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
     expect(await harness.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
@@ -160,8 +164,7 @@ export function writeThroughCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async () => {
-    const { harness, run } = await running();
+  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async ({ harness, run }) => {
     const written = { ...rs, metadata: { ...rs.metadata, resourceVersion: "7" }, status: { replicas: 1, observedGeneration: 1 } };
     const effects = [effect(C, rs, { self: true, urgency: "status" }), effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(written, { effects })], { ownerUid: UID, ownStatus: true });
@@ -172,8 +175,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async () => {
-    const { harness, run } = await running();
+  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async ({ harness, run }) => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "8" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     await harness.seed("pods", [put(owned("10"))]);
@@ -192,8 +194,7 @@ export function writeThroughCases(open: OpenStore): void {
     ).toEqual([0, 1]);
   });
 
-  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async () => {
-    const { harness, run } = await running();
+  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10")), put(owned("11", "replaced"))]);
     const gone = [
       { key: "shop/web-1", uid: "uid-web-1" },
@@ -216,8 +217,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async () => {
-    const { harness, run } = await running();
+  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, "deployment", KEY, 0);
@@ -230,15 +230,13 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("has no sequence and moves no watermark", async () => {
-    const { harness, run } = await running();
+  it("has no sequence and moves no watermark", async ({ harness, run }) => {
     const before = await harness.openFence("pods");
     await harness.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
     expect(await harness.openFence("pods")).toEqual(before);
   });
 
-  it("[informer A10] a live read of another uid replaces row and intents", async () => {
-    const { harness, run } = await running();
+  it("[informer A10] a live read of another uid replaces row and intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:x", verb: "create", name: "x" }]);
     const young = cachedReplicaSet({ uid: "rs2", resourceVersion: "9" });
     await harness.writeThrough(run, "replicasets", [put(young, { counted: true, effects: [effect(C, young, { self: true })] })], {
@@ -250,8 +248,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("facts count without the lease: a frozen worker's answer is as true as any", async () => {
-    const { harness, run } = await running();
+  it("facts count without the lease: a frozen worker's answer is as true as any", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);
@@ -259,8 +256,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a whole slow-start batch goes in one call: 500 answers", async () => {
-    const { harness, run } = await running();
+  it("a whole slow-start batch goes in one call: 500 answers", async ({ harness, run }) => {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
     const answer = await harness.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
@@ -275,8 +271,7 @@ export function writeThroughCases(open: OpenStore): void {
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
   const lease = async (harness: StoreHarness) => (await harness.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async ({ harness, run }) => {
     const effects = [effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
     expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
@@ -286,8 +281,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.store.renew(run), await harness.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
   });
 
-  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async ({ harness, run }) => {
     await harness.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
     const added = await harness.writeThrough(run, "replicasets", [put(status())], {
       ...OF_STATUS,
@@ -312,14 +306,12 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
   });
 
-  it("[informer T109] WQ8 parks its key", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] WQ8 parks its key", async ({ harness, run }) => {
     await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
     expect(await harness.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
   });
 
-  it("[informer T109] WQ8 ends nothing while some of it must come again", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] WQ8 ends nothing while some of it must come again", async ({ harness, run }) => {
     const items = await harness.read("replicasets", [put(status("7"))]);
     await harness.seed("replicasets", [put(status("6"))]);
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
@@ -335,8 +327,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async ({
+    harness,
+    run,
+  }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     const heir = await harness.taken(C, KEY);
@@ -346,8 +340,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async () => {
-    const { harness, run } = await running();
+  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async ({
+    harness,
+    run,
+  }) => {
     const items = await harness.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
     await harness.writeThrough(run, "replicasets", [], write);

@@ -2,14 +2,12 @@
 import { signedBody, testSigner } from "../../support/signer.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
-import { applyMessage } from "../../../shared/cache/applier.ts";
-import type { Verdict } from "../../../shared/cache/applier.ts";
+import { applyMessage, type Verdict } from "../../../shared/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import type { WriteThroughPorts } from "../../../shared/cache/write-through.ts";

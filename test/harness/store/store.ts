@@ -1,6 +1,5 @@
 /** One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages, fills in the rows read. */
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { StoreIdentity } from "../../../shared/adapters/store-options.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";

@@ -7,14 +7,10 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 
 import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
 import { laneOf, LANES } from "../../../shared/api/lane.ts";
-import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../../shared/api/owner-id.ts";
-import { objectKey } from "../../../shared/api/resources.ts";
-import type { CachedResource, ObjectKey } from "../../../shared/api/resources.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
-import { CACHE, startCountedSync } from "./counted-sync.ts";
-import type { CountedSync } from "./counted-sync.ts";
+import { primaryAsOwner, type OwnerId } from "../../../shared/api/owner-id.ts";
+import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/api/resources.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 
 /** Why there is no redis-server; the attacks are then skipped with it. */
 export const NO_REDIS = ensureRedisServer();

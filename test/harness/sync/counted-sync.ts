@@ -3,43 +3,36 @@
  * Counts what a sync costs: Redis commands and bytes, arguments and replies inside Redis scripts, verbs of the Store, rows, requests.
  */
 import { testSigner } from "../../support/signer.ts";
-import { Redis } from "ioredis";
-import type { Command } from "ioredis";
+import { Redis, type Command } from "ioredis";
 
 import { createKubeHttp } from "../../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import type { EpochKeys } from "../../../shared/adapters/redis/keys.ts";
+import { deploymentKeys, type EpochKeys } from "../../../shared/adapters/redis/keys.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { LANES, laneOf } from "../../../shared/api/lane.ts";
 import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../../shared/api/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
-import { createSigner } from "../../../shared/api/signer.ts";
-import type { Signer } from "../../../shared/api/signer.ts";
+import { createSigner, type Signer } from "../../../shared/api/signer.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
-import { applyMessage } from "../../../shared/cache/applier.ts";
-import type { ApplierPorts } from "../../../shared/cache/applier.ts";
-import { ENVELOPE_VERSION } from "../../../shared/cache/envelope.ts";
-import type { Envelope, EnvelopeItem } from "../../../shared/cache/envelope.ts";
+import { applyMessage, type ApplierPorts } from "../../../shared/cache/applier.ts";
+import { ENVELOPE_VERSION, type Envelope, type EnvelopeItem } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import { encodePack } from "../../../shared/cache/pack-codec.ts";
 import { runKey } from "../../../shared/controller/worker.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import type { ApiServer, RequestRecord } from "../../../shared/local/api-server/api-server.ts";
+import { createApiServer, type ApiServer, type RequestRecord } from "../../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../../shared/local/api-server/http.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type { Store } from "../../../shared/ports/store.ts";
 import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
-import { personIn } from "../../support/person.ts";
-import type { Person } from "../../support/person.ts";
+import { personIn, type Person } from "../../support/person.ts";
 import { HANDLERS, observedStore } from "./observed.ts";
 
 /** What one sync cost. */
@@ -216,12 +209,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
   const stream = async (): Promise<void> => {
     for (const resource of CACHED_RESOURCES) {
-      const now = new Map(
-        (await person.list(listPath(resource))).items.map((object) => [
-          keyOf(object as unknown as KubeObject),
-          object as unknown as KubeObject,
-        ]),
-      ); // API objects
+      const now = new Map((await person.list<KubeObject>(listPath(resource))).items.map((object) => [keyOf(object), object]));
       const items: EnvelopeItem[] = [];
       for (const [key, object] of now) {
         const { uid, resourceVersion: rv } = object.metadata;

@@ -2,28 +2,24 @@
  * One controller's sync in virtual time: the memory Store and the API server in memory, whose answers a test may script. Nothing runs
  * by itself: `stream()` brings the API server's changes into the cache, `sync()` runs one key.
  */
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES, type CachedResource, type Controller } from "../../../shared/api/resources.ts";
 import { strip } from "../../../shared/api/strip.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { prepareChanges } from "../../../shared/cache/prepare.ts";
 import type { SyncResult, TraceLine } from "../../../shared/controller/run.ts";
 import { createSession } from "../../../shared/controller/session.ts";
-import { runKey } from "../../../shared/controller/worker.ts";
-import type { WorkerPorts } from "../../../shared/controller/worker.ts";
+import { runKey, type WorkerPorts } from "../../../shared/controller/worker.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import type { Snapshot, Store, Taken } from "../../../shared/ports/store.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import type { Change } from "../../simulation/mirror.ts";
-import { ScriptedApi } from "../../support/scripted-api.ts";
-import type { Call, Json, LiveObject } from "../../support/scripted-api.ts";
+import { ScriptedApi, type Call, type Json, type LiveObject } from "../../support/scripted-api.ts";
 import { HANDLERS, observedStore } from "./observed.ts";
 
 const NOW_MS = Date.parse("2026-03-01T10:00:00Z");

@@ -1,5 +1,5 @@
 // Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
@@ -10,6 +10,8 @@ import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../sup
 import { payloadOf, signedBody } from "../../support/signer.ts";
 import { ApplierHarness, item } from "../../harness/store/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
+
+const it = base.extend("harness", async () => await scene());
 
 const rs = cachedReplicaSet({ name: "web", replicas: 3 });
 const owner = ownedBy("ReplicaSet", rs);
@@ -26,8 +28,7 @@ async function scene(): Promise<ApplierHarness> {
 }
 
 describe("order", () => {
-  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async () => {
-    const harness = await scene();
+  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async ({ harness }) => {
     const runs: number[] = [];
     for (const each of [item(pod(1), "A"), item(pod(2, { labels: { app: "web", extra: "1" } }), "M"), item(pod(3), "D")]) {
       expect(await harness.apply(harness.pack([each]))).toEqual({ kind: "ack" });
@@ -39,8 +40,9 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async () => {
-    const harness = await scene();
+  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async ({
+    harness,
+  }) => {
     const first = 2; // the empty manifest was 1
     const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => harness.pack([each], { sq: first + i }));
     for (const body of bodies.toReversed()) {
@@ -75,8 +77,9 @@ describe("order", () => {
     }
   });
 
-  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async () => {
-    const harness = await scene();
+  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async ({
+    harness,
+  }) => {
     await harness.apply(harness.pack([item(pod(30), "D")], { sq: 4 }));
     await harness.apply(harness.pack([item(pod(20), "M")], { sq: 3 }));
     expect(await harness.keys()).toEqual([]);
@@ -87,8 +90,7 @@ describe("order", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("a delete of what was never cached wakes the owner that the message names (A9)", async () => {
-    const harness = await scene();
+  it("a delete of what was never cached wakes the owner that the message names (A9)", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(9), "D")]));
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
@@ -155,8 +157,7 @@ describe("IX10 what is asked of the Store", () => {
     if (newest.key === POD) expect(await harness.row(POD)).toMatchObject({ rv: newest.rv });
   });
 
-  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async () => {
-    const harness = await scene();
+  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(1), "A")]));
     await harness.drain("replicaset");
     const body = harness.pack([item(pod(2), "D")]);
@@ -168,8 +169,9 @@ describe("IX10 what is asked of the Store", () => {
 });
 
 describe("half-applied messages", () => {
-  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async () => {
-    const harness = await scene();
+  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async ({
+    harness,
+  }) => {
     const names = ["a", "b", "c", "d", "e"];
     const body = harness.pack(names.map((name, i) => item(pod(10 + i, { name }), "A")));
     const { store } = harness;
@@ -200,8 +202,7 @@ describe("half-applied messages", () => {
     expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("a key that comes twice goes in two calls, also when others follow it", async () => {
-    const harness = await scene();
+  it("a key that comes twice goes in two calls, also when others follow it", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
     expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
@@ -209,8 +210,7 @@ describe("half-applied messages", () => {
     expect(await harness.keys()).toEqual(["shop/b", POD]);
   });
 
-  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async () => {
-    const harness = await scene();
+  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async ({ harness }) => {
     const { store } = harness;
     const sizes: string[] = [];
     harness.store = {
@@ -225,8 +225,7 @@ describe("half-applied messages", () => {
     expect(await harness.watermarkOf()).toBe("349");
   });
 
-  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async () => {
-    const harness = await scene();
+  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async ({ harness }) => {
     const { store } = harness;
     harness.store = {
       ...store,
@@ -270,8 +269,7 @@ describe("AP5 a message that comes again", () => {
     expect(await harness.watermarkOf()).toBe("249");
   });
 
-  it("[informer T25c] gets further each time, however long its items take", async () => {
-    const harness = await scene();
+  it("[informer T25c] gets further each time, however long its items take", async ({ harness }) => {
     const { store } = harness;
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
     const decided = new Map<string, number>();
@@ -309,8 +307,9 @@ describe("AP5 a message that comes again", () => {
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
-  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async () => {
-    const harness = await scene();
+  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async ({
+    harness,
+  }) => {
     const { store } = harness;
     const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
     for (const name of names) {
@@ -343,8 +342,7 @@ describe("AP5 a message that comes again", () => {
 });
 
 describe("lists", () => {
-  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async () => {
-    const harness = await scene();
+  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async ({ harness }) => {
     const [a, b, c] = ["a", "b", "c"].map((name, i) => pod(10 + i, { name })) as [CachedPod, CachedPod, CachedPod];
     await harness.apply(harness.pack([a, b, c].map((each) => item(each, "A"))));
     await harness.drain("replicaset");
@@ -355,8 +353,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("40");
   });
 
-  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async () => {
-    const harness = await scene();
+  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async ({ harness }) => {
     const late = harness.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
     const young = harness.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
     await harness.openGeneration("pods");
@@ -367,8 +364,9 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("41");
   });
 
-  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async () => {
-    const harness = await scene();
+  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async ({
+    harness,
+  }) => {
     await harness.openGeneration("pods");
     const payload = harness.list([item(pod(10), "A")], "20", { sq: 2 });
     const manifest = harness.manifest([listed(pod(10))], "20", { sq: 3 });
@@ -381,8 +379,9 @@ describe("lists", () => {
     expect((await harness.health())?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async () => {
-    const harness = await scene();
+  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async ({
+    harness,
+  }) => {
     await harness.openGeneration("pods");
     expect(await harness.apply(harness.manifest([listed(pod(10))], "20"))).toEqual({ kind: "ack" });
     await harness.apply(harness.pack([item(pod(25, { name: "b" }), "A")]));
@@ -392,8 +391,9 @@ describe("lists", () => {
     expect(await harness.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async () => {
-    const harness = await scene();
+  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async ({
+    harness,
+  }) => {
     await harness.apply(harness.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
     await harness.drain("replicaset");
     await harness.relist("pods", [pod(449), pod(440, { name: "deleted" })], "1000000405");
@@ -404,8 +404,7 @@ describe("lists", () => {
     expect(await harness.health("deployments")).toMatchObject({ state: "SUSPECT" });
   });
 
-  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async () => {
-    const harness = await scene();
+  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async ({ harness }) => {
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "460", labels: {} }), "M")]));
     await harness.drain("replicaset");
     await harness.openGeneration("pods");
@@ -413,8 +412,7 @@ describe("lists", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("the parts of a manifest are put together, and the last one decides", async () => {
-    const harness = await scene();
+  it("the parts of a manifest are put together, and the last one decides", async ({ harness }) => {
     const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
     await harness.apply(harness.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
     await harness.openGeneration("pods");
@@ -426,8 +424,9 @@ describe("lists", () => {
 });
 
 describe("who may write", () => {
-  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async () => {
-    const harness = await scene();
+  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async ({
+    harness,
+  }) => {
     const before = harness.pack([item(pod(10), "A")], { sq: 2 });
     await harness.openFence("101");
     expect(await harness.apply(before)).toEqual({ kind: "ack" });
@@ -457,8 +456,7 @@ describe("what did not travel", () => {
     },
   });
 
-  it("[informer T24] is read live: the row takes the version read, W the item's", async () => {
-    const harness = await scene();
+  it("[informer T24] is read live: the row takes the version read, W the item's", async ({ harness }) => {
     harness.live.set(POD, big("uid-web-1"));
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
@@ -467,8 +465,7 @@ describe("what did not travel", () => {
     expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async () => {
-    const harness = await scene();
+  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(10), "A")]));
     await harness.drain("replicaset");
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
@@ -479,16 +476,14 @@ describe("what did not travel", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async () => {
-    const harness = await scene();
+  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async ({ harness }) => {
     harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("and not found, nor cached: nothing happens", async () => {
-    const harness = await scene();
+  it("and not found, nor cached: nothing happens", async ({ harness }) => {
     expect(
       await harness.apply(
         harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
@@ -544,16 +539,14 @@ describe("bad input", () => {
     expect(harness.complaints[0]).toContain("lane 0, sequence 2");
   });
 
-  it("an item that is all of its message still moves the sequence and the watermark", async () => {
-    const harness = await scene();
+  it("an item that is all of its message still moves the sequence and the watermark", async ({ harness }) => {
     await harness.apply(harness.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
     expect(await harness.watermarkOf()).toBe("11");
     await harness.apply(harness.pack([item(pod(12), "A")]));
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async () => {
-    const harness = await scene();
+  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async ({ harness }) => {
     expect(await harness.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
     expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
@@ -597,8 +590,7 @@ describe("bad input", () => {
     expect(await harness.keys()).toEqual([POD]);
   });
 
-  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async () => {
-    const harness = await scene();
+  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async ({ harness }) => {
     const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace('"v":2', '"v":3'));
     expect(await harness.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
@@ -666,8 +658,7 @@ describe("AP1 an events table that", () => {
     },
   );
 
-  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async () => {
-    const harness = await scene();
+  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
     harness.registry = [
@@ -698,8 +689,7 @@ it.each(["x", [null], ["x"]])("AP1 references that are none (%j) are named, also
   expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
 });
 
-it("TY1 a message that comes again is told once as such, and what waits is rung", async () => {
-  const harness = await scene();
+it("TY1 a message that comes again is told once as such, and what waits is rung", async ({ harness }) => {
   const body = harness.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
   await harness.apply(body);
   harness.rung.length = 0;

@@ -1,7 +1,6 @@
 // Would catch: one event that waits for company which does not come, a flow that travels one by one, a wait without bound.
 import { expect, test } from "vitest";
-import { FlowMeter, lingerMs } from "../../../shared/cache/linger.ts";
-import type { PackFlow } from "../../../shared/cache/linger.ts";
+import { FlowMeter, lingerMs, type PackFlow } from "../../../shared/cache/linger.ts";
 
 const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 

@@ -1,5 +1,5 @@
 // Would catch: a resync that a new leader puts off for ever, one that floods the queue, an audit that finds something and leaves it.
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { laneOf, LANES } from "../../../shared/api/lane.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
@@ -14,6 +14,8 @@ import { memoryFixture } from "../../conformance/redis/fixtures.ts";
 import { IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { cachedPod, cachedReplicaSet, ownedBy, put } from "../../support/builders.ts";
 import { recordingLog } from "../recording-log.ts";
+
+const it = base.extend("s", async () => await scene());
 
 const HOUR_MS = 3_600_000;
 const rs = cachedReplicaSet({ name: "web" });
@@ -110,8 +112,7 @@ async function scene() {
 }
 
 describe("the resync", () => {
-  it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async () => {
-    const s = await scene();
+  it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async ({ s }) => {
     await s.harness.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     s.lead();
     await s.pass(5 * HOUR_MS - 1);
@@ -124,8 +125,7 @@ describe("the resync", () => {
     expect(s.bells.at(-1)?.delayMs).toBe(0.9 * RESYNC_SPREAD_MS);
   });
 
-  it("[informer T79] goes on being counted when another watcher leads", async () => {
-    const s = await scene();
+  it("[informer T79] goes on being counted when another watcher leads", async ({ s }) => {
     for (let term = 0; term < 16; term++) {
       const leading = s.lead();
       await s.pass(HOUR_MS);
@@ -135,8 +135,7 @@ describe("the resync", () => {
     expect(new Set(s.resyncs()).size).toBe(3);
   });
 
-  it("[informer T90] brings back what was given up", async () => {
-    const s = await scene();
+  it("[informer T90] brings back what was given up", async ({ s }) => {
     await s.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     await s.harness.heartbeat();
     await s.store.done((await s.harness.taken("replicaset", "shop/web")).run, { kind: "drop" });
@@ -151,8 +150,7 @@ describe("the resync", () => {
 describe("the audit", () => {
   const audited = (s: Awaited<ReturnType<typeof scene>>) => s.log.lines.filter(({ message }) => message === "audit");
 
-  it("looks at every resource within its period, and is content with what is right", async () => {
-    const s = await scene();
+  it("looks at every resource within its period, and is content with what is right", async ({ s }) => {
     s.lead();
     await s.pass(AUDIT_MS);
     expect(new Set(audited(s).map(({ fields }) => fields["resource"]))).toEqual(
@@ -163,8 +161,7 @@ describe("the audit", () => {
     expect(audited(s).find(({ fields }) => fields["resource"] === "replicasets")?.fields).toMatchObject({ count: 10 });
   });
 
-  it("[informer T94] rows that are missing, too many or old are listed again, and named", async () => {
-    const s = await scene();
+  it("[informer T94] rows that are missing, too many or old are listed again, and named", async ({ s }) => {
     const [first, ...rest] = s.server.get("replicasets") ?? [];
     const more = { metadata: { ...first?.metadata, name: "lost", uid: "lost", resourceVersion: "4" } } as KubeObject;
     const older = { metadata: { ...rest[0]?.metadata, resourceVersion: "90" } } as KubeObject;
@@ -179,8 +176,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual(["replicasets: the audit found rows that differ: 1 older, 1 surplus, 1 missing"]);
   });
 
-  it("[informer T94] an entry that cannot be believed is read live and put back, and its owner looks", async () => {
-    const s = await scene();
+  it("[informer T94] an entry that cannot be believed is read live and put back, and its owner looks", async ({ s }) => {
     const slice = (await s.store.readEntries("pods", ["shop/web-a"]))[0]?.stands.slice ?? "";
     await s.fixture.spoil({ resource: "pods", key: "shop/web-a", where: "entry", slice, text: "" });
     await s.fixture.spoil({ resource: "pods", key: "shop/ghost", where: "entry", slice, text: "planted" });
@@ -196,8 +192,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual([]);
   });
 
-  it("what fails is tried again, and a history that the server does not know is listed", async () => {
-    const s = await scene();
+  it("what fails is tried again, and a history that the server does not know is listed", async ({ s }) => {
     s.refuse(new Error("no answer"));
     s.lead();
     await s.pass(AUDIT_MS);

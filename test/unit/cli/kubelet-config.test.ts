@@ -7,8 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 
 import { registerNode } from "../../../cli/node.ts";
 import { applyKubeletConfig } from "../../../cli/support/kubelet-config.ts";
-import { FIELDS } from "../../../cli/support/kubelet-config-fields.ts";
-import type { Fields } from "../../../cli/support/kubelet-config-fields.ts";
+import { FIELDS, type Fields } from "../../../cli/support/kubelet-config-fields.ts";
 import { kubeletConfiguration } from "../../../cli/support/node-configuration.ts";
 import type { NodeFlags } from "../../../cli/support/node-flags.ts";
 import { nodeOptions } from "../../../cli/support/serve-node.ts";

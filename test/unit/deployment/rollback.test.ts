@@ -4,12 +4,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../shared/api/json.ts";
 import { mergePatch, rollbackStep } from "../../../shared/deployment/rollback.ts";
-import { refusal } from "../../support/scripted-api.ts";
+import { refusal, type Json } from "../../support/scripted-api.ts";
 import { applyMergePatch } from "../../../shared/local/api-server/rest/patch-merge.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
-import { SyncHarness } from "../../harness/sync/sync.ts";
-import type { Live } from "../../harness/sync/sync.ts";
-import type { Json } from "../../support/scripted-api.ts";
+import { SyncHarness, type Live } from "../../harness/sync/sync.ts";
 import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 const REQUEST = "deprecated.deployment.rollback.to";
@@ -91,8 +89,8 @@ describe("the merge patch between two templates", () => {
   });
 
   it("takes away keys that are named like members of Object.prototype", () => {
-    const labels = { app: "web", constructor: "x", toString: "y" } as unknown as JsonObject; // labels are text
-    expect(mergePatch({ labels }, { labels: { app: "web", valueOf: "z" } as unknown as JsonObject })).toEqual({
+    const labels = JSON.parse('{"app":"web","constructor":"x","toString":"y"}') as JsonObject;
+    expect(mergePatch({ labels }, { labels: JSON.parse('{"app":"web","valueOf":"z"}') as JsonObject })).toEqual({
       labels: { app: "web", constructor: null, toString: null, valueOf: "z" },
     });
   });

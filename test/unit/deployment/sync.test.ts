@@ -9,11 +9,9 @@ import { createSession } from "../../../shared/controller/session.ts";
 import { claimReplicaSets } from "../../../shared/deployment/claim-replica-sets.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
-import { refusal } from "../../support/scripted-api.ts";
+import { refusal, type Json } from "../../support/scripted-api.ts";
 import { condition, deployment, NOW, NOW_MS, ownedBy, replicaSet } from "./builders.ts";
-import { SyncHarness } from "../../harness/sync/sync.ts";
-import type { Live } from "../../harness/sync/sync.ts";
-import type { Json } from "../../support/scripted-api.ts";
+import { SyncHarness, type Live } from "../../harness/sync/sync.ts";
 import { liveDeployment, livePod, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 const REVISION = "deployment.kubernetes.io/revision";

@@ -3,10 +3,8 @@ import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture.ts";
 import { disagreements } from "../../../shared/replay/closed/agreement.ts";
-import { personsOf } from "../../../shared/replay/closed/persons.ts";
-import type { Persons } from "../../../shared/replay/closed/persons.ts";
-import { changesOf } from "../../../shared/replay/shadow/states.ts";
-import type { LiveObject } from "../../../shared/replay/shadow/states.ts";
+import { personsOf, type Persons } from "../../../shared/replay/closed/persons.ts";
+import { changesOf, type LiveObject } from "../../../shared/replay/shadow/states.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 const T = "2026-03-01T10:00:00Z";

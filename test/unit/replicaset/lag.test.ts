@@ -2,8 +2,7 @@
 // availability that a lost message leaves unsaid, a sync for every one of many changes.
 import { describe, expect, it } from "vitest";
 import { SyncHarness } from "../../harness/sync/sync.ts";
-import { pod, replicaSet } from "../../support/workloads.ts";
-import type { ReplicaOptions } from "../../support/workloads.ts";
+import { pod, replicaSet, type ReplicaOptions } from "../../support/workloads.ts";
 
 const EPOCH = "epoch-1";
 const KEY = "shop/web";

@@ -5,13 +5,12 @@ import { CALLS_AT_ONCE_MAX } from "../../../shared/ports/kube.ts";
 import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
 import { quota, refusal } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
-import { pod, replicaSet } from "../../support/workloads.ts";
-import type { PodOptions, ReplicaOptions } from "../../support/workloads.ts";
+import { pod, replicaSet, type PodOptions, type ReplicaOptions } from "../../support/workloads.ts";
 
 const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
 
 /** A ReplicaSet `web` and pods; `owned`: it is their controller. */
-async function worldOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<SyncHarness> {
+async function harnessOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<SyncHarness> {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet(rs));
   for (const { owned = false, ...each } of pods) await harness.api.put("pods", pod({ ...(owned && { owner: ownerIn(harness) }), ...each }));
@@ -25,7 +24,7 @@ function ownerIn(harness: SyncHarness): { readonly uid: string } {
 
 describe("creating", () => {
   it("[replicaset 39] posts the template's labels and spec under a name of ours, with one controller reference", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     await harness.sync();
     const body = harness.api.calls.find(({ verb, resource }) => verb === "create" && resource === "pods")?.body;
     const { template } = harness.api.find("replicasets", "web").spec as { readonly template: { readonly spec: object } };
@@ -47,7 +46,7 @@ describe("creating", () => {
   });
 
   it("[replicaset 31] stops after the batch in which the quota ended: 10 pods, 15 calls", async () => {
-    const harness = await worldOf({ replicas: 100 });
+    const harness = await harnessOf({ replicas: 100 });
     harness.api.script = quota(10);
     await harness.sync();
     expect(harness.pods).toHaveLength(10);
@@ -59,7 +58,7 @@ describe("creating", () => {
   });
 
   it("[replicaset 125] while a quota refuses the others, a ready pod becomes available on time", async () => {
-    const harness = await worldOf({ replicas: 3, minReadySeconds: 5 }, [
+    const harness = await harnessOf({ replicas: 3, minReadySeconds: 5 }, [
       { name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" },
     ]);
     harness.api.script = quota(0);
@@ -80,7 +79,7 @@ describe("creating", () => {
     { id: "[replicaset 34]", limit: 5, calls: 7 },
   ];
   it.each(slowStart)("$id 10 wanted, $limit allowed: $calls calls", async ({ limit, calls }) => {
-    const harness = await worldOf({ replicas: 10 });
+    const harness = await harnessOf({ replicas: 10 });
     harness.api.script = quota(limit);
     await harness.sync();
     expect(harness.pods).toHaveLength(limit);
@@ -89,7 +88,7 @@ describe("creating", () => {
   });
 
   it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 a sync: 1,200 wanted come in 500, 500, 200", async () => {
-    const harness = await worldOf({ replicas: 1200 });
+    const harness = await harnessOf({ replicas: 1200 });
     const counts: number[] = [];
     for (let i = 0; i < 4; i++) {
       await harness.sync();
@@ -99,14 +98,14 @@ describe("creating", () => {
   });
 
   it("[replicaset 40] keeps the pod's only reference even if another create of the sync fails", async () => {
-    const harness = await worldOf({ replicas: 2 });
+    const harness = await harnessOf({ replicas: 2 });
     harness.api.script = quota(1);
     await harness.sync();
     expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
   });
 
   it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
-    const harness = await worldOf({ replicas: 5 });
+    const harness = await harnessOf({ replicas: 5 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
     const names = ["web-a", "web-b", "web-c", "web-d", "web-e"];
@@ -132,7 +131,7 @@ describe("creating", () => {
   });
 
   it("looks up more than ten calls of a dead run by one list", async () => {
-    const harness = await worldOf({ replicas: 12 });
+    const harness = await harnessOf({ replicas: 12 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
     const names = Array.from({ length: 12 }, (_, i) => `web-${i}`);
@@ -152,7 +151,7 @@ describe("creating", () => {
   });
 
   it("[replicaset P6] [informer T74] [informer T75] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
-    const harness = await worldOf({ replicas: 3 });
+    const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await harness.sync();
     expect(harness.pods).toHaveLength(3);
@@ -167,7 +166,7 @@ describe("creating", () => {
   });
 
   it("a name that an unanswered call may still take is kept when the next try is refused, and used again", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
     await harness.sync();
     harness.api.script = quota(0);
@@ -180,7 +179,7 @@ describe("creating", () => {
   });
 
   it("a quota refusal of a name whose pod was made long ago, unseen by a silent stream: no pod too many", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "lost" };
     await harness.sync();
     await harness.clock.advance(60_000);
@@ -193,7 +192,7 @@ describe("creating", () => {
   });
 
   it("a refused name is given up", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = quota(0);
     await harness.sync();
     await harness.sync();
@@ -203,7 +202,7 @@ describe("creating", () => {
   });
 
   it("[replicaset P13] a namespace that goes away is no failure: no Event, no condition, no retry", async () => {
-    const harness = await worldOf({ replicas: 50 });
+    const harness = await harnessOf({ replicas: 50 });
     harness.api.script = {
       "create pods": refusal(403, "Forbidden", "namespace shop is being terminated", [{ reason: "NamespaceTerminating" }]),
     };
@@ -230,7 +229,7 @@ describe("creating", () => {
   });
 
   it("[replicaset P14] tells a quota failure in the status once, and takes it back", async () => {
-    const harness = await worldOf({ replicas: 3 });
+    const harness = await harnessOf({ replicas: 3 });
     harness.api.script = quota(2);
     await harness.sync();
     expect(harness.api.find("replicasets", "web").status).toMatchObject({
@@ -257,14 +256,14 @@ describe("creating", () => {
   });
 
   it("[replicaset P7] [informer T73] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
-    const harness = await worldOf({ replicas: 2 });
+    const harness = await harnessOf({ replicas: 2 });
     for (let i = 0; i < 3; i++) await harness.sync();
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
   it("creates nothing of a template that the decision did not see, and decides again at once", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
     await harness.sync();
     expect(harness.api.writes).toEqual([]);
@@ -274,25 +273,25 @@ describe("creating", () => {
   });
 
   it("creates nothing for an owner that is gone, that has been replaced, or that is being deleted", async () => {
-    const gone = await worldOf({ replicas: 1 });
+    const gone = await harnessOf({ replicas: 1 });
     await gone.api.remove("replicasets", "web");
     await gone.sync();
     expect(gone.api.writes).toEqual([]);
 
-    const replaced = await worldOf({ replicas: 1 });
+    const replaced = await harnessOf({ replicas: 1 });
     await replaced.api.remove("replicasets", "web");
     await replaced.api.put("replicasets", replicaSet());
     await replaced.sync();
     expect(replaced.api.writes).toEqual([]);
 
-    const deleting = await worldOf({ replicas: 1 });
+    const deleting = await harnessOf({ replicas: 1 });
     await deleting.api.terminate("replicasets", "web");
     await deleting.sync();
     expect(deleting.api.writes.filter((write) => write === "create pods")).toEqual([]);
   });
 
   it("stops before the next batch when the lease ends, and keeps no intent of what it did not try", async () => {
-    const harness = await worldOf({ replicas: 3 });
+    const harness = await harnessOf({ replicas: 3 });
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 7_000;
     await harness.sync();
@@ -307,7 +306,7 @@ describe("creating", () => {
 
   it("begins no delete that could not land any more, and blames nobody for those left over", async () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owned: true }));
-    const harness = await worldOf({ replicas: 0 }, pods);
+    const harness = await harnessOf({ replicas: 0 }, pods);
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 11_000;
     await harness.sync();
@@ -323,7 +322,7 @@ describe("creating", () => {
   });
 
   it("a call that was never sent is nobody's failure: no Event, no condition, and it is sent by the next run", async () => {
-    const harness = await worldOf({ replicas: 3 });
+    const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? new NotSentError("not sent") : undefined) };
     await harness.sync();
     expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
@@ -342,7 +341,7 @@ describe("creating", () => {
 
   it("adopts more orphans than one write-through takes", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
-    const harness = await worldOf({ replicas: 1_100 }, pods);
+    const harness = await harnessOf({ replicas: 1_100 }, pods);
     harness.storeCalls.length = 0;
     await harness.sync();
     expect(harness.api.writes).toEqual([...pods.map(() => "patch pods"), "patch replicasets/status"]);
@@ -353,7 +352,7 @@ describe("creating", () => {
   });
 
   it("[informer T80] [informer T81] of 40 pods that one sync makes ten Events tell: nine, and one for the other 16 that may be told", async () => {
-    const harness = await worldOf({ replicas: 40 });
+    const harness = await harnessOf({ replicas: 40 });
     await harness.sync();
     expect(harness.pods).toHaveLength(40);
     const created = /^Normal SuccessfulCreate Created pod: web-[a-z0-9]{5}$/;
@@ -364,7 +363,7 @@ describe("creating", () => {
   });
 
   it("[informer T82] a failure that stays the same is one Event, counted, whichever run meets it", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota: small") };
     for (let attempt = 0; attempt < 30; attempt++) {
       await harness.sync();
@@ -378,7 +377,7 @@ describe("creating", () => {
   });
 
   it("an Event that is gone is made anew, as it stands", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no"), "patch events": refusal(404, "NotFound", "gone") };
     await harness.sync();
     await harness.clock.advance(60_000);
@@ -391,7 +390,7 @@ describe("creating", () => {
   });
 
   it("a Store that remembers nothing of Events any more: they are made as if nothing had been told", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
     harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
     await harness.sync();
@@ -402,7 +401,7 @@ describe("creating", () => {
   });
 
   it("an Event that is refused fails nothing", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create events": refusal(403, "Forbidden", "no events") };
     await harness.sync();
     expect(harness.pods).toHaveLength(1);
@@ -410,7 +409,7 @@ describe("creating", () => {
   });
 
   it("keeps to the counting law: take, done, one registerIntents, one write-through a batch, one for the status", async () => {
-    const harness = await worldOf({ replicas: 10 });
+    const harness = await harnessOf({ replicas: 10 });
     harness.storeCalls.length = 0;
     await harness.sync();
     expect(harness.storeCalls.filter((verb) => verb !== "readIndex")).toEqual([
@@ -458,7 +457,7 @@ describe("intents", () => {
   }
 
   it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are answered by the pod they name, and by no other one", async () => {
-    const harness = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
     ]);
@@ -484,7 +483,7 @@ describe("intents", () => {
     "$named whose $verb was carried out, but not answered, holds nobody: its calls are not made",
     async ({ verb, pods, made }) => {
       const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
-      const harness = await worldOf({ replicas: made === 0 ? 0 : 10 }, own);
+      const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
       const carriedOut = harness.store[verb];
       Object.assign(harness.store, {
         async [verb](...given: unknown[]) {
@@ -506,7 +505,7 @@ describe("intents", () => {
   );
 
   it("a delete of a dead run whose pod is gone, or another one by now, is over", async () => {
-    const harness = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", owned: true },
       { name: "b", owned: true },
       { name: "c", owned: true },
@@ -523,7 +522,7 @@ describe("intents", () => {
   });
 
   it("a planned name that somebody else has taken is forgotten, and another one used", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
     await harness.sync();
     const [name = ""] = await waitedFor(harness);
@@ -536,7 +535,7 @@ describe("intents", () => {
   });
 
   it("[replicaset 13] are answered by a pod that appears while being deleted", async () => {
-    const harness = await worldOf({ replicas: 0 });
+    const harness = await harnessOf({ replicas: 0 });
     await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
     await deletesOf(harness, ["pod1"]);
     await harness.api.terminate("pods", "pod1");
@@ -546,7 +545,7 @@ describe("intents", () => {
 
   it("[replicaset 21] [replicaset P1] block until all five are seen, however often each is seen", async () => {
     const names = ["a", "b", "c", "d", "e"];
-    const harness = await worldOf(
+    const harness = await harnessOf(
       { replicas: 0 },
       names.map((name) => ({ name, owned: true })),
     );
@@ -563,7 +562,7 @@ describe("intents", () => {
 
 describe("recreation", () => {
   it("[replicaset 23] a deleted owner's late answers have no effect and its key does nothing", async () => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     const { uid } = ownerIn(harness);
     await harness.sync();
     await harness.api.remove("replicasets", "web");
@@ -581,7 +580,7 @@ describe("recreation", () => {
     { id: "[replicaset 24]", collapsed: false },
     { id: "[replicaset 25]", collapsed: true },
   ])("$id [replicaset P10] a new owner of the old name creates its own pod (seen as one change: $collapsed)", async ({ collapsed }) => {
-    const harness = await worldOf({ replicas: 1 });
+    const harness = await harnessOf({ replicas: 1 });
     const old = ownerIn(harness);
     await harness.sync();
     await harness.api.remove("replicasets", "web");
@@ -595,7 +594,7 @@ describe("recreation", () => {
 
 describe("claiming", () => {
   it("[replicaset 30] does nothing when all is as wanted", async () => {
-    const harness = await worldOf(
+    const harness = await harnessOf(
       {
         replicas: 2,
         status: {
@@ -619,13 +618,13 @@ describe("claiming", () => {
   });
 
   it("[replicaset 35] leaves a matching pod that somebody else controls", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
   });
 
   it("[replicaset 94] [replicaset 95] [replicaset 104] adopts matching orphans after one live read, and counts them at once", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     const plain = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "s-1", controller: false };
     await harness.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, ownerReferences: [plain] } }));
     await harness.api.change("pods", "b", ({ metadata }) => ({
@@ -649,7 +648,7 @@ describe("claiming", () => {
   });
 
   it("[replicaset 36] a failed adoption ends the sync: every orphan is tried, nothing is created, no status written", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     harness.api.script = { "patch pods": refusal(500, "InternalError", "no") };
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "patch pods"]);
@@ -657,7 +656,7 @@ describe("claiming", () => {
   });
 
   it("[replicaset 37] [replicaset P20] an owner that is being deleted adopts, releases and creates nothing, and keeps its status", async () => {
-    const harness = await worldOf({ replicas: 2, deleting: true }, [
+    const harness = await harnessOf({ replicas: 2, deleting: true }, [
       { name: "a" },
       { name: "b", owned: true, labels: { app: "x" } },
       { name: "c", owned: true },
@@ -669,7 +668,7 @@ describe("claiming", () => {
   });
 
   it("[replicaset 38] an owner that turns out to be deleted adopts nothing, in upstream's words", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }]);
     await harness.api.terminate("replicasets", "web");
     await harness.sync();
     expect(harness.api.writes).toEqual([]);
@@ -680,7 +679,7 @@ describe("claiming", () => {
   });
 
   it("[replicaset P22] three orphans, one live read of another uid, three errors in one, no patch", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     const wanted = ownerIn(harness).uid;
     await harness.api.remove("replicasets", "web");
     await harness.api.put("replicasets", replicaSet());
@@ -702,7 +701,7 @@ describe("claiming", () => {
       { orphan: false, error: refusal(500, "InternalError", "no"), failures: 1 },
     ];
     for (const { orphan, error, failures } of table) {
-      const harness = await worldOf({ replicas: 0 }, [orphan ? { name: "a" } : { name: "a", owned: true, labels: { app: "x" } }]);
+      const harness = await harnessOf({ replicas: 0 }, [orphan ? { name: "a" } : { name: "a", owned: true, labels: { app: "x" } }]);
       harness.api.script = { "patch pods": error };
       await harness.sync();
       expect([error.code, orphan, await harness.failures()]).toEqual([error.code, orphan, failures]);
@@ -711,14 +710,14 @@ describe("claiming", () => {
   });
 
   it("[replicaset 103] releases what no longer matches and replaces it in the same sync", async () => {
-    const harness = await worldOf({ replicas: 1 }, [{ name: "a", owned: true, labels: { app: "x" } }]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true, labels: { app: "x" } }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
     expect(harness.api.find("pods", "a").metadata).not.toHaveProperty("ownerReferences");
   });
 
   it("[replicaset P19] leaves orphans that are being deleted or finished, and those of other namespaces", async () => {
-    const harness = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", deleting: true },
       { name: "b", phase: "Succeeded" },
     ]);
@@ -729,14 +728,14 @@ describe("claiming", () => {
   });
 
   it("a pod whose adoption is answered with a deletionTimestamp is not claimed", async () => {
-    const harness = await worldOf({ replicas: 1 }, [{ name: "a" }]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a" }]);
     await harness.api.terminate("pods", "a");
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
   });
 
   it("[replicaset 107] adopts what is too many and deletes the surplus in the same sync", async () => {
-    const harness = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
   });
@@ -751,7 +750,7 @@ describe("deleting", () => {
 
   it("[replicaset 99] deletes the surplus with the uid as precondition, tells it, and counts it as terminating", async () => {
     const [a, b, c] = three;
-    const harness = await worldOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
+    const harness = await harnessOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["delete pods", "delete pods", "patch replicasets/status"]);
     expect(harness.api.events.toSorted()).toEqual(["Normal SuccessfulDelete Deleted pod: a", "Normal SuccessfulDelete Deleted pod: b"]);
@@ -760,7 +759,7 @@ describe("deleting", () => {
   });
 
   it("[replicaset 42] a pod that is gone already is no failure and no Event, and is not counted again", async () => {
-    const harness = await worldOf({ replicas: 0 }, three.slice(0, 1));
+    const harness = await harnessOf({ replicas: 0 }, three.slice(0, 1));
     harness.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
     await harness.sync();
     expect(harness.api.events).toEqual([]);
@@ -771,7 +770,7 @@ describe("deleting", () => {
   });
 
   it("[replicaset 81] a refused delete is told in Event and condition", async () => {
-    const harness = await worldOf({ replicas: 2 }, three);
+    const harness = await harnessOf({ replicas: 2 }, three);
     harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
     await harness.sync();
     expect(harness.api.events).toEqual(["Warning FailedDelete Error deleting: no"]);
@@ -781,7 +780,7 @@ describe("deleting", () => {
   });
 
   it("[informer T76] after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
-    const harness = await worldOf({ replicas: 2 }, three);
+    const harness = await harnessOf({ replicas: 2 }, three);
     harness.api.script = { "delete pods": "never" };
     await harness.sync();
     harness.api.script = {};
@@ -797,7 +796,7 @@ describe("deleting", () => {
 
   it("[informer T76] a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
     // One that no node runs has nobody to wait for.
-    const harness = await worldOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
+    const harness = await harnessOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
     await harness.sync();
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
     await harness.sync();
@@ -807,7 +806,7 @@ describe("deleting", () => {
 
   it("spares the node on which siblings have fewer pods, reading their slices twice", async () => {
     const owner = [{ apiVersion: "apps/v1", kind: "Deployment", name: "d", uid: "d-1", controller: true }];
-    const harness = await worldOf({ replicas: 1, ownerReferences: owner }, [
+    const harness = await harnessOf({ replicas: 1, ownerReferences: owner }, [
       { name: "a", owned: true, nodeName: "n1" },
       { name: "b", owned: true, nodeName: "n2" },
     ]);
@@ -823,7 +822,7 @@ describe("deleting", () => {
 
 describe("status", () => {
   it("[replicaset 70] [replicaset 12] a status that is always refused: one live read, two attempts with the same counts, an error", async () => {
-    const harness = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     harness.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
     await harness.sync();
     expect(harness.api.reads).toEqual(["get replicasets web"]);
@@ -838,7 +837,7 @@ describe("status", () => {
   });
 
   it("[replicaset P18] a condition that a client sets meanwhile is kept", async () => {
-    const harness = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     await harness.api.change("replicasets", "web", () => ({ status: { conditions: [{ type: "StatusUpdate", status: "True" }] } }));
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch replicasets/status", "patch replicasets/status"]);
@@ -849,7 +848,7 @@ describe("status", () => {
   });
 
   it("decides again when the object was changed under a status write", async () => {
-    const harness = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
     await harness.sync();
     expect(harness.api.find("replicasets", "web").status).toEqual({ replicas: 0 });
@@ -860,7 +859,7 @@ describe("status", () => {
   });
 
   it("[replicaset 29] writes what it saw before it created, and the rest with the next sync", async () => {
-    const harness = await worldOf(
+    const harness = await harnessOf(
       {
         replicas: 2,
         status: {
@@ -895,7 +894,7 @@ describe("status", () => {
       terminatingReplicas: 0,
       observedGeneration: 1,
     };
-    const harness = await worldOf({ replicas: 4, minReadySeconds: 5, status }, [
+    const harness = await harnessOf({ replicas: 4, minReadySeconds: 5, status }, [
       { name: "a", owned: true, phase: "Pending" },
       { name: "b", owned: true, readySince: "2026-03-01T10:00:00Z" },
       { name: "c", owned: true, readySince: "2026-03-01T09:59:58Z" },
@@ -907,7 +906,7 @@ describe("status", () => {
   });
 
   it("an invalid selector and a missing owner end the sync quietly", async () => {
-    const harness = await worldOf({});
+    const harness = await harnessOf({});
     const live = harness.api.find("replicasets", "web");
     // No API server lets one in today.
     const spec = { ...live.spec, selector: { matchExpressions: [{ key: "a", operator: "Near" }] } };

@@ -1,7 +1,6 @@
 // Would catch: a log that repeats itself, a picture that scrolls instead of being drawn anew.
 import { expect, test } from "vitest";
-import { demoView } from "../../../../cli/support/demo-view.ts";
-import type { Scene } from "../../../../cli/support/demo-view.ts";
+import { demoView, type Scene } from "../../../../cli/support/demo-view.ts";
 
 function screen(isTTY: boolean): { readonly out: NodeJS.WriteStream; readonly text: () => string } {
   const written: string[] = [];

@@ -3,8 +3,7 @@ import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/support/describe.ts";
 import { Repeats } from "../../../../cli/support/repeats.ts";
-import type { Replaced } from "../../../../shared/controller/replaced.ts";
-import { replacedBy } from "../../../../shared/controller/replaced.ts";
+import { replacedBy, type Replaced } from "../../../../shared/controller/replaced.ts";
 import type { Write } from "../../../../shared/controller/writes.ts";
 import type { Row } from "../../../../shared/ports/store.ts";
 

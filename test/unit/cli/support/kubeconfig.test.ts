@@ -5,11 +5,9 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
+import { TokenInClearError, type KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
 import { kubeHttpConfigFrom } from "../../../../cli/support/kubeconfig.ts";
-import { createPki } from "../../../envtest/pki.ts";
-import type { Certificate } from "../../../envtest/pki.ts";
+import { createPki, type Certificate } from "../../../envtest/pki.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
 
 let folder: string;

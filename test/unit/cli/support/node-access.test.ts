@@ -1,17 +1,14 @@
 /** Would catch: an agent that goes on for ever with a certificate that has ended, and one that ends because the API server is away. */
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { nodeAccess } from "../../../../cli/support/node-access.ts";
-import type { NodeAccess } from "../../../../cli/support/node-access.ts";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { nodeAccess, type NodeAccess } from "../../../../cli/support/node-access.ts";
+import { createVirtualClock, type VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";

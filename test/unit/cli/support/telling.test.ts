@@ -1,10 +1,8 @@
 // Would catch: a probe that is told the wrong code, a reason that leaves the process, a check that hangs the answer, another address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/support/health-checks.ts";
-import { healthAnswer } from "../../../../cli/support/healthz.ts";
-import type { HealthCheck } from "../../../../cli/support/healthz.ts";
-import { serveTelling, TELLING_LISTEN } from "../../../../cli/support/telling.ts";
-import type { Telling } from "../../../../cli/support/telling.ts";
+import { healthAnswer, type HealthCheck } from "../../../../cli/support/healthz.ts";
+import { serveTelling, TELLING_LISTEN, type Telling } from "../../../../cli/support/telling.ts";
 import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 

@@ -5,8 +5,7 @@ import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts"
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../../../shared/local/api-server/http.ts";
 import { createClient } from "../../../../shared/adapters/kube-http/client.ts";
-import { personOf } from "../../../support/person.ts";
-import type { Person } from "../../../support/person.ts";
+import { personOf, type Person } from "../../../support/person.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";
 
 async function setUpHttp() {

@@ -5,8 +5,7 @@ import counted from "../../../../../cli/support/cost/counts.json" with { type: "
 import { added, NOTHING, parseCounts, rolloutOf, scaled } from "../../../../../cli/support/cost/counts.ts";
 import prices from "../../../../../cli/support/cost/prices.json" with { type: "json" };
 import { parsePrices } from "../../../../../cli/support/cost/prices.ts";
-import { usageOf } from "../../../../../cli/support/cost/usage.ts";
-import type { Rates } from "../../../../../cli/support/cost/usage.ts";
+import { usageOf, type Rates } from "../../../../../cli/support/cost/usage.ts";
 import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
 const DAYS = 730 / 24;

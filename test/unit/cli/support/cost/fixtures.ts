@@ -1,8 +1,6 @@
 /** Counts and prices of round numbers, so that a sum can be followed in the head. */
-import { NOTHING } from "../../../../../cli/support/cost/counts.ts";
-import type { Counts, CountsFile } from "../../../../../cli/support/cost/counts.ts";
-import { PRICE_NAMES } from "../../../../../cli/support/cost/prices.ts";
-import type { Prices } from "../../../../../cli/support/cost/prices.ts";
+import { NOTHING, type Counts, type CountsFile } from "../../../../../cli/support/cost/counts.ts";
+import { PRICE_NAMES, type Prices } from "../../../../../cli/support/cost/prices.ts";
 import type { Rates } from "../../../../../cli/support/cost/usage.ts";
 
 export const counts = (of: Partial<Counts>): Counts => ({ ...NOTHING, ...of });

@@ -2,12 +2,10 @@
 import { expect, it } from "vitest";
 
 import { residentsOf, savingsOf } from "../../../../../cli/support/cost/compare.ts";
-import { monthOf, sumOf } from "../../../../../cli/support/cost/month.ts";
-import type { Item } from "../../../../../cli/support/cost/month.ts";
+import { monthOf, sumOf, type Item } from "../../../../../cli/support/cost/month.ts";
 import { reportAsJson, reportForPeople } from "../../../../../cli/support/cost/report.ts";
 import { madeOf, stackOf } from "../../../../../cli/support/cost/stack.ts";
-import { usageOf } from "../../../../../cli/support/cost/usage.ts";
-import type { Rates } from "../../../../../cli/support/cost/usage.ts";
+import { usageOf, type Rates } from "../../../../../cli/support/cost/usage.ts";
 import { COUNTS, IDLE, PRICES } from "./fixtures.ts";
 
 type Parameters = Readonly<Record<string, string>>;

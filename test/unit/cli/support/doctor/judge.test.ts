@@ -5,8 +5,7 @@
 import { expect, it } from "vitest";
 
 import type { CacheFacts, ControllerFacts, Facts, QueueSight } from "../../../../../cli/support/doctor/facts.ts";
-import { CHECKS } from "../../../../../cli/support/doctor/finding.ts";
-import type { Check, State } from "../../../../../cli/support/doctor/finding.ts";
+import { CHECKS, type Check, type State } from "../../../../../cli/support/doctor/finding.ts";
 import { judge } from "../../../../../cli/support/doctor/judge.ts";
 import type { LaneFacts } from "../../../../../shared/adapters/redis/probe.ts";
 import type { RedisServerFacts } from "../../../../../shared/adapters/redis/server.ts";

@@ -3,8 +3,7 @@ import { expect, it } from "vitest";
 
 import { failure, notChecked, ok, warning } from "../../../../../cli/support/doctor/finding.ts";
 import { judge } from "../../../../../cli/support/doctor/judge.ts";
-import { reportAsJson, reportForPeople, withoutSecrets } from "../../../../../cli/support/doctor/report.ts";
-import type { Report } from "../../../../../cli/support/doctor/report.ts";
+import { reportAsJson, reportForPeople, withoutSecrets, type Report } from "../../../../../cli/support/doctor/report.ts";
 import { HEALTHY } from "./facts.ts";
 
 const report = (findings: Report["findings"]): Report => ({
