@@ -5,16 +5,16 @@ import { objectKey } from "../../shared/api/resources.ts";
 import { strip } from "../../shared/api/strip.ts";
 import { createSession } from "../../shared/controller/session.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
-import { World } from "../support/sync-world.ts";
+import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
 it("a run of shop/web writes nothing in bank, whatever its snapshot says", async () => {
-  const world = await World.create();
+  const harness = await SyncHarness.create();
   const bank = { namespace: "bank" };
   const { metadata, ...rest } = replicaSet({ replicas: 0 });
-  const owner = await world.api.put("replicasets", { ...rest, metadata: { ...metadata, ...bank } });
+  const owner = await harness.api.put("replicasets", { ...rest, metadata: { ...metadata, ...bank } });
   const { metadata: podMetadata, ...podRest } = pod({ name: "victim", owner: { uid: owner.metadata.uid } });
-  const victim = await world.api.put("pods", { ...podRest, metadata: { ...podMetadata, ...bank } });
+  const victim = await harness.api.put("pods", { ...podRest, metadata: { ...podMetadata, ...bank } });
   const row = { key: objectKey("shop", "web"), uid: owner.metadata.uid, rv: owner.metadata.resourceVersion, gone: false };
   const podRow = { key: objectKey("shop", "victim"), uid: victim.metadata.uid, rv: victim.metadata.resourceVersion, gone: false };
   const run = {
@@ -24,16 +24,16 @@ it("a run of shop/web writes nothing in bank, whatever its snapshot says", async
     token: "t",
     mayWrite: () => true,
     snapshot: {
-      primary: { ...row, object: strip("replicasets", owner, world.digester) },
-      dependents: [{ ...podRow, object: strip("pods", victim, world.digester) }],
+      primary: { ...row, object: strip("replicasets", owner, harness.digester) },
+      dependents: [{ ...podRow, object: strip("pods", victim, harness.digester) }],
       orphans: [],
       intents: [],
       failures: 0,
     },
   };
   const registerIntents = async (): Promise<"ok"> => "ok";
-  const session = createSession({ ...world.ports, store: { ...world.ports.store, registerIntents } }, run);
+  const session = createSession({ ...harness.ports, store: { ...harness.ports.store, registerIntents } }, run);
   await expect(syncReplicaSet(session)).rejects.toThrow("namespace");
-  expect(world.api.writes).toEqual([]);
-  expect(world.api.events).toEqual([]);
+  expect(harness.api.writes).toEqual([]);
+  expect(harness.api.events).toEqual([]);
 });

@@ -13,7 +13,7 @@ import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
 import type { ListQuery } from "../../shared/ports/kube.ts";
-import { IDENTITY } from "../conformance/store/rig.ts";
+import { IDENTITY } from "../harness/store/store.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const START_MS = Date.parse("2026-03-01T10:00:00Z");

@@ -4,37 +4,37 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const STATUS = "application/strategic-merge-patch+json";
 
 describe.skipIf(NO_REDIS !== undefined)("an entry that was taken away", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it.each([
     { name: "the entry", withRow: false },
     { name: "the entry and its row", withRow: true },
   ])("costs one more pod each at most, stalls no lane and loses no pod: $name", async ({ withRow }) => {
-    const rig = rigOf();
-    const owner = await rig.replicaSet("web", 3);
-    const before = await rig.pods();
+    const harness = rigOf();
+    const owner = await harness.replicaSet("web", 3);
+    const before = await harness.pods();
     for (const { key } of before) {
-      await rig.redis.hdel(rig.slice("pods", owner), key);
-      if (withRow) await rig.redis.hdel(...rig.row("pods", key));
+      await harness.redis.hdel(harness.slice("pods", owner), key);
+      if (withRow) await harness.redis.hdel(...harness.row("pods", key));
     }
-    await rig.touch("web");
-    expect(await rig.pods()).toHaveLength(6);
+    await harness.touch("web");
+    expect(await harness.pods()).toHaveLength(6);
     for (const { key } of before) {
       const [, name = ""] = key.split("/");
-      await rig.person.request("PATCH", `/api/v1/namespaces/shop/pods/${name}/status`, { status: { phase: "Running" } }, STATUS);
+      await harness.person.request("PATCH", `/api/v1/namespaces/shop/pods/${name}/status`, { status: { phase: "Running" } }, STATUS);
     }
-    await rig.stream();
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(3);
-    await rig.touch("web");
-    expect(await rig.pods()).toHaveLength(3);
-    expect(Object.keys(await rig.redis.hgetall(rig.slice("pods", owner))).toSorted()).toEqual(
-      (await rig.pods()).map(({ key }) => key).toSorted(),
+    await harness.stream();
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(3);
+    await harness.touch("web");
+    expect(await harness.pods()).toHaveLength(3);
+    expect(Object.keys(await harness.redis.hgetall(harness.slice("pods", owner))).toSorted()).toEqual(
+      (await harness.pods()).map(({ key }) => key).toSorted(),
     );
   });
 });

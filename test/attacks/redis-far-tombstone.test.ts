@@ -3,17 +3,17 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, SIGNATURE, US, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 describe.skipIf(NO_REDIS !== undefined)("a forged tombstone", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it("of a far version keeps no ReplicaSet from being seen, and goes", async () => {
-    const rig = rigOf();
-    const [hash, field] = rig.tombstone("replicasets", "shop/web");
-    await rig.redis.hset(hash, field, ["9".repeat(19), "uid", SIGNATURE].join(US));
-    await rig.replicaSet("web", 3);
-    expect(await rig.pods()).toHaveLength(3);
-    expect(await rig.redis.hexists(hash, field)).toBe(0);
+    const harness = rigOf();
+    const [hash, field] = harness.tombstone("replicasets", "shop/web");
+    await harness.redis.hset(hash, field, ["9".repeat(19), "uid", SIGNATURE].join(US));
+    await harness.replicaSet("web", 3);
+    expect(await harness.pods()).toHaveLength(3);
+    expect(await harness.redis.hexists(hash, field)).toBe(0);
   });
 });

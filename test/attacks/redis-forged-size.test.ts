@@ -4,28 +4,28 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, SIGNATURE, US, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 describe.skipIf(NO_REDIS !== undefined)("a forged row of a ReplicaSet", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it.each([
     { name: "its size", isRow: false },
     { name: "its size and its version row", isRow: true },
   ])("that says 40 replicas at a far version, $name, makes no pod and is not stuck", async ({ isRow }) => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 2);
-    const slice = rig.slice("replicasets", "-shop");
-    const [hash, field] = rig.row("replicasets", "shop/web");
-    const [, , uid = "", , object = ""] = ((await rig.redis.hget(slice, field)) ?? "").split(US);
+    const harness = rigOf();
+    await harness.replicaSet("web", 2);
+    const slice = harness.slice("replicasets", "-shop");
+    const [hash, field] = harness.row("replicasets", "shop/web");
+    const [, , uid = "", , object = ""] = ((await harness.redis.hget(slice, field)) ?? "").split(US);
     const forged = object.replace('"replicas":2', '"replicas":40');
     expect(forged).not.toBe(object);
-    await rig.redis.hset(slice, field, ["", "999999999", uid, SIGNATURE, forged].join(US));
-    if (isRow) await rig.redis.hset(hash, field, ["999999999", uid, "", SIGNATURE, ""].join(US));
-    await rig.touch("web");
-    expect(await rig.pods()).toHaveLength(2);
-    await rig.scale("web", 5);
-    expect(await rig.pods()).toHaveLength(5);
-    expect(rig.writes.filter((write) => write.startsWith("delete"))).toEqual([]);
+    await harness.redis.hset(slice, field, ["", "999999999", uid, SIGNATURE, forged].join(US));
+    if (isRow) await harness.redis.hset(hash, field, ["999999999", uid, "", SIGNATURE, ""].join(US));
+    await harness.touch("web");
+    expect(await harness.pods()).toHaveLength(2);
+    await harness.scale("web", 5);
+    expect(await harness.pods()).toHaveLength(5);
+    expect(harness.writes.filter((write) => write.startsWith("delete"))).toEqual([]);
   });
 });

@@ -11,13 +11,13 @@ import { createSigner } from "../../shared/api/signer.ts";
 import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
 import type { ForeignWrite, Store } from "../../shared/ports/store.ts";
 import { redisFixture } from "../conformance/redis/fixtures.ts";
-import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../conformance/store/rig.ts";
-import type { StoreFixture } from "../conformance/store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
+import type { StoreFixture } from "../harness/store/store.ts";
 import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { testSigner } from "../support/signer.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { NO_REDIS, SIGNATURE, US } from "./rows-rig.ts";
+import { NO_REDIS, SIGNATURE, US } from "../harness/sync/attacked-sync.ts";
 
 const CLUSTER = "0123456789ab";
 const SETTINGS = { deployment: "prod", cluster: CLUSTER, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
@@ -29,7 +29,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
   let server: RedisServer;
   let redis: Redis;
   let fixture: StoreFixture;
-  let rig: Rig;
+  let harness: StoreHarness;
   /** A Store of ours with other settings. */
   const beside = (deployment: string, signer = testSigner(CLUSTER)): Store =>
     createRedisStore(redis, { ...SETTINGS, deployment, signer, clock: fixture.clock });
@@ -43,16 +43,16 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
   });
   beforeEach(async () => {
     fixture = await redisFixture(() => new Redis(server.url))(SETTINGS);
-    rig = await new Rig(fixture).synced();
+    harness = await new StoreHarness(fixture).synced();
   });
   afterEach(() => fixture.close());
 
-  const taken = async (): Promise<string> => (await rig.store.take(rig.run("deployment", "shop/web"), {})).kind;
+  const taken = async (): Promise<string> => (await harness.store.take(harness.run("deployment", "shop/web"), {})).kind;
 
   it("a stop that is taken away is back before the other's next write", async () => {
-    const { clock } = rig.fixture;
+    const { clock } = harness.fixture;
     const guard = createForeignWriteGuard({
-      store: rig.store,
+      store: harness.store,
       kube: { listPage: async () => ({ resourceVersion: "9", items: [{ metadata: { uid: "u1" }, status: { replicas: 2 } }] }) },
       clock,
       log: silentLog,
@@ -81,11 +81,11 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     { name: "that is empty", text: "" },
   ])("a stop $name stops, and no word of it is believed", async ({ text }) => {
     await redis.hset(KEY, "stop", text);
-    expect(await rig.store.take(rig.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
-    const state = await rig.store.guard();
+    expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
+    const state = await harness.store.guard();
     expect(state.stop).toEqual({ kind: "unbelieved" });
-    expect(await rig.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("none of our keys") });
-    expect(await rig.store.resume({ version: state.version, forgivenMs: 0 })).toBe("resumed");
+    expect(await harness.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("none of our keys") });
+    expect(await harness.store.resume({ version: state.version, forgivenMs: 0 })).toBe("resumed");
     expect(await taken()).toBe("empty");
   });
 
@@ -93,18 +93,18 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     await beside("other").reportForeignWrite(WRITE, 6_000);
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
-    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
+    expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
     await beside("prod", createSigner(["a key that is not accepted any more"], CLUSTER)).reportForeignWrite(WRITE, 6_000);
-    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
+    expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
   });
 
   it("a stop whose MAC is spoilt, and a good report after it: people are told who it was", async () => {
-    await rig.store.reportForeignWrite(WRITE, 6_000);
+    await harness.store.reportForeignWrite(WRITE, 6_000);
     const good = (await redis.hget(KEY, "stop")) ?? "";
     await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
-    expect((await rig.store.guard()).stop).toEqual({ kind: "unbelieved" });
-    await rig.store.reportForeignWrite(WRITE, 6_000);
-    expect((await rig.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
+    expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
+    await harness.store.reportForeignWrite(WRITE, 6_000);
+    expect((await harness.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
   });
 
   it("made up or of another deployment, it forgives nothing", async () => {
@@ -115,19 +115,19 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     for (const text of [made(far), theirs, "x"]) {
       await redis.del(KEY);
       await redis.hset(KEY, "resumed", text);
-      expect((await rig.store.guard()).forgivenMs).toBe(0);
-      expect(await rig.store.reportForeignWrite(WRITE, 6_000)).toEqual({ kind: "stopped" });
+      expect((await harness.store.guard()).forgivenMs).toBe(0);
+      expect(await harness.store.reportForeignWrite(WRITE, 6_000)).toEqual({ kind: "stopped" });
     }
   });
 
   it("an old one put back forgives what it did then, and nothing since", async () => {
     const resume = async (forgivenMs: number): Promise<void> =>
-      void (await rig.store.resume({ version: (await rig.store.guard()).version, forgivenMs }));
+      void (await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs }));
     await resume(5_000);
     const old = (await redis.hget(KEY, "resumed")) ?? "";
     await resume(8_000);
     await redis.hset(KEY, "resumed", old);
-    expect(await rig.store.reportForeignWrite(WRITE, 6_000)).toMatchObject({ kind: "forgiven" });
-    expect(await rig.store.reportForeignWrite({ ...WRITE, atMs: 7_000 }, 9_000)).toEqual({ kind: "stopped" });
+    expect(await harness.store.reportForeignWrite(WRITE, 6_000)).toMatchObject({ kind: "forgiven" });
+    expect(await harness.store.reportForeignWrite({ ...WRITE, atMs: 7_000 }, 9_000)).toEqual({ kind: "stopped" });
   });
 });

@@ -4,30 +4,30 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, SIGNATURE, US, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const PROJECTION = JSON.stringify({ namespace: "vault", name: "secrets", labels: { app: "web" }, phase: "Pending" });
 
 describe.skipIf(NO_REDIS !== undefined)("a pod planted in a slice", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it.each([
     { name: "with a signature that was made up", entry: async () => `${US}999999${US}uid${US}${SIGNATURE}${US}${PROJECTION}` },
     { name: "with its own genuine entry", entry: async (own: string) => own },
   ])("$name is never deleted, and the slice heals", async ({ entry }) => {
-    const rig = rigOf();
-    const owner = await rig.replicaSet("web", 3);
-    await rig.barePod("vault", "secrets");
-    const own = (await rig.redis.hget(rig.slice("pods", "-vault"), "vault/secrets")) ?? "";
+    const harness = rigOf();
+    const owner = await harness.replicaSet("web", 3);
+    await harness.barePod("vault", "secrets");
+    const own = (await harness.redis.hget(harness.slice("pods", "-vault"), "vault/secrets")) ?? "";
     expect(own).not.toBe("");
-    await rig.redis.hset(rig.slice("pods", owner), "vault/secrets", await entry(own));
-    await rig.scale("web", 0);
-    await rig.scale("web", 3);
-    await rig.scale("web", 0);
-    expect(rig.writes.filter((write) => write.includes("vault"))).toEqual([]);
-    expect(await rig.pods("vault")).toHaveLength(1);
-    expect(await rig.pods()).toEqual([]);
-    expect(await rig.redis.hgetall(rig.slice("pods", owner))).toEqual({});
-    expect(await rig.redis.hget(rig.slice("pods", "-vault"), "vault/secrets")).toBe(own);
+    await harness.redis.hset(harness.slice("pods", owner), "vault/secrets", await entry(own));
+    await harness.scale("web", 0);
+    await harness.scale("web", 3);
+    await harness.scale("web", 0);
+    expect(harness.writes.filter((write) => write.includes("vault"))).toEqual([]);
+    expect(await harness.pods("vault")).toHaveLength(1);
+    expect(await harness.pods()).toEqual([]);
+    expect(await harness.redis.hgetall(harness.slice("pods", owner))).toEqual({});
+    expect(await harness.redis.hget(harness.slice("pods", "-vault"), "vault/secrets")).toBe(own);
   });
 });

@@ -4,69 +4,69 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const MERGE = "application/merge-patch+json";
 
 describe.skipIf(NO_REDIS !== undefined)("an old genuine entry that is put back", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it("of a pod that is no more keeps one pod from being made, until `deltaloop keys --resign` finds that it has no row", async () => {
-    const rig = rigOf();
-    const owner = await rig.replicaSet("web", 3);
-    const slice = rig.slice("pods", owner);
-    const [old = { key: "", uid: "" }] = await rig.pods();
-    const entry = (await rig.redis.hget(slice, old.key)) ?? "";
-    await rig.person.request("DELETE", `/api/v1/namespaces/shop/pods/${old.key.split("/")[1]}`);
-    await rig.stream();
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(3);
-    await rig.redis.hset(slice, old.key, entry);
-    await rig.touch("web");
-    const left = (await rig.pods()).length;
+    const harness = rigOf();
+    const owner = await harness.replicaSet("web", 3);
+    const slice = harness.slice("pods", owner);
+    const [old = { key: "", uid: "" }] = await harness.pods();
+    const entry = (await harness.redis.hget(slice, old.key)) ?? "";
+    await harness.person.request("DELETE", `/api/v1/namespaces/shop/pods/${old.key.split("/")[1]}`);
+    await harness.stream();
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(3);
+    await harness.redis.hset(slice, old.key, entry);
+    await harness.touch("web");
+    const left = (await harness.pods()).length;
     expect(left).toBeGreaterThanOrEqual(2);
-    expect(await rig.store.keyUse("pods", true)).toMatchObject({ ghosts: 1, former: 0, foreign: 0 });
-    expect(await rig.redis.hexists(slice, old.key)).toBe(0);
-    await rig.pass(6_000);
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(3);
-    expect(await rig.store.keyUse("pods", false)).toMatchObject({ ghosts: 0 });
+    expect(await harness.store.keyUse("pods", true)).toMatchObject({ ghosts: 1, former: 0, foreign: 0 });
+    expect(await harness.redis.hexists(slice, old.key)).toBe(0);
+    await harness.pass(6_000);
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(3);
+    expect(await harness.store.keyUse("pods", false)).toMatchObject({ ghosts: 0 });
   });
 
   it("of a ReplicaSet that was greater makes no pod", async () => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 5);
-    const slice = rig.slice("replicasets", "-shop");
-    const entry = (await rig.redis.hget(slice, "shop/web")) ?? "";
-    await rig.scale("web", 2);
-    await rig.redis.hset(slice, "shop/web", entry);
-    const [pod] = await rig.pods();
-    await rig.person.request(
+    const harness = rigOf();
+    await harness.replicaSet("web", 5);
+    const slice = harness.slice("replicasets", "-shop");
+    const entry = (await harness.redis.hget(slice, "shop/web")) ?? "";
+    await harness.scale("web", 2);
+    await harness.redis.hset(slice, "shop/web", entry);
+    const [pod] = await harness.pods();
+    await harness.person.request(
       "PATCH",
       `/api/v1/namespaces/shop/pods/${pod?.key.split("/")[1]}`,
       { metadata: { labels: { a: "b" } } },
       MERGE,
     );
-    await rig.stream();
-    await rig.store.add("laws", "replicaset", "shop/web", 0);
-    await rig.pass(6_000);
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(2);
-    await rig.touch("web");
-    expect(await rig.pods()).toHaveLength(2);
+    await harness.stream();
+    await harness.store.add("laws", "replicaset", "shop/web", 0);
+    await harness.pass(6_000);
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(2);
+    await harness.touch("web");
+    expect(await harness.pods()).toHaveLength(2);
   });
 
   it("of a ReplicaSet that was smaller deletes no pod", async () => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 2);
-    const slice = rig.slice("replicasets", "-shop");
-    const entry = (await rig.redis.hget(slice, "shop/web")) ?? "";
-    await rig.scale("web", 5);
-    await rig.redis.hset(slice, "shop/web", entry);
-    await rig.store.add("laws", "replicaset", "shop/web", 0);
-    await rig.pass(6_000);
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(5);
-    expect(rig.writes.filter((write) => write.startsWith("delete"))).toEqual([]);
+    const harness = rigOf();
+    await harness.replicaSet("web", 2);
+    const slice = harness.slice("replicasets", "-shop");
+    const entry = (await harness.redis.hget(slice, "shop/web")) ?? "";
+    await harness.scale("web", 5);
+    await harness.redis.hset(slice, "shop/web", entry);
+    await harness.store.add("laws", "replicaset", "shop/web", 0);
+    await harness.pass(6_000);
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(5);
+    expect(harness.writes.filter((write) => write.startsWith("delete"))).toEqual([]);
   });
 });

@@ -4,56 +4,56 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { NO_REDIS, US, useRowsRig } from "./rows-rig.ts";
+import { NO_REDIS, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const MERGE = "application/merge-patch+json";
 
 describe.skipIf(NO_REDIS !== undefined)("a spoilt work queue", () => {
-  const rigOf = useRowsRig();
+  const rigOf = useAttackedSync();
 
   it("another uid in `u` makes no pod more and deletes none, and the next run puts it right", async () => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 3);
-    const [, , , u] = rig.names.queue("replicaset");
-    const genuine = await rig.redis.hget(u, "shop/web");
-    await rig.redis.hset(u, "shop/web", `somebody-else${US}`);
-    await rig.store.add("laws", "replicaset", "shop/web", 0);
-    await rig.pass(6_000);
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(3);
-    expect(rig.writes).toHaveLength(3);
-    expect(await rig.redis.hget(u, "shop/web")).toBe(genuine);
+    const harness = rigOf();
+    await harness.replicaSet("web", 3);
+    const [, , , u] = harness.names.queue("replicaset");
+    const genuine = await harness.redis.hget(u, "shop/web");
+    await harness.redis.hset(u, "shop/web", `somebody-else${US}`);
+    await harness.store.add("laws", "replicaset", "shop/web", 0);
+    await harness.pass(6_000);
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(3);
+    expect(harness.writes).toHaveLength(3);
+    expect(await harness.redis.hget(u, "shop/web")).toBe(genuine);
   });
 
   it.each([
     { name: "`u`", spoil: "u" },
     { name: "`k`", spoil: "k" },
   ])("a primary that is taken out of $name comes back with its next change", async ({ spoil }) => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 3);
-    const [, , , u] = rig.names.queue("replicaset");
-    const k = rig.names.primaries("replicasets", "shop");
-    if (spoil === "u") await rig.redis.hdel(u, "shop/web");
-    else await rig.redis.srem(k, "shop/web");
-    await rig.scale("web", 4);
-    expect(await rig.pods()).toHaveLength(4);
-    expect(await rig.redis.hexists(u, "shop/web")).toBe(1);
-    expect(await rig.redis.sismember(k, "shop/web")).toBe(1);
+    const harness = rigOf();
+    await harness.replicaSet("web", 3);
+    const [, , , u] = harness.names.queue("replicaset");
+    const k = harness.names.primaries("replicasets", "shop");
+    if (spoil === "u") await harness.redis.hdel(u, "shop/web");
+    else await harness.redis.srem(k, "shop/web");
+    await harness.scale("web", 4);
+    expect(await harness.pods()).toHaveLength(4);
+    expect(await harness.redis.hexists(u, "shop/web")).toBe(1);
+    expect(await harness.redis.sismember(k, "shop/web")).toBe(1);
   });
 
   it("a key in `k` that is no primary, or no key, keeps nothing from being applied", async () => {
-    const rig = rigOf();
-    await rig.replicaSet("web", 3);
-    await rig.redis.sadd(rig.names.primaries("replicasets", "shop"), "shop/nobody", "no key at all");
-    const [pod] = await rig.pods();
-    await rig.person.request(
+    const harness = rigOf();
+    await harness.replicaSet("web", 3);
+    await harness.redis.sadd(harness.names.primaries("replicasets", "shop"), "shop/nobody", "no key at all");
+    const [pod] = await harness.pods();
+    await harness.person.request(
       "PATCH",
       `/api/v1/namespaces/shop/pods/${pod?.key.split("/")[1]}`,
       { metadata: { ownerReferences: null } },
       MERGE,
     );
-    await rig.stream();
-    await rig.settle();
-    expect(await rig.pods()).toHaveLength(3);
+    await harness.stream();
+    await harness.settle();
+    expect(await harness.pods()).toHaveLength(3);
   });
 });

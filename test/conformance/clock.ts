@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 
 import type { Clock } from "../../shared/ports/clock.ts";
 
-export interface ClockHarness {
+export interface ClockUnderTest {
   readonly clock: Clock;
   /** Lets `ms` go by. */
   elapse(ms: number): Promise<void>;
 }
 
-export function clockConformance(name: string, factory: () => ClockHarness): void {
+export function clockConformance(name: string, factory: () => ClockUnderTest): void {
   describe(`clock on ${name}`, () => {
     it("CL1 counts whole milliseconds since the epoch and never back", async () => {
       const { clock, elapse } = factory();

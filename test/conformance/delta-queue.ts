@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 
 import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/ports/delta-queue.ts";
 
-export interface DeltaQueueHarness {
+export interface DeltaQueueUnderTest {
   /** Empty. */
   readonly queue: DeltaQueue;
   readonly source: MessageSource;
@@ -21,16 +21,16 @@ export interface DeltaQueueHarness {
 const BYTES_MAX = 1024 * 1024;
 const NOW = { max: 10, waitMs: 0 } as const;
 
-export function deltaQueueConformance(name: string, factory: () => Promise<DeltaQueueHarness>): void {
+export function deltaQueueConformance(name: string, factory: () => Promise<DeltaQueueUnderTest>): void {
   describe(`delta queue on ${name}`, () => {
-    const harnesses: DeltaQueueHarness[] = [];
-    const open = async (): Promise<DeltaQueueHarness> => {
-      const harness = await factory();
-      harnesses.push(harness);
-      return harness;
+    const opened: DeltaQueueUnderTest[] = [];
+    const open = async (): Promise<DeltaQueueUnderTest> => {
+      const subject = await factory();
+      opened.push(subject);
+      return subject;
     };
     afterEach(async () => {
-      for (const harness of harnesses.splice(0)) await harness.close();
+      for (const subject of opened.splice(0)) await subject.close();
     });
 
     it("DQ1 delivers what was sent, with what is known of it", async () => {

@@ -9,7 +9,7 @@ import type { MessageSource } from "../../shared/ports/delta-queue.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../shared/ports/doorbells.ts";
 import { RUNG_WITHIN_MS } from "../../shared/ports/times.ts";
 
-export interface DoorbellsHarness {
+export interface DoorbellsUnderTest {
   readonly doorbells: Doorbells;
   /** Cluster id that the bells must carry. */
   readonly cluster: string;
@@ -24,16 +24,16 @@ export interface DoorbellsHarness {
 const NOW = { max: 10, waitMs: 0 } as const;
 
 /** `late`: what becomes of bells that are due later than RUNG_WITHIN_MS; where they are rung, waits may be long. */
-export function doorbellsConformance(name: string, late: "rung" | "left", factory: () => Promise<DoorbellsHarness>): void {
+export function doorbellsConformance(name: string, late: "rung" | "left", factory: () => Promise<DoorbellsUnderTest>): void {
   describe(`doorbells on ${name}`, () => {
-    const harnesses: DoorbellsHarness[] = [];
-    const open = async (): Promise<DoorbellsHarness> => {
-      const harness = await factory();
-      harnesses.push(harness);
-      return harness;
+    const opened: DoorbellsUnderTest[] = [];
+    const open = async (): Promise<DoorbellsUnderTest> => {
+      const subject = await factory();
+      opened.push(subject);
+      return subject;
     };
     afterEach(async () => {
-      for (const harness of harnesses.splice(0)) await harness.close();
+      for (const subject of opened.splice(0)) await subject.close();
     });
 
     it("DB1 carries everything that `take` needs to the controller's own queue", async () => {

@@ -3,19 +3,16 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { once } from "node:events";
 import { stat } from "node:fs/promises";
-import { createServer as createHttpServer } from "node:http";
-import type { RequestListener } from "node:http";
+import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import { createServer } from "node:net";
-import type { AddressInfo, Server as NetServer, Socket } from "node:net";
+import { createServer, type AddressInfo, type Server as NetServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { createExchanges } from "../../shared/adapters/http-exchanges.ts";
-import type { Bounds, Exchanges, Request } from "../../shared/adapters/http-exchanges.ts";
+import { createExchanges, type Bounds, type Exchanges, type Request } from "../../shared/adapters/http-exchanges.ts";
 
 const LOOPBACK = "127.0.0.1";
 const IDLE_MS = 300;

@@ -3,15 +3,13 @@
  * client that hangs, repeats a write nobody asked it to repeat, gives up on one it was asked to, lets a request's time run
  * while it queues, invents parameters, or takes a torn stream for a clean one.
  */
-import { createServer } from "node:http";
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 import { afterEach, expect, it, vi } from "vitest";
 
 import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import { TokenInClearError } from "../../shared/adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import { TokenInClearError, type KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
 import {
   AnswerTooLargeError,

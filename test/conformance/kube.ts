@@ -10,42 +10,42 @@ import type { ReplicaSet } from "../../shared/api/wire.ts";
 import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/ports/errors.ts";
 import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
 
-export interface KubeHarness {
+export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;
   /** Empty; nobody else writes replica sets or leases there, and no controller acts on them. */
   readonly namespace: string;
   close(): Promise<void>;
 }
 
-export function kubeConformance(name: string, open: () => Promise<KubeHarness>): void {
+export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>): void {
   describe(`kube port on ${name}`, () => {
-    let harness: KubeHarness;
+    let subject: KubeUnderTest;
     beforeAll(async () => {
-      harness = await open();
+      subject = await open();
     });
     afterAll(async () => {
-      await harness.close();
+      await subject.close();
     });
 
-    const create = (rs: object) => harness.kube.create({ resource: "replicasets", namespace: harness.namespace, body: rs });
-    const target = (rsName: string) => ({ resource: "replicasets", namespace: harness.namespace, name: rsName }) as const;
+    const create = (rs: object) => subject.kube.create({ resource: "replicasets", namespace: subject.namespace, body: rs });
+    const target = (rsName: string) => ({ resource: "replicasets", namespace: subject.namespace, name: rsName }) as const;
 
     it("KC1 answers undefined for what is not there", async () => {
-      expect(await harness.kube.get("replicasets", harness.namespace, "nobody")).toBeUndefined();
+      expect(await subject.kube.get("replicasets", subject.namespace, "nobody")).toBeUndefined();
     });
 
     it("KC2 reads what it wrote", async () => {
       const created = await create(replicaSet("k2"));
-      expect(created.metadata).toMatchObject({ name: "k2", namespace: harness.namespace, uid: expect.any(String), generation: 1 });
-      expect(await harness.kube.get("replicasets", harness.namespace, "k2")).toEqual(created);
-      const list = await harness.kube.list("replicasets", harness.namespace, { labelSelector: "name=k2" });
+      expect(created.metadata).toMatchObject({ name: "k2", namespace: subject.namespace, uid: expect.any(String), generation: 1 });
+      expect(await subject.kube.get("replicasets", subject.namespace, "k2")).toEqual(created);
+      const list = await subject.kube.list("replicasets", subject.namespace, { labelSelector: "name=k2" });
       expect(list.items.map((item) => item.metadata.uid)).toEqual([created.metadata.uid]);
     });
 
     it("KC2 filters a list by its label selector", async () => {
       await create(replicaSet("k2-labels"));
       const names = async (labelSelector: string) =>
-        (await harness.kube.list("replicasets", harness.namespace, { labelSelector })).items.map((item) => item.metadata.name);
+        (await subject.kube.list("replicasets", subject.namespace, { labelSelector })).items.map((item) => item.metadata.name);
       expect(await names("name in (k2-labels, other)")).toEqual(["k2-labels"]);
       expect(await names("name=nobody")).toEqual([]);
     });
@@ -57,11 +57,11 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       });
       const digits = (answer: unknown): unknown => exactText(answer).match(/Seconds":\d{16,}/g);
       const want = ['Seconds":9223372036854775807', 'Seconds":9007199254740993'];
-      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
-      const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 1);
+      const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const events = collect(subject.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 1);
       expect(digits(await create(long))).toEqual(want);
-      const { items } = await harness.kube.list("replicasets", harness.namespace, { labelSelector: "name=k6" });
-      const live = await harness.kube.get("replicasets", harness.namespace, "k6");
+      const { items } = await subject.kube.list("replicasets", subject.namespace, { labelSelector: "name=k6" });
+      const live = await subject.kube.get("replicasets", subject.namespace, "k6");
       expect([...items, live].map(digits)).toEqual([want, want]);
       expect((await events).map(digits)).toEqual([want]);
 
@@ -71,7 +71,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       expect(digits(await create(onward))).toEqual(want);
       await create(replicaSet("k6-patch"));
       const patch = { spec: { template: { spec: template.spec } } };
-      expect(digits(await harness.kube.patch({ ...target("k6-patch"), type: "application/merge-patch+json", body: patch }))).toEqual(want);
+      expect(digits(await subject.kube.patch({ ...target("k6-patch"), type: "application/merge-patch+json", body: patch }))).toEqual(want);
     });
 
     it("KW1 keeps the reason of a create whose name is taken", async () => {
@@ -91,7 +91,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     it("KW1 a PATCH with another uid is 422, with an older resourceVersion a conflict", async () => {
       const created = await create(replicaSet("w1-patch"));
       const patch = (metadata: object) =>
-        harness.kube.patch({ ...target("w1-patch"), type: "application/merge-patch+json", body: { metadata, spec: { replicas: 3 } } });
+        subject.kube.patch({ ...target("w1-patch"), type: "application/merge-patch+json", body: { metadata, spec: { replicas: 3 } } });
       expect(isInvalid(await failure(patch({ uid: "11111111-1111-1111-1111-111111111111" })))).toBe(true);
       const patched = await patch({ uid: created.metadata.uid, resourceVersion: created.metadata.resourceVersion });
       expect((patched as ReplicaSet & typeof patched).spec?.replicas).toBe(3);
@@ -101,7 +101,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
 
     it("writes a status through its subresource and nothing else with it", async () => {
       await create(replicaSet("status"));
-      const answer = (await harness.kube.patch({
+      const answer = (await subject.kube.patch({
         ...target("status"),
         subresource: "status",
         type: "application/merge-patch+json",
@@ -117,7 +117,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
       const { uid } = (await create(replicaSet("owned"))).metadata;
       const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "owner", uid: ownerUid, controller: true };
       const patch = (reference: object) =>
-        harness.kube.patch({
+        subject.kube.patch({
           ...target("owned"),
           type: "application/strategic-merge-patch+json",
           body: { metadata: { uid, ownerReferences: [reference] } },
@@ -129,23 +129,23 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     it("KW1 a missed DELETE precondition is a conflict and deletes nothing", async () => {
       const { uid } = (await create(replicaSet("gone"))).metadata;
       const remove = (preconditions: { uid: string; resourceVersion?: string }) =>
-        harness.kube.delete({ ...target("gone"), preconditions });
+        subject.kube.delete({ ...target("gone"), preconditions });
       expect(isConflict(await failure(remove({ uid: "33333333-3333-3333-3333-333333333333" })))).toBe(true);
       expect(isConflict(await failure(remove({ uid, resourceVersion: "1" })))).toBe(true);
-      expect(await harness.kube.get("replicasets", harness.namespace, "gone")).toBeDefined();
+      expect(await subject.kube.get("replicasets", subject.namespace, "gone")).toBeDefined();
       const answer = await remove({ uid });
       expect(answer === undefined || answer.metadata.uid === uid).toBe(true);
-      await expect.poll(() => harness.kube.get("replicasets", harness.namespace, "gone")).toBeUndefined();
+      await expect.poll(() => subject.kube.get("replicasets", subject.namespace, "gone")).toBeUndefined();
       expect(await failure(remove({ uid }))).toMatchObject({ code: 404, reason: "NotFound" });
     });
 
     it("KW1 a PUT of an older resourceVersion is a conflict", async () => {
       const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "l" }, spec: { holderIdentity: "a" } };
-      const created = await harness.kube.create({ resource: "leases", namespace: harness.namespace, body: lease });
+      const created = await subject.kube.create({ resource: "leases", namespace: subject.namespace, body: lease });
       const put = () =>
-        harness.kube.replace({
+        subject.kube.replace({
           resource: "leases",
-          namespace: harness.namespace,
+          namespace: subject.namespace,
           name: "l",
           // A Lease is more than a KubeObject; the port carries the rest along.
           body: { ...created, spec: { holderIdentity: "b" } } as typeof created,
@@ -157,13 +157,13 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     it("KL1 lists in pages of one snapshot", async () => {
       for (const index of [0, 1, 2, 3, 4]) await create(replicaSet(`page-${index}`));
       const signal = AbortSignal.timeout(10_000);
-      const first = await harness.kube.listPage("replicasets", { limit: 2 }, signal);
+      const first = await subject.kube.listPage("replicasets", { limit: 2 }, signal);
       expect(first.items).toHaveLength(2);
       expect(first.continue).toBeDefined();
       await create(replicaSet("page-late"));
       const names = first.items.map(nameOf);
       for (let token = first.continue; token !== undefined;) {
-        const page = await harness.kube.listPage("replicasets", { limit: 2, continue: token }, signal);
+        const page = await subject.kube.listPage("replicasets", { limit: 2, continue: token }, signal);
         expect(page.resourceVersion).toBe(first.resourceVersion);
         names.push(...page.items.map(nameOf));
         token = page.continue;
@@ -172,23 +172,23 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     });
 
     it("KL2 a list and a watch that are refused fail with the server's reason", async () => {
-      const list = harness.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
+      const list = subject.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
       expect(isInvalid(await failure(list))).toBe(true);
-      const watch = collect(harness.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);
+      const watch = collect(subject.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);
       expect(await failure(watch)).toBeInstanceOf(KubeApiError);
     });
 
     it("KL2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
-      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const query = { resourceVersion: String(BigInt(resourceVersion) + 1_000_000n), resourceVersionMatch: "NotOlderThan" } as const;
-      const error = await failure(harness.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
+      const error = await failure(subject.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
       expect(isTooLargeResourceVersion(error)).toBe(true);
       expect(error).toMatchObject({ code: 504, retryAfterSeconds: expect.any(Number) });
     });
 
     it("KL1 lists metadata alone when it is asked to", async () => {
       await create(replicaSet("meta"));
-      const page = await harness.kube.listPage("replicasets", { metadataOnly: true, limit: 500 }, AbortSignal.timeout(10_000));
+      const page = await subject.kube.listPage("replicasets", { metadataOnly: true, limit: 500 }, AbortSignal.timeout(10_000));
       const items = page.items as readonly { readonly metadata: { readonly name: string } }[]; // objects
       const item = items.find(({ metadata }) => metadata.name === "meta");
       expect(item).toMatchObject({ kind: "PartialObjectMetadata", metadata: { uid: expect.any(String), labels: { name: "meta" } } });
@@ -196,24 +196,24 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     });
 
     it("KL3 yields every change after the resourceVersion, in order, as whole lines", async () => {
-      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
-      const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 3);
+      const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const events = collect(subject.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 20 }, 3);
       const { uid } = (await create({ ...replicaSet("watched"), metadata: { name: "watched", annotations: { text: "größer 🙂 \n" } } }))
         .metadata;
-      await harness.kube.patch({ ...target("watched"), type: "application/merge-patch+json", body: { spec: { replicas: 2 } } });
-      await harness.kube.delete({ ...target("watched"), preconditions: { uid } });
+      await subject.kube.patch({ ...target("watched"), type: "application/merge-patch+json", body: { spec: { replicas: 2 } } });
+      await subject.kube.delete({ ...target("watched"), preconditions: { uid } });
       const seen = (await events).map(({ type, object }) => [type, object.metadata.name, object.metadata.annotations?.["text"]]);
       expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
     });
 
     it("KL3 a WatchList yields all there is, a bookmark that says so, not before the version asked for, and then what happens", async () => {
       await create(replicaSet("streamed-before"));
-      const asked = await harness.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
+      const asked = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       const query = { resourceVersion: asked, resourceVersionMatch: "NotOlderThan", sendInitialEvents: true } as const;
-      const there = (await harness.kube.listPage("replicasets", {}, AbortSignal.timeout(10_000))).items.map(nameOf).toSorted();
+      const there = (await subject.kube.listPage("replicasets", {}, AbortSignal.timeout(10_000))).items.map(nameOf).toSorted();
       const ending = new AbortController();
       const seen: WatchEvent[] = [];
-      for await (const lines of harness.kube.watch(
+      for await (const lines of subject.kube.watch(
         "replicasets",
         { ...query, allowWatchBookmarks: true, timeoutSeconds: 20 },
         ending.signal,
@@ -236,9 +236,9 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
 
     it("KL8 the newest version is not below that of any answer seen before it was asked for", async () => {
       const { metadata } = await create(replicaSet("newest"));
-      const newest = await harness.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
+      const newest = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       expect(BigInt(newest)).toBeGreaterThanOrEqual(BigInt(metadata.resourceVersion));
-      const selected = await harness.kube.newestVersion(
+      const selected = await subject.kube.newestVersion(
         "replicasets",
         { fieldSelector: "metadata.name=nobody" },
         AbortSignal.timeout(10_000),
@@ -247,16 +247,16 @@ export function kubeConformance(name: string, open: () => Promise<KubeHarness>):
     });
 
     it("KL4 a watch whose time is over ends cleanly", async () => {
-      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
-      const events = collect(harness.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
+      const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const events = collect(subject.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
       await expect(events).resolves.toBeInstanceOf(Array);
     });
 
     it("KL6 an aborted watch ends at once with the signal's reason", async () => {
-      const { resourceVersion } = await harness.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
+      const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const controller = new AbortController();
       const query = { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 30 };
-      const ended = failure(collect(harness.kube, query, Infinity, controller.signal));
+      const ended = failure(collect(subject.kube, query, Infinity, controller.signal));
       setTimeout(() => controller.abort(new Error("enough")), 50);
       const startedAt = performance.now();
       expect(await ended).toMatchObject({ message: "enough" });

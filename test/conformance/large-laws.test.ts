@@ -2,8 +2,8 @@
 import { describe } from "vitest";
 
 import { largeLaws } from "../support/large-laws.ts";
-import { startSyncRig } from "../support/sync-rig.ts";
+import { startCountedSync } from "../harness/sync/counted-sync.ts";
 
 describe("large shapes in memory", () => {
-  largeLaws(() => startSyncRig());
+  largeLaws(() => startCountedSync());
 });

@@ -2,8 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import type { DeltaQueueFaults, MemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
+import { createMemoryDeltaQueue, type DeltaQueueFaults, type MemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
 import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";

@@ -2,15 +2,13 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
+import { createMemoryData, type MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { spoil } from "../../shared/adapters/memory/store/forged.ts";
-import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
 import { storeDifferential } from "./store-differential.ts";
-import { storeConformance } from "./store.ts";
-import type { StoreFixture, StoreFixtureOptions } from "./store.ts";
-import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
+import { storeConformance, type StoreFixture, type StoreFixtureOptions } from "./store.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
 
 /** 2026-03-01T10:00:00Z. */
 const START_MS = 1_772_359_200_000;
@@ -52,8 +50,8 @@ storeConformance("memory", memoryFixture);
 storeDifferential("memory", memoryFixture, memoryFixture, { seeds: [1, 2, 3], steps: 300 });
 
 describe("memory Store alone", () => {
-  const rig = async () =>
-    new Rig(await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS })).synced();
+  const harness = async () =>
+    new StoreHarness(await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS })).synced();
 
   it("needs a clock", () => {
     expect(() => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1 })).toThrow(TypeError);
@@ -61,7 +59,7 @@ describe("memory Store alone", () => {
 
   it("[informer T85] what went in or came out cannot be changed", async () => {
     const object = cachedPod({ resourceVersion: "10", labels: { app: "web" } });
-    const opened = await rig();
+    const opened = await harness();
     await opened.deliver("pods", [put(object)]);
     expect(() => Object.assign(object.labels ?? {}, { app: "evil" })).toThrow(TypeError);
     const row = await opened.row("pods", "shop/web-1");
@@ -69,7 +67,7 @@ describe("memory Store alone", () => {
   });
 
   it("refuses two items of one key, too many, and a put without its object: all are bugs of the caller", async () => {
-    const opened = await rig();
+    const opened = await harness();
     const { object: _, ...bare } = put(cachedPod({ resourceVersion: "10" }));
     await expect(opened.deliver("pods", [put(cachedPod()), put(cachedPod())])).rejects.toThrow(RangeError);
     await expect(

@@ -56,7 +56,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   embedded = system;
   denyPodsOf(system, "denied");
   const person = rawClientIn(system.server);
-  const list = async (path: string) => (await person.list(path)).items as unknown as readonly Live[];
+  const list = async (path: string) => (await person.list<Live>(path)).items;
   await system.ready();
 
   await person.request("POST", `${CORE}/secrets`, {
@@ -67,7 +67,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   await person.request("POST", `${CORE}/configmaps`, { metadata: { name: "settings" }, data: { url: canary("configmap") } });
   for (const name of ["web", "denied"]) await person.request("POST", DEPLOYMENTS, deployment(name));
   await person.request("POST", `${CORE}/replicationcontrollers`, replicationController());
-  const web = async () => (await person.request("GET", `${DEPLOYMENTS}/web`)) as unknown as Live;
+  const web = async () => await person.request<Live>("GET", `${DEPLOYMENTS}/web`);
   const rsOf = async (name: string) => (await list(REPLICA_SETS)).filter(({ metadata }) => metadata.name.startsWith(`${name}-`));
   await vi.waitFor(async () => expect((await web()).status?.availableReplicas).toBe(2), EVENTUALLY);
 

@@ -10,11 +10,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { startEmbedded } from "../../cli/dev/embedded.ts";
 import { objectKey } from "../../shared/api/resources.ts";
 import type { Store } from "../../shared/ports/store.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { startSyncRig } from "../support/sync-rig.ts";
-import type { Cost, SyncRig } from "../support/sync-rig.ts";
+import { startCountedSync, type Cost, type CountedSync } from "../harness/sync/counted-sync.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
@@ -34,11 +32,11 @@ const reason = ensureRedisServer();
 
 describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" : ` (${reason})`}`, () => {
   let redis: RedisServer;
-  let rig: SyncRig;
+  let harness: CountedSync;
   beforeAll(async () => void (redis = await startRedis()));
   afterAll(() => redis.stop());
-  beforeEach(async () => void (rig = await startSyncRig(redis.url)));
-  afterEach(() => rig.close());
+  beforeEach(async () => void (harness = await startCountedSync(redis.url)));
+  afterEach(() => harness.close());
 
   it("a sync that writes nothing: 2 commands", async () => {
     await replicaSet(20);
@@ -51,8 +49,8 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
 
   it("a status write that is the last thing: the run ends with its answer", async () => {
     await replicaSet(20);
-    await rig.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
-    await rig.stream();
+    await harness.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
+    await harness.stream();
     const cost = await syncRS();
     expect(cost.requests).toEqual(["patch replicasets/status"]);
     expect(cost.verbs).toEqual(["take", "writeThrough"]);
@@ -90,7 +88,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await replicaSet(20);
     await scale("web", 0);
     for (const { metadata } of await items(PODS))
-      await rig.person.request("PATCH", `${PODS}/${metadata.name}`, { metadata: { labels: { touched: "yes" } } }, MERGE);
+      await harness.person.request("PATCH", `${PODS}/${metadata.name}`, { metadata: { labels: { touched: "yes" } } }, MERGE);
     const cost = await syncRS();
     expect(cost.verbs).toEqual(["take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
     expect(cost.commands).toBe(cost.verbs.length);
@@ -99,23 +97,23 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   });
 
   it("deletes of some pods of an owned ReplicaSet: 2 sibling reads more", async () => {
-    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 20));
-    await rig.stream();
-    await rig.settle();
-    await rig.person.request(
+    await harness.person.request("POST", DEPLOYMENTS, deployment("web", 20));
+    await harness.stream();
+    await harness.settle();
+    await harness.person.request(
       "PATCH",
       `${DEPLOYMENTS}/web`,
       { spec: { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } } },
       STRATEGIC,
     );
-    await rig.stream();
-    await rig.settle();
+    await harness.stream();
+    await harness.settle();
     const names = (await items(REPLICA_SETS)).toSorted((a, b) => Number(b.spec?.replicas) - Number(a.spec?.replicas));
     const old = names[0]?.metadata.name ?? "";
     expect(names).toHaveLength(2);
     await scale(old, 3);
-    await rig.stream();
-    const cost = await rig.sync("replicaset", objectKey("default", old));
+    await harness.stream();
+    const cost = await harness.sync("replicaset", objectKey("default", old));
     expect(cost.verbs).toEqual([
       "take",
       "readSlices",
@@ -131,7 +129,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   });
 
   it("claims: one write-through for all that are adopted and released", async () => {
-    for (let i = 0; i < 20; i++) await rig.person.request("POST", PODS, bare(`bare-${i}`));
+    for (let i = 0; i < 20; i++) await harness.person.request("POST", PODS, bare(`bare-${i}`));
     await create("web", 20);
     const cost = await syncRS();
     expect(cost.requests.filter((request) => request === "patch pods")).toHaveLength(20);
@@ -141,17 +139,17 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   });
 
   it("a Deployment: one write-through per single write", async () => {
-    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 10));
-    await rig.stream();
-    const created = await rig.sync("deployment", WEB);
+    await harness.person.request("POST", DEPLOYMENTS, deployment("web", 10));
+    await harness.stream();
+    const created = await harness.sync("deployment", WEB);
     expect(writesOf(created)).toContain("create replicasets");
     expect(readsOf(created)).toEqual(["list replicasets", "get deployments"]);
     expect(created.verbs).toEqual(["take", ...writesOf(created).map(() => "writeThrough"), "correlateEvents", "done"]);
     expect(created.commands).toBe(created.verbs.length);
-    await rig.settle();
+    await harness.settle();
     await scale("web", 15, DEPLOYMENTS);
-    await rig.stream();
-    const scaled = await rig.sync("deployment", WEB);
+    await harness.stream();
+    const scaled = await harness.sync("deployment", WEB);
     expect(writesOf(scaled)).toContain("patch replicasets");
     expect(readsOf(scaled)).toEqual([]);
     expect(scaled.verbs).toEqual(["take", ...writesOf(scaled).map(() => "writeThrough"), "correlateEvents", "done"]);
@@ -159,25 +157,25 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   });
 
   it("a Deployment's annotations copied to its ReplicaSet: one live read more; a size alone: none", async () => {
-    await rig.person.request("POST", DEPLOYMENTS, deployment("web", 1));
-    await rig.stream();
-    await rig.settle();
+    await harness.person.request("POST", DEPLOYMENTS, deployment("web", 1));
+    await harness.stream();
+    await harness.settle();
     const annotations = { "kubernetes.io/change-cause": "image" };
-    await rig.person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations } }, MERGE);
-    await rig.stream();
-    const copied = await rig.sync("deployment", WEB);
+    await harness.person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations } }, MERGE);
+    await harness.stream();
+    const copied = await harness.sync("deployment", WEB);
     expect(copied.requests.slice(0, 2)).toEqual(["get deployments", "patch replicasets"]);
     expect(copied.requests.filter((request) => request.startsWith("get"))).toHaveLength(1);
     expect(copied.verbs).toEqual(["take", ...writesOf(copied).map(() => "writeThrough")]);
     await scale("web", 2, DEPLOYMENTS);
-    await rig.stream();
-    const scaled = await rig.sync("deployment", WEB);
+    await harness.stream();
+    const scaled = await harness.sync("deployment", WEB);
     expect(scaled.requests).toContain("patch replicasets");
     expect(scaled.requests.filter((request) => request.startsWith("get"))).toEqual([]);
   });
 
   it("bytes read: 4 KiB + primaries + 450 for each own pod and orphan", async () => {
-    for (let i = 0; i < 50; i++) await rig.person.request("POST", PODS, bare(`stray-${i}`, "other"));
+    for (let i = 0; i < 50; i++) await harness.person.request("POST", PODS, bare(`stray-${i}`, "other"));
     await replicaSet(200);
     await labelPod(0, { touched: "yes" });
     const cost = await syncRS();
@@ -188,28 +186,28 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   });
 
   it("Redis: at most 750 bytes per pod, all in", async () => {
-    const before = await rig.memory();
+    const before = await harness.memory();
     const pods = 2_000;
     for (let i = 0; i < pods; i++)
-      await rig.person.request("POST", PODS, bare(`web-frontend-7f8fb6d5c9-${i.toString(36).padStart(5, "0")}`));
-    await rig.stream();
-    expect(((await rig.memory()) - before) / pods).toBeLessThanOrEqual(MEMORY_BYTES_PER_POD);
+      await harness.person.request("POST", PODS, bare(`web-frontend-7f8fb6d5c9-${i.toString(36).padStart(5, "0")}`));
+    await harness.stream();
+    expect(((await harness.memory()) - before) / pods).toBeLessThanOrEqual(MEMORY_BYTES_PER_POD);
   });
 
   async function create(name: string, replicas: number): Promise<void> {
-    await rig.person.request("POST", REPLICA_SETS, {
+    await harness.person.request("POST", REPLICA_SETS, {
       apiVersion: "apps/v1",
       kind: "ReplicaSet",
       metadata: { name },
       spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) },
     });
-    await rig.stream();
+    await harness.stream();
   }
 
   /** With all its pods and its status written. */
   async function replicaSet(replicas: number): Promise<void> {
     await create("web", replicas);
-    await rig.settle();
+    await harness.settle();
     expect(await items(PODS)).toSatisfy(
       (pods: readonly Item[]) => pods.filter(({ metadata }) => metadata.labels?.["app"] === "web").length === replicas,
     );
@@ -229,11 +227,11 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   }
 
   function syncRS(): Promise<Cost> {
-    return rig.sync("replicaset", WEB);
+    return harness.sync("replicaset", WEB);
   }
 
   async function items(path: string): Promise<readonly Item[]> {
-    return (await rig.person.list(path)).items as unknown as readonly Item[]; // API objects
+    return (await harness.person.list<Item>(path)).items;
   }
 
   async function podName(index: number): Promise<string> {
@@ -242,13 +240,13 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
 
   /** Concerns the owner at once and changes nothing that it decides by. */
   async function labelPod(index: number, labels: Readonly<Record<string, string>>): Promise<void> {
-    await rig.person.request("PATCH", `${PODS}/${await podName(index)}`, { metadata: { labels } }, MERGE);
-    await rig.stream();
+    await harness.person.request("PATCH", `${PODS}/${await podName(index)}`, { metadata: { labels } }, MERGE);
+    await harness.stream();
   }
 
   async function scale(name: string, replicas: number, path = REPLICA_SETS): Promise<void> {
-    await rig.person.request("PATCH", `${path}/${name}/scale`, { spec: { replicas } }, MERGE);
-    await rig.stream();
+    await harness.person.request("PATCH", `${path}/${name}/scale`, { spec: { replicas } }, MERGE);
+    await harness.stream();
   }
 });
 

@@ -5,9 +5,8 @@
 import { afterAll, beforeAll, describe } from "vitest";
 
 import { largeLaws } from "../support/large-laws.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
-import { startSyncRig } from "../support/sync-rig.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
+import { startCountedSync } from "../harness/sync/counted-sync.ts";
 
 const reason = ensureRedisServer();
 
@@ -15,5 +14,5 @@ describe.skipIf(reason !== undefined)(`large shapes on Redis${reason === undefin
   let redis: RedisServer;
   beforeAll(async () => void (redis = await startRedis()));
   afterAll(() => redis.stop());
-  largeLaws(() => startSyncRig(redis.url));
+  largeLaws(() => startCountedSync(redis.url));
 });

@@ -24,8 +24,7 @@ import { doorbellsVariable } from "../../shared/registry/names.ts";
 import { canary, found } from "../support/canaries.ts";
 import { deltaloop } from "../support/e2e.ts";
 import { eventually } from "../support/eventually.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 
 const CLUSTER = "0123456789ab";
 const NOBODY = "http://127.0.0.1:9/q";

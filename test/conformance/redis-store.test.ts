@@ -1,8 +1,7 @@
 /** The Store's suite on Redis, and a random life beside the memory Store. Catches what only Lua or the layout gets wrong. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe } from "vitest";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 import { memoryFixture, redisFixture } from "./redis/fixtures.ts";
 import { storeDifferential } from "./store-differential.ts";
 import { storeConformance } from "./store.ts";

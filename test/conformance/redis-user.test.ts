@@ -4,8 +4,7 @@ import { globSync, readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 
 const ACCESS =
   /AccessString: &access\s+"([^"]+)"/.exec(readFileSync("infra/redis.yml", "utf8"))?.[1]?.replace("${sls:stage}", "prod") ?? "";

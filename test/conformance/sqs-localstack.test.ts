@@ -4,11 +4,9 @@
  */
 import { afterAll, beforeAll, it } from "vitest";
 
-import { startLocalStack } from "../../infra/local/localstack.ts";
-import type { LocalStack } from "../../infra/local/localstack.ts";
+import { startLocalStack, type LocalStack } from "../../infra/local/localstack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
-import { sqsCalls } from "../../shared/adapters/sqs/calls.ts";
-import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
+import { sqsCalls, type SqsCalls } from "../../shared/adapters/sqs/calls.ts";
 import { sqsClient } from "../../shared/adapters/sqs/client.ts";
 import { awsJson } from "../../shared/adapters/aws-json.ts";
 import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";

@@ -10,9 +10,8 @@ import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
 import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
 import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
 import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
-import { createQueues } from "../../shared/local/queues.ts";
+import { createQueues, type LocalQueues } from "../../shared/local/queues.ts";
 import { sdkCalls } from "../support/sdk-calls.ts";
-import type { LocalQueues } from "../../shared/local/queues.ts";
 import { deltaQueueConformance } from "./delta-queue.ts";
 import { doorbellsConformance } from "./doorbells.ts";
 

@@ -5,8 +5,7 @@
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
  */
-import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../shared/api/owner-id.ts";
+import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/api/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
 import { describe, it } from "vitest";
 
@@ -38,7 +37,7 @@ import {
   put,
   remove,
 } from "../support/builders.ts";
-import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, known } from "./store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, known } from "../harness/store/store.ts";
 import type { StoreFactory, StoreFixture } from "./store.ts";
 
 const LANES = { deployments: 1, replicasets: 2, replicationcontrollers: 1, pods: 3 } as const;

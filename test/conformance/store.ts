@@ -21,20 +21,19 @@ import { lookUpCases } from "./store/look-ups.ts";
 import { manifestCases } from "./store/manifests.ts";
 import { ownerCases } from "./store/owners.ts";
 import { restoreCases } from "./store/restores.ts";
-import { HOLE_LIMIT_MS, IDENTITY, Rig } from "./store/rig.ts";
-import type { Lanes, StoreFactory, StoreFixture } from "./store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness, type Lanes, type StoreFactory, type StoreFixture } from "../harness/store/store.ts";
 import { tallyCases } from "./store/tallies.ts";
 import { workQueueCases } from "./store/work-queue.ts";
 import { writeThroughCases } from "./store/write-through.ts";
 
 /** Opens a Store of its own for one test; it is closed when the test ends. */
-export type OpenRig = (lanes?: Lanes) => Promise<Rig>;
+export type OpenStore = (lanes?: Lanes) => Promise<StoreHarness>;
 
 export function storeConformance(name: string, factory: StoreFactory): void {
   describe(`Store on ${name}`, () => {
     const fixtures: StoreFixture[] = [];
     let stores = 0;
-    const open: OpenRig = async (lanes) => {
+    const open: OpenStore = async (lanes) => {
       const fixture = await factory({
         deployment: "conformance",
         cluster: `cluster-${++stores}`,
@@ -42,7 +41,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
         holeLimitMs: HOLE_LIMIT_MS,
       });
       fixtures.push(fixture);
-      return new Rig(fixture, lanes);
+      return new StoreHarness(fixture, lanes);
     };
     afterEach(async () => {
       for (const fixture of fixtures.splice(0)) await fixture.close();
@@ -102,4 +101,4 @@ export function storeConformance(name: string, factory: StoreFactory): void {
   });
 }
 
-export type { StoreFactory, StoreFixture, StoreFixtureOptions } from "./store/rig.ts";
+export type { StoreFactory, StoreFixture, StoreFixtureOptions } from "../harness/store/store.ts";

@@ -7,7 +7,7 @@ import type { CachedResource, Controller } from "../../shared/api/resources.ts";
 import type { PodTemplateSpec } from "../../shared/api/wire.ts";
 import type { ApiResponse } from "../../shared/local/api-server/api-server.ts";
 import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
-import type { Door, State } from "./cluster.ts";
+import type { Door, State } from "./shared-api-server.ts";
 import type { Changed } from "./ours.ts";
 import type { Sync } from "./outcome.ts";
 

@@ -4,17 +4,13 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import type { V1ReplicaSet } from "@kubernetes/client-node";
 
-import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Controller } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLERS, type Controller } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
 import { judgeProgram } from "./build.ts";
-import { Cluster, collection, Door } from "./cluster.ts";
-import type { State } from "./cluster.ts";
-import { diceOf } from "./dice.ts";
-import type { Dice } from "./dice.ts";
+import { SharedApiServer, collection, Door, type State } from "./shared-api-server.ts";
+import { diceOf, type Dice } from "./dice.ts";
 import { startJudge } from "./judge.ts";
-import { keysOfOurs, syncOurs } from "./ours.ts";
-import type { Changed } from "./ours.ts";
+import { keysOfOurs, syncOurs, type Changed } from "./ours.ts";
 import { scriptOf } from "./scripts.ts";
 
 const LIVES = 25;
@@ -52,8 +48,8 @@ function mayQueueMore({ resource, old, new: now }: Changed, controller: Controll
 }
 
 /** Somebody changes hands or labels of what is there, or takes a pod away: more often than the script's people do. */
-async function shake(cluster: Cluster, dice: Dice): Promise<void> {
-  const { replicasets, pods } = await cluster.state();
+async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
+  const { replicasets, pods } = await shared.state();
   for (const [resource, objects] of [
     ["replicasets", replicasets],
     ["pods", pods],
@@ -63,17 +59,17 @@ async function shake(cluster: Cluster, dice: Dice): Promise<void> {
     const path = `${collection(resource)}/${name}`;
     const what = dice.int(0, 3);
     const metadata = what === 0 ? { ownerReferences: null } : { labels: { app: dice.pick(["web", "other"]) } };
-    if (what >= 2 && resource === "pods") await cluster.person("DELETE", path, { gracePeriodSeconds: 0 });
-    else await cluster.person("PATCH", path, { metadata }, "application/merge-patch+json");
+    if (what >= 2 && resource === "pods") await shared.person("DELETE", path, { gracePeriodSeconds: 0 });
+    else await shared.person("PATCH", path, { metadata }, "application/merge-patch+json");
   }
 }
 
 /** Lives of Deployments have few pods, and few wait for theirs: some more of both. */
-async function crowd(cluster: Cluster, dice: Dice): Promise<void> {
-  const { deployments, replicasets } = await cluster.state();
+async function crowd(shared: SharedApiServer, dice: Dice): Promise<void> {
+  const { deployments, replicasets } = await shared.state();
   for (const { metadata } of deployments.filter(() => dice.chance(0.2))) {
     const spec = { strategy: { type: "Recreate", rollingUpdate: null } };
-    await cluster.person("PATCH", `${collection("deployments")}/${metadata.name}`, { spec }, "application/merge-patch+json");
+    await shared.person("PATCH", `${collection("deployments")}/${metadata.name}`, { spec }, "application/merge-patch+json");
   }
   if (replicasets.length === 0) return;
   const { metadata, spec } = replicasets[0] as unknown as V1ReplicaSet; // it is one
@@ -81,7 +77,7 @@ async function crowd(cluster: Cluster, dice: Dice): Promise<void> {
   for (let pods = dice.int(0, 3); pods > 0; pods--) {
     const labels = spec?.template?.metadata?.labels;
     const body = { metadata: { generateName: "crowd-", labels, ownerReferences: [owner] }, spec: spec?.template?.spec };
-    await cluster.person("POST", collection("pods"), body);
+    await shared.person("POST", collection("pods"), body);
   }
 }
 
@@ -98,23 +94,23 @@ describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing
     const wrong: string[] = [];
     let queued = 0;
     for (let seed = 1; seed <= LIVES; seed++) {
-      const cluster = await Cluster.create();
+      const shared = await SharedApiServer.create();
       const dice = diceOf(seed);
-      const script = scriptOf(cluster, dice, lived);
-      let known = await cluster.state();
+      const script = scriptOf(shared, dice, lived);
+      let known = await shared.state();
       for (let step = 0; step < STEPS; step++) {
         await (step === 0 ? script.begin() : script.step());
-        if (lived === "deployment") await crowd(cluster, dice);
-        for (let shaken = 0; shaken < 2; shaken++) await shake(cluster, dice);
-        const observed = await cluster.state();
-        await syncOurs(cluster, { controller: script.controller, key: script.key, observed, faults: script.faults() });
-        for (const changed of changesOf(known, await cluster.state())) {
+        if (lived === "deployment") await crowd(shared, dice);
+        for (let shaken = 0; shaken < 2; shaken++) await shake(shared, dice);
+        const observed = await shared.state();
+        await syncOurs(shared, { controller: script.controller, key: script.key, observed, faults: script.faults() });
+        for (const changed of changesOf(known, await shared.state())) {
           const before = known;
           known = withChange(known, changed);
-          const ours = await keysOfOurs(cluster, before, changed);
+          const ours = await keysOfOurs(shared, before, changed);
           for (const controller of CONTROLLERS) {
-            const asked = { controller, nowMs: cluster.clock.now(), observed: known };
-            const theirs = new Set(await judge.keys(new Door(cluster.server, []), asked, changed));
+            const asked = { controller, nowMs: shared.clock.now(), observed: known };
+            const theirs = new Set(await judge.keys(new Door(shared.server, []), asked, changed));
             queued += theirs.size;
             const mine = ours[controller].filter((key) => theirs.has(key) || !mayQueueMore(changed, controller, known));
             const [a, b] = [[...theirs].toSorted().join(), mine.toSorted().join()];
@@ -123,7 +119,7 @@ describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing
           }
         }
       }
-      cluster.server.close();
+      shared.server.close();
     }
     expect(wrong).toEqual([]);
     expect(queued).toBeGreaterThan(LIVES * STEPS);

@@ -1,6 +1,6 @@
 /** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
 import type { KubeObject, Pod } from "../../shared/api/wire.ts";
-import type { Fields, State } from "./cluster.ts";
+import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
 import type { Outcome } from "./outcome.ts";
 

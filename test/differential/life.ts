@@ -1,14 +1,11 @@
 /** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
 import type { Controller } from "../../shared/api/resources.ts";
-import { Cluster, Door } from "./cluster.ts";
-import type { Fault, Write } from "./cluster.ts";
+import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
 import { diceOf } from "./dice.ts";
 import type { Judge, Question } from "./judge.ts";
-import { verdictOn } from "./known.ts";
-import type { Verdict } from "./known.ts";
+import { verdictOn, type Verdict } from "./known.ts";
 import { syncOurs } from "./ours.ts";
-import { outcomeOf } from "./outcome.ts";
-import type { Outcome, Sync } from "./outcome.ts";
+import { outcomeOf, type Outcome, type Sync } from "./outcome.ts";
 import { scriptOf } from "./scripts.ts";
 
 const SYNCS = 8;
@@ -25,7 +22,7 @@ export interface Judged {
 }
 
 /** What upstream does; asked again it may do it in another order. Undefined: it has no other answer. */
-type Upstream = (cluster: Cluster, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
+type Upstream = (shared: SharedApiServer, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
 
 interface Asked extends Omit<Question, "nowMs"> {
   readonly faults: readonly Fault[];
@@ -34,20 +31,20 @@ interface Asked extends Omit<Question, "nowMs"> {
 /** Upstream is asked on the state that ours found; the life goes on with what ours made of it. */
 export async function* playLife(controller: Controller, seed: number, upstream: Upstream): AsyncGenerator<Judged> {
   const dice = diceOf(seed);
-  const cluster = await Cluster.create();
-  const script = scriptOf(cluster, dice, controller);
+  const shared = await SharedApiServer.create();
+  const script = scriptOf(shared, dice, controller);
   await script.begin();
   for (let nth = 1; nth <= SYNCS; nth++) {
     if (nth > 1) await script.step();
-    const observed = await cluster.state();
+    const observed = await shared.state();
     const asked = { controller, key: script.key, observed, faults: script.faults() };
-    const before = cluster.mark();
-    const ours = outcomeOf(await syncOurs(cluster, asked));
-    const after = cluster.mark();
+    const before = shared.mark();
+    const ours = outcomeOf(await syncOurs(shared, asked));
+    const after = shared.mark();
     let judged: Judged | undefined;
     for (let tries = 0; tries < TRIES_MAX && (judged === undefined || judged.verdict.kind === "differs"); tries++) {
       before();
-      const outcome = await upstream(cluster, asked, nth, tries);
+      const outcome = await upstream(shared, asked, nth, tries);
       if (outcome === undefined) break;
       const verdict = verdictOn(outcome, ours, observed);
       if (judged === undefined || verdict.kind !== "differs") judged = { nth, faults: asked.faults, ours, upstream: outcome, verdict };
@@ -56,12 +53,12 @@ export async function* playLife(controller: Controller, seed: number, upstream: 
     if (judged === undefined) break;
     yield judged;
   }
-  cluster.server.close();
+  shared.server.close();
 }
 
 /** Upstream itself. */
 export function asking(judge: Judge): Upstream {
-  return async (cluster, asked) => outcomeOf(await syncUpstream(cluster, judge, asked));
+  return async (shared, asked) => outcomeOf(await syncUpstream(shared, judge, asked));
 }
 
 /** What it did when it was recorded. */
@@ -70,10 +67,10 @@ export function recalling(outcomes: readonly Outcome[]): Upstream {
 }
 
 /** A sync of upstream's, and what surely follows from it: what is refused for an own write before it (deployment Q11) is tried anew. */
-async function syncUpstream(cluster: Cluster, judge: Judge, { faults, ...asked }: Asked): Promise<Sync> {
-  const nowMs = cluster.clock.now();
-  const again = async (door: Door) => judge.sync(door, { ...asked, nowMs, observed: await cluster.state() });
-  const door = new Door(cluster.server, faults);
+async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...asked }: Asked): Promise<Sync> {
+  const nowMs = shared.clock.now();
+  const again = async (door: Door) => judge.sync(door, { ...asked, nowMs, observed: await shared.state() });
+  const door = new Door(shared.server, faults);
   let { events, ending } = await judge.sync(door, { ...asked, nowMs });
   for (let seen = 0; door.writes.slice(seen).some(isStale);) {
     seen = door.writes.length;
@@ -86,7 +83,7 @@ async function syncUpstream(cluster: Cluster, judge: Judge, { faults, ...asked }
   const isStatusAlone = writes.length > 0 && writes.every(({ resource, status }) => resource === "deployments/status" && status < 400);
   if (ending.kind === "done" && isStatusAlone) {
     // Its own status write comes back as an event and starts another sync; ours wakes nobody, and asks for it by itself.
-    const follows = new Door(cluster.server, []);
+    const follows = new Door(shared.server, []);
     const next = await again(follows);
     ending = follows.writes.length > 0 ? { kind: "again", afterMs: 0 } : next.ending;
   }

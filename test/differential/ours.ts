@@ -3,13 +3,11 @@ import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
-import { CACHED_RESOURCES, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLERS, objectKey, type CachedResource, type Controller } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
 import { strip } from "../../shared/api/strip.ts";
 import { prepareChanges } from "../../shared/cache/prepare.ts";
-import { createSession } from "../../shared/controller/session.ts";
-import type { SyncHandler } from "../../shared/controller/session.ts";
+import { createSession, type SyncHandler } from "../../shared/controller/session.ts";
 import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
 import { syncDeployment } from "../../shared/deployment/sync.ts";
 import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
@@ -20,8 +18,7 @@ import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/replication/sync.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { Door } from "./cluster.ts";
-import type { Cluster, Fault, State } from "./cluster.ts";
+import { Door, type SharedApiServer, type Fault, type State } from "./shared-api-server.ts";
 import type { Ending, Sync } from "./outcome.ts";
 
 const EPOCH = "epoch-1";
@@ -37,7 +34,7 @@ const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1
 
 /** @param observed what the cache holds */
 export async function syncOurs(
-  cluster: Cluster,
+  shared: SharedApiServer,
   {
     controller,
     key,
@@ -45,10 +42,10 @@ export async function syncOurs(
     faults,
   }: { readonly controller: Controller; readonly key: string; readonly observed: State; readonly faults: readonly Fault[] },
 ): Promise<Sync> {
-  const { clock } = cluster;
+  const { clock } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  await fill(store, observed, cluster.server.resourceVersion);
-  const door = new Door(cluster.server, faults);
+  await fill(store, observed, shared.server.resourceVersion);
+  const door = new Door(shared.server, faults);
   const kube = kubeOver(createInProcessClient(door, { component: "ours" }));
   const ports = {
     store: { ...store, correlateEvents: eachByItself },
@@ -59,7 +56,7 @@ export async function syncOurs(
     registry: AFFECTED_KEYS,
     clock,
     log: silentLog,
-    random: createSeededRandom(Number(cluster.server.resourceVersion)),
+    random: createSeededRandom(Number(shared.server.resourceVersion)),
   };
   const taken = { epoch: EPOCH, controller, key, token: "test" };
   await store.add(EPOCH, controller, key, 0);
@@ -86,11 +83,11 @@ export interface Changed {
 
 /** The keys that ours queues for each controller when a cache that holds `before` is told of the change. */
 export async function keysOfOurs(
-  cluster: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
+  shared: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
   before: State,
   changed: Changed,
 ): Promise<{ readonly [C in Controller]: readonly string[] }> {
-  const { clock, server } = cluster;
+  const { clock, server } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const sequences = await fill(store, before, server.resourceVersion);
   const keys = async (controller: Controller): Promise<readonly string[]> => (await store.queued(controller)).map(({ key }) => key);

@@ -1,5 +1,5 @@
 /** What a sync did, in words that are the same for upstream's controllers and for ours. */
-import type { Fields, Json, Write } from "./cluster.ts";
+import type { Fields, Json, Write } from "./shared-api-server.ts";
 
 export type Ending =
   | { readonly kind: "done" }

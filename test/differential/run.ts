@@ -6,8 +6,7 @@ import { parseArgs } from "node:util";
 
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import { judgeProgram } from "./build.ts";
-import { writeCorpus } from "./corpus.ts";
-import type { RecordedLife } from "./corpus.ts";
+import { writeCorpus, type RecordedLife } from "./corpus.ts";
 import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";
 import { reportOf } from "./report.ts";

@@ -6,8 +6,7 @@ import type { Controller } from "../../shared/api/resources.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
 import { formatTime } from "../../shared/api/time.ts";
 import type { KubeObject, PodTemplateSpec } from "../../shared/api/wire.ts";
-import { collection, NAMESPACE, REFUSALS } from "./cluster.ts";
-import type { Cluster, Fault, Fields, Json } from "./cluster.ts";
+import { collection, NAMESPACE, REFUSALS, type SharedApiServer, type Fault, type Fields, type Json } from "./shared-api-server.ts";
 import type { Dice } from "./dice.ts";
 
 const NAME = "web";
@@ -25,37 +24,37 @@ export interface Script {
   faults(): readonly Fault[];
 }
 
-export function scriptOf(cluster: Cluster, dice: Dice, controller: Controller): Script {
-  return controller === "deployment" ? deploymentScript(cluster, dice) : replicaScript(cluster, dice, controller);
+export function scriptOf(shared: SharedApiServer, dice: Dice, controller: Controller): Script {
+  return controller === "deployment" ? deploymentScript(shared, dice) : replicaScript(shared, dice, controller);
 }
 
 /** What several scripts do with objects. */
-function handsOf(cluster: Cluster, dice: Dice) {
+function handsOf(shared: SharedApiServer, dice: Dice) {
   const set = async (resource: string, name: string, part: string, value: Json, subresource = ""): Promise<void> => {
     const body = [{ op: "add", path: `/${part}`, value }];
-    await cluster.person("PATCH", `${collection(resource)}/${name}${subresource}`, body, "application/json-patch+json");
+    await shared.person("PATCH", `${collection(resource)}/${name}${subresource}`, body, "application/json-patch+json");
   };
   const all = async (resource: string): Promise<readonly (KubeObject & { readonly spec: Fields; readonly status: Fields })[]> =>
-    (await cluster.person("GET", collection(resource)))["items"] as never; // a list
+    (await shared.person("GET", collection(resource)))["items"] as never; // a list
   return {
     set,
     all,
     create: async (resource: string, body: object, agoMs = 0): Promise<KubeObject> =>
-      (await cluster.at(cluster.clock.now() - agoMs, () => cluster.person("POST", collection(resource), body))) as unknown as KubeObject, // one
+      await shared.at(shared.clock.now() - agoMs, () => shared.person<KubeObject>("POST", collection(resource), body)),
     setStatus: (resource: string, name: string, status: Json) => set(resource, name, "status", status, "/status"),
     merge: (resource: string, name: string, body: object) =>
-      cluster.person("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json"),
+      shared.person("PATCH", `${collection(resource)}/${name}`, body, "application/merge-patch+json"),
     /** Deleted, and held by a finalizer. */
     async terminate(resource: string, name: string): Promise<void> {
       await set(resource, name, "metadata/finalizers", [FINALIZER]);
-      await cluster.person("DELETE", `${collection(resource)}/${name}`, { propagationPolicy: "Background" });
+      await shared.person("DELETE", `${collection(resource)}/${name}`, { propagationPolicy: "Background" });
     },
     remove: (resource: string, name: string) =>
-      cluster.person("DELETE", `${collection(resource)}/${name}`, { propagationPolicy: "Background", gracePeriodSeconds: 0 }),
-    time: (agoMs: number): string => formatTime(cluster.clock.now() - agoMs),
+      shared.person("DELETE", `${collection(resource)}/${name}`, { propagationPolicy: "Background", gracePeriodSeconds: 0 }),
+    time: (agoMs: number): string => formatTime(shared.clock.now() - agoMs),
     async pass(): Promise<void> {
-      await cluster.clock.advance(dice.pick([0, 1, 997, 1_000, 7_000, 30_500, 59_000, 61_000, 600_000, HOUR_MS]));
-      if (cluster.clock.now() % 1_000 === 0) await cluster.clock.advance(1); // see START_MS
+      await shared.clock.advance(dice.pick([0, 1, 997, 1_000, 7_000, 30_500, 59_000, 61_000, 600_000, HOUR_MS]));
+      if (shared.clock.now() % 1_000 === 0) await shared.clock.advance(1); // see START_MS
     },
   };
 }
@@ -89,8 +88,8 @@ function template(version: number, labels: Fields = {}): Fields {
   };
 }
 
-function deploymentScript(cluster: Cluster, dice: Dice): Script {
-  const hands = handsOf(cluster, dice);
+function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
+  const hands = handsOf(shared, dice);
   const fence = (): Json => dice.pick([0, 1, 1, 2, 3, "0%", "10%", "25%", "33%", "50%", "100%"]);
   const strategy = (): Fields => {
     if (dice.chance(0.2)) return { type: "Recreate", rollingUpdate: null };
@@ -361,8 +360,8 @@ function deploymentScript(cluster: Cluster, dice: Dice): Script {
 
 // ReplicaSets and ReplicationControllers
 
-function replicaScript(cluster: Cluster, dice: Dice, controller: "replicaset" | "replicationcontroller"): Script {
-  const hands = handsOf(cluster, dice);
+function replicaScript(shared: SharedApiServer, dice: Dice, controller: "replicaset" | "replicationcontroller"): Script {
+  const hands = handsOf(shared, dice);
   const isReplicaSet = controller === "replicaset";
   const resource = isReplicaSet ? "replicasets" : "replicationcontrollers";
   const api = isReplicaSet ? { apiVersion: "apps/v1", kind: "ReplicaSet" } : { apiVersion: "v1", kind: "ReplicationController" };

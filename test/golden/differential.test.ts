@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { CONTROLLERS } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
-import type { State } from "../differential/cluster.ts";
+import type { State } from "../differential/shared-api-server.ts";
 import { readCorpus } from "../differential/corpus.ts";
 import { KNOWN, verdictOn } from "../differential/known.ts";
 import { playLife, recalling } from "../differential/life.ts";

@@ -13,14 +13,12 @@ import { describeTrace } from "../../cli/explain/describe.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { parseCapture, readCapture } from "../../shared/replay/capture.ts";
-import type { CaptureRecord } from "../../shared/replay/capture.ts";
+import { parseCapture, readCapture, type CaptureRecord } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
-import { replay } from "../../shared/replay/replay.ts";
-import type { ReplaySummary } from "../../shared/replay/replay.ts";
+import { replay, type ReplaySummary } from "../../shared/replay/replay.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));

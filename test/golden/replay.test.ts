@@ -8,8 +8,7 @@ import { describeTrace } from "../../cli/explain/describe.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
-import { replay } from "../../shared/replay/replay.ts";
-import type { ReplaySummary } from "../../shared/replay/replay.ts";
+import { replay, type ReplaySummary } from "../../shared/replay/replay.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch.jsonl.gz`, import.meta.url).pathname);

@@ -4,10 +4,8 @@
 // than upstream's; a write too many of a system that has settled.
 import { afterAll, describe, expect, it } from "vitest";
 
-import { judge, rests as restsOf } from "../../shared/replay/shadow/judge.ts";
-import type { Rest, Verdict } from "../../shared/replay/shadow/judge.ts";
-import { labelOf, writesOfChanges } from "../../shared/replay/shadow/upstream-writes.ts";
-import type { UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
+import { judge, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/judge.ts";
+import { labelOf, writesOfChanges, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
 import { PLACE, readRecording } from "./shadow.ts";
 

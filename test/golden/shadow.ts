@@ -5,13 +5,10 @@ import { gunzipSync } from "node:zlib";
 
 import { SYNC_HANDLERS } from "../../cli/functions/sync-handlers.ts";
 import { createDigester } from "../../shared/api/digest.ts";
-import { readCapture } from "../../shared/replay/capture.ts";
-import type { CapturedObject } from "../../shared/replay/capture.ts";
+import { readCapture, type CapturedObject } from "../../shared/replay/capture.ts";
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
-import { changesOf, History } from "../../shared/replay/shadow/states.ts";
-import type { Change } from "../../shared/replay/shadow/states.ts";
-import { writesOfAudit } from "../../shared/replay/shadow/upstream-writes.ts";
-import type { UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
+import { changesOf, History, type Change } from "../../shared/replay/shadow/states.ts";
+import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 
 export interface Recording {
   /** In the order of their versions; a recording is of one namespace. */

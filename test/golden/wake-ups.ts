@@ -13,17 +13,15 @@
  * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
  */
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { controllerOf } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
+import { controllerOf, type CachedResource, type Controller } from "../../shared/api/resources.ts";
 import { ourWrites } from "../../shared/replay/shadow/judge.ts";
 import { canonical } from "../../shared/replay/shadow/canonical-write.ts";
 import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/api/wire.ts";
-import type { State } from "../differential/cluster.ts";
+import type { State } from "../differential/shared-api-server.ts";
 import { keysOfOurs } from "../differential/ours.ts";
-import { PLACE } from "./shadow.ts";
-import type { Recording } from "./shadow.ts";
+import { PLACE, type Recording } from "./shadow.ts";
 
 export interface WakeUps {
   /** Who had to be queued: `replicaset web-1`. */
@@ -50,8 +48,8 @@ export async function wakeUpsAt({ changes, history }: Recording, index: number):
   }
   const { object, deleted, version, resource } = change;
   const old = before.find(({ metadata }) => metadata.uid === object.metadata.uid);
-  const rig = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
-  const keys = await keysOfOurs(rig, stateOf(before), {
+  const harness = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
+  const keys = await keysOfOurs(harness, stateOf(before), {
     resource,
     old,
     new: deleted ? undefined : object,

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { DIGEST_KEY, CACHE, startSyncRig } from "./sync-rig.ts";
+import { DIGEST_KEY, CACHE, startCountedSync } from "../harness/sync/counted-sync.ts";
 import { startSecretsStandIn } from "./secrets-stand-in.ts";
 
 /** What it took, from the birth of the process. */
@@ -36,7 +36,7 @@ const OWNERS: Readonly<Record<string, { readonly path: string; readonly kind: st
 };
 
 export async function startColdStage(redisUrl: string): Promise<ColdStage> {
-  const rig = await startSyncRig(redisUrl);
+  const rig = await startCountedSync(redisUrl);
   rig.rekey({ watcher: [MAC_KEY], functions: [MAC_KEY] });
   const secrets = await startSecretsStandIn({
     "deltaloop/test/mac-key": MAC_KEY,

@@ -8,7 +8,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 
 import { objectKey } from "../../shared/api/resources.ts";
-import type { Cost, SyncRig } from "./sync-rig.ts";
+import type { Cost, CountedSync } from "../harness/sync/counted-sync.ts";
 
 const NAMESPACE = "default";
 const STRATEGIC = "application/strategic-merge-patch+json";
@@ -30,7 +30,7 @@ const CROWDS: readonly { readonly name: string; readonly plant: (world: World) =
   },
 ];
 
-export function largeLaws(open: () => Promise<SyncRig>): void {
+export function largeLaws(open: () => Promise<CountedSync>): void {
   const worlds: World[] = [];
   const world = async (): Promise<World> => {
     const rig = await open();
@@ -113,9 +113,9 @@ function countsOf({ verbs, requests, commands, rows, scripted }: Cost): Omit<Cos
 
 /** Objects as controllers have left them, put there by hand. */
 class World {
-  readonly rig: SyncRig;
+  readonly rig: CountedSync;
 
-  constructor(rig: SyncRig) {
+  constructor(rig: CountedSync) {
     this.rig = rig;
   }
 

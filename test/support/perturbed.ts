@@ -10,22 +10,22 @@ export interface Decided {
 }
 
 /** Each input with the facts in which it can be read, alone or in a sum. */
-export type Inputs<World> = {
-  readonly [Input in keyof World]: { readonly values: fc.Arbitrary<World[Input]>; readonly facts: readonly string[] };
+export type Inputs<Given> = {
+  readonly [Name in keyof Given]: { readonly values: fc.Arbitrary<Given[Name]>; readonly facts: readonly string[] };
 };
 
-export function expectChangesExplained<World extends object>(
-  inputs: Inputs<World>,
-  decide: (world: World) => Decided,
+export function expectChangesExplained<Given extends object>(
+  inputs: Inputs<Given>,
+  decide: (input: Given) => Decided,
   options: { readonly numRuns?: number } = {},
 ): void {
   // Record of the same keys.
-  const worlds = fc.record(Object.fromEntries(names(inputs).map((name) => [name, inputs[name].values]))) as unknown as fc.Arbitrary<World>;
-  const changed = new Set<keyof World>();
+  const cases = fc.record(Object.fromEntries(names(inputs).map((name) => [name, inputs[name].values]))) as unknown as fc.Arbitrary<Given>;
+  const changed = new Set<keyof Given>();
   const change = fc.constantFrom(...names(inputs)).chain((name) => inputs[name].values.map((value) => ({ name, value })));
   fc.assert(
-    fc.property(worlds, change, (world, { name, value }) => {
-      const [before, after] = [decide(world), decide({ ...world, [name]: value })];
+    fc.property(cases, change, (input, { name, value }) => {
+      const [before, after] = [decide(input), decide({ ...input, [name]: value })];
       if (JSON.stringify(before.decision) === JSON.stringify(after.decision)) return;
       changed.add(name);
       const { facts } = inputs[name];
@@ -39,8 +39,8 @@ export function expectChangesExplained<World extends object>(
   expect([...changed].toSorted()).toEqual(names(inputs).toSorted());
 }
 
-function names<World extends object>(inputs: Inputs<World>): readonly (keyof World)[] {
-  return Object.keys(inputs) as (keyof World)[]; // made of literals
+function names<Input extends object>(inputs: Inputs<Input>): readonly (keyof Input)[] {
+  return Object.keys(inputs) as (keyof Input)[]; // made of literals
 }
 
 function factsOf(why: readonly Reason[], names: readonly string[]): readonly unknown[] {

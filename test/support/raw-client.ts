@@ -12,9 +12,14 @@ import type { KubeWatch } from "../../shared/ports/kube.ts";
 /** Refusals are KubeApiErrors. */
 export interface RawClient extends KubeWatch<Resource> {
   /** The decoded answer. A body is sent as JSON unless `contentType` says otherwise; `path` may have a query. */
-  request(method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: object, contentType?: string): Promise<AnyObject>;
+  request<T extends object = AnyObject>(
+    method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
+    path: string,
+    body?: object,
+    contentType?: string,
+  ): Promise<T>;
   /** All there is. */
-  list(path: string, query?: Readonly<Record<string, string>>): Promise<{ readonly items: readonly AnyObject[] }>;
+  list<T extends object = AnyObject>(path: string, query?: Readonly<Record<string, string>>): Promise<{ readonly items: readonly T[] }>;
 }
 
 /** As it came. */
@@ -23,11 +28,11 @@ export type AnyObject = Readonly<Record<string, unknown>>;
 export function rawClientOf(client: KubeClient): RawClient {
   return {
     ...createWatch(client),
-    request: async (method, path, body, contentType) =>
-      (await client.json({ method, path, ...(body && { body }), ...(contentType !== undefined && { contentType }) })) as AnyObject,
+    request: async <T extends object>(...[method, path, body, contentType]: Parameters<RawClient["request"]>) =>
+      (await client.json({ method, path, ...(body && { body }), ...(contentType !== undefined && { contentType }) })) as T,
     // Without a limit a list is one page.
-    list: async (path, query) => ({
-      items: asPage(await client.json({ method: "GET", path, ...(query && { query }) })).items as AnyObject[],
+    list: async <T extends object>(...[path, query]: Parameters<RawClient["list"]>) => ({
+      items: asPage(await client.json({ method: "GET", path, ...(query && { query }) })).items as T[],
     }),
   };
 }

@@ -1,13 +1,11 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
 import { spoil } from "../../../shared/adapters/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { Forged } from "../../../shared/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
-import { Cluster } from "ioredis";
-import type { Redis } from "ioredis";
+import { Cluster, type Redis } from "ioredis";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";

@@ -34,94 +34,94 @@ const reason = ensureRedisServer();
 
 describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   let server: RedisServer;
-  let rig: Awaited<ReturnType<typeof open>>;
+  let harness: Awaited<ReturnType<typeof open>>;
   beforeAll(async () => {
     server = await startRedis();
   });
   afterAll(() => server.stop());
   beforeEach(async () => {
-    rig = await open(server.url);
+    harness = await open(server.url);
   });
-  afterEach(() => rig.close());
+  afterEach(() => harness.close());
 
   it("[informer T94] finds nothing where nothing differs", async () => {
-    await rig.audited();
-    expect(rig.differences()).toEqual([]);
-    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    await harness.audited();
+    expect(harness.differences()).toEqual([]);
+    expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
   });
 
   it("[informer T94] a row and its entry that were taken away come back, and their owner looks", async () => {
-    await rig.redis.hdel(...rig.row("shop/web-0"));
-    await rig.redis.hdel(rig.slice, "shop/web-0");
-    expect(await rig.cached()).toHaveLength(2);
-    await rig.audited();
-    expect(rig.differences()).toEqual(["missing shop/web-0"]);
-    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
-    expect(rig.rung()).toContain("replicaset shop/web");
+    await harness.redis.hdel(...harness.row("shop/web-0"));
+    await harness.redis.hdel(harness.slice, "shop/web-0");
+    expect(await harness.cached()).toHaveLength(2);
+    await harness.audited();
+    expect(harness.differences()).toEqual(["missing shop/web-0"]);
+    expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(harness.rung()).toContain("replicaset shop/web");
   });
 
   it("[informer T94] an entry that was taken away from its row comes back", async () => {
-    await rig.redis.hdel(rig.slice, "shop/web-1");
-    await rig.audited();
-    expect(rig.differences()).toEqual(["unbelieved shop/web-1"]);
-    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
-    expect(rig.rung()).toContain("replicaset shop/web");
+    await harness.redis.hdel(harness.slice, "shop/web-1");
+    await harness.audited();
+    expect(harness.differences()).toEqual(["unbelieved shop/web-1"]);
+    expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(harness.rung()).toContain("replicaset shop/web");
   });
 
   it("[informer T94] a row that was changed is read live", async () => {
-    const [hash, key] = rig.row("shop/web-1");
-    const before = await rig.redis.hget(hash, key);
-    await rig.redis.hset(hash, key, `9${before}`);
-    await rig.audited();
-    expect(rig.differences()).toEqual(["unbelieved shop/web-1"]);
-    expect(await rig.redis.hget(hash, key)).toBe(before);
+    const [hash, key] = harness.row("shop/web-1");
+    const before = await harness.redis.hget(hash, key);
+    await harness.redis.hset(hash, key, `9${before}`);
+    await harness.audited();
+    expect(harness.differences()).toEqual(["unbelieved shop/web-1"]);
+    expect(await harness.redis.hget(hash, key)).toBe(before);
   });
 
   it("[informer T94] an entry of another version than its row gives way, though it was signed by us", async () => {
-    const old = await rig.redis.hget(rig.slice, "shop/web-2");
-    await rig.label("web-2", "changed");
-    await rig.redis.hset(rig.slice, "shop/web-2", old ?? "");
-    await rig.audited();
-    expect(rig.differences()).toEqual(["unbelieved shop/web-2"]);
-    expect((await rig.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
+    const old = await harness.redis.hget(harness.slice, "shop/web-2");
+    await harness.label("web-2", "changed");
+    await harness.redis.hset(harness.slice, "shop/web-2", old ?? "");
+    await harness.audited();
+    expect(harness.differences()).toEqual(["unbelieved shop/web-2"]);
+    expect((await harness.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
   });
 
   it("[informer T94] a row of the same version with other labels gives way, whoever signed it", async () => {
-    const [entry] = await rig.store.readEntries("pods", ["shop/web-2"]);
+    const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
     if (!row) throw new Error("it is cached");
-    await rig.redis.hset(
-      rig.slice,
+    await harness.redis.hset(
+      harness.slice,
       row.key,
-      entryText(await rig.seal(), "pods", { ...row, object: { ...row.object, labels: { app: "api" } } }),
+      entryText(await harness.seal(), "pods", { ...row, object: { ...row.object, labels: { app: "api" } } }),
     );
-    await rig.audited();
-    expect(rig.differences()).toEqual(["other shop/web-2"]);
-    expect((await rig.store.readEntries("pods", [row.key]))[0]?.row).toEqual(row);
+    await harness.audited();
+    expect(harness.differences()).toEqual(["other shop/web-2"]);
+    expect((await harness.store.readEntries("pods", [row.key]))[0]?.row).toEqual(row);
   });
 
   it("[informer T94] a row whose object does not exist is swept, and its owner looks", async () => {
-    const [like] = await rig.store.readEntries("pods", ["shop/web-2"]);
+    const [like] = await harness.store.readEntries("pods", ["shop/web-2"]);
     if (!like?.row) throw new Error("it is cached");
     const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
-    await rig.redis.hset(...rig.row(zombie.key), rowText(await rig.seal(), "pods", zombie));
-    await rig.redis.hset(rig.slice, zombie.key, entryText(await rig.seal(), "pods", zombie));
-    expect(await rig.cached()).toHaveLength(4);
-    await rig.audited();
-    expect(rig.differences()).toEqual(["surplus shop/web-z"]);
-    expect(await rig.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
-    expect(rig.rung()).toContain("replicaset shop/web");
+    await harness.redis.hset(...harness.row(zombie.key), rowText(await harness.seal(), "pods", zombie));
+    await harness.redis.hset(harness.slice, zombie.key, entryText(await harness.seal(), "pods", zombie));
+    expect(await harness.cached()).toHaveLength(4);
+    await harness.audited();
+    expect(harness.differences()).toEqual(["surplus shop/web-z"]);
+    expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
+    expect(harness.rung()).toContain("replicaset shop/web");
   });
 
   it("[informer T94] an entry without its row goes, and its owner looks", async () => {
-    const old = await rig.redis.hget(rig.slice, "shop/web-0");
-    await rig.remove("web-0");
-    await rig.redis.hset(rig.slice, "shop/web-0", old ?? "");
-    rig.forget();
-    await rig.audited();
-    expect(rig.differences()).toEqual(["ghost shop/web-0"]);
-    expect(await rig.cached()).toEqual(["shop/web-1", "shop/web-2"]);
-    expect(rig.rung()).toContain("replicaset shop/web");
+    const old = await harness.redis.hget(harness.slice, "shop/web-0");
+    await harness.remove("web-0");
+    await harness.redis.hset(harness.slice, "shop/web-0", old ?? "");
+    harness.forget();
+    await harness.audited();
+    expect(harness.differences()).toEqual(["ghost shop/web-0"]);
+    expect(await harness.cached()).toEqual(["shop/web-1", "shop/web-2"]);
+    expect(harness.rung()).toContain("replicaset shop/web");
   });
 });
 

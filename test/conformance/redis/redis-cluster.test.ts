@@ -7,10 +7,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisClient } from "../../../shared/adapters/redis/client.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put } from "../../support/builders.ts";
-import { ensureRedisServer, startRedisCluster } from "../../support/redis.ts";
-import type { RedisCluster } from "../../support/redis.ts";
+import { ensureRedisServer, startRedisCluster, type RedisCluster } from "../../support/redis.ts";
 import { storeConformance } from "../store.ts";
-import { HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig } from "../store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, StoreHarness } from "../../harness/store/store.ts";
 import { clusterFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
@@ -37,9 +36,9 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
       identity: IDENTITY,
       holeLimitMs: HOLE_LIMIT_MS,
     });
-    const rig = await new Rig(fixture, LANES).synced();
+    const harness = await new StoreHarness(fixture, LANES).synced();
     const rs = cachedReplicaSet({ name: "web", resourceVersion: "10" });
-    await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
+    await harness.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
     const podOf = (n: number, rv: number) => cachedPod({ name: `p${n}`, resourceVersion: `${rv}`, owner: ownedBy("ReplicaSet", rs) });
     const [slot] =
       (await client
@@ -58,7 +57,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
         const items = here
           .slice(0, 1 + (calls % here.length))
           .map((n) => put(podOf(n, ++version), { effects: [effect("replicaset", rs)] }));
-        expect(outcomes(await rig.deliver("pods", items, { lane })).every((outcome) => outcome === "changed")).toBe(true);
+        expect(outcomes(await harness.deliver("pods", items, { lane })).every((outcome) => outcome === "changed")).toBe(true);
         for (const item of items) versions.set(item.key, item.rv);
         calls++;
       }
@@ -67,19 +66,19 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     const sync = async (): Promise<number> => {
       let syncs = 0;
       while (moving || syncs < 3) {
-        await rig.store.add(rig.epoch, "replicaset", keyOf(rs), 0);
-        const { run, snapshot } = await rig.taken("replicaset", keyOf(rs));
+        await harness.store.add(harness.epoch, "replicaset", keyOf(rs), 0);
+        const { run, snapshot } = await harness.taken("replicaset", keyOf(rs));
         expect(snapshot.primary?.uid).toBe(rs.metadata.uid);
         const [first] = snapshot.dependents;
-        if (first) expect((await rig.row("pods", first.key))?.uid).toBe(first.uid);
+        if (first) expect((await harness.row("pods", first.key))?.uid).toBe(first.uid);
         const answer = put(cachedReplicaSet({ name: "web", resourceVersion: `${++version}` }));
-        const row = await rig.row("replicasets", keyOf(rs));
-        const write = await rig.writeThrough(run, "replicasets", [], {
+        const row = await harness.row("replicasets", keyOf(rs));
+        const write = await harness.writeThrough(run, "replicasets", [], {
           items: [{ ...answer, ...(row && { expected: expectation(row) }) }],
           ownerUid: rs.metadata.uid,
         });
         expect(write.kind).toBe("ok");
-        expect((await rig.store.done(run, { kind: "ok" })).kind).toBe("done");
+        expect((await harness.store.done(run, { kind: "ok" })).kind).toBe("done");
         syncs++;
       }
       return syncs;
@@ -98,11 +97,11 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     const [work, moved] = await Promise.all([load, move().finally(() => (moving = false))]);
     expect(moved).toBeGreaterThan(80);
     expect(Math.min(...work)).toBeGreaterThan(10);
-    const rows = (await Promise.all(Array.from({ length: LANES.pods }, (_, lane) => rig.store.readLane("pods", lane)))).flatMap(
+    const rows = (await Promise.all(Array.from({ length: LANES.pods }, (_, lane) => harness.store.readLane("pods", lane)))).flatMap(
       (each) => each.rows,
     );
     expect(new Map(rows.map((row) => [row.key, row.rv]))).toEqual(versions);
-    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
+    const [slice] = await harness.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
     expect(new Map(slice?.map((row) => [row.key, row.rv]))).toEqual(versions);
     await fixture.close();
   });

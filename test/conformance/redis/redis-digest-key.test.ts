@@ -12,8 +12,7 @@ import { rotateDigestKey } from "../../../cli/rotate/digest-key.ts";
 import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 
 const NOBODY = "http://127.0.0.1:9/q";
 const OLD = "the former key of the tests";

@@ -7,10 +7,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
 import { EVENT_COUNT_MAX, EVENT_MEMORY_MAX, eventNanos } from "../../../shared/api/event-correlator.ts";
 import { EVENT_MEMORY_MS } from "../../../shared/ports/store/events.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import type { StoreFixture } from "../store.ts";
-import { HOLE_LIMIT_MS, IDENTITY } from "../store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();

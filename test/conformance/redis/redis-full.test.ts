@@ -26,7 +26,7 @@ import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { soleLeader } from "../../support/sole-leader.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
-import { EPOCH, FIRST_BEAT, IDENTITY, Rig } from "../store/rig.ts";
+import { EPOCH, FIRST_BEAT, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const CACHE = { deployment: "full", cluster: "0123456789ab" } as const;
@@ -55,89 +55,89 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
   const makeRoom = async (): Promise<void> => void (await admin.config("SET", "maxmemory", "0"));
 
   describe("the Store", () => {
-    let rig: Rig;
+    let harness: StoreHarness;
     beforeEach(async () => {
       const fixture = await redisFixture(() => new Redis(server.url))({ ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
-      rig = await new Rig(fixture).synced();
-      await rig.seed(
+      harness = await new StoreHarness(fixture).synced();
+      await harness.seed(
         "pods",
         [10, 11, 12].map((rv) => put(cachedPod({ name: `web-${rv}`, resourceVersion: String(rv) }))),
       );
       return () => fixture.close();
     });
     const pod = (n: number, rv: number = n) => cachedPod({ name: `web-${n}`, resourceVersion: String(rv) });
-    const cached = async (): Promise<readonly string[]> => (await rig.store.readLane("pods", 0)).rows.map(({ key }) => key);
-    const checkpoint = () => rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "12" }, ...FIRST_BEAT });
+    const cached = async (): Promise<readonly string[]> => (await harness.store.readLane("pods", 0)).rows.map(({ key }) => key);
+    const checkpoint = () => harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "12" }, ...FIRST_BEAT });
 
     it("[informer FU1] does what frees memory and what is small", async () => {
-      await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-      await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-      const run = rig.run("replicaset", "shop/web");
+      await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+      await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+      const run = harness.run("replicaset", "shop/web");
       await fill();
-      expect(await rig.deliver("pods", [remove(pod(10), "20")])).toMatchObject({ kind: "applied", outcomes: ["changed"] });
+      expect(await harness.deliver("pods", [remove(pod(10), "20")])).toMatchObject({ kind: "applied", outcomes: ["changed"] });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-12"]);
-      expect(await rig.deliver("pods", [], { kind: "W", watermark: "21" })).toMatchObject({ kind: "applied" });
+      expect(await harness.deliver("pods", [], { kind: "W", watermark: "21" })).toMatchObject({ kind: "applied" });
       expect(await checkpoint()).toMatchObject({ kind: "ok", full: true });
-      expect((await rig.store.readLane("pods", 0)).watermark).toBe("21");
-      expect((await rig.store.take(run, { uid: cachedReplicaSet().metadata.uid })).kind).toBe("ok");
-      expect(await rig.store.renew(run)).toEqual(expect.any(Number));
-      await rig.store.done(run, { kind: "retry" });
-      await rig.pass(15_000);
-      expect(await rig.store.sweep(rig.epoch)).toHaveLength(1);
-      await rig.store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 });
-      await rig.store.noteForgery({ messageId: "x", where: "y", why: "z", bytes: 1, atMs: 0 });
-      await rig.store.takeTurn(rig.epoch, "audit pods", 1_000);
-      await rig.store.markSuspect("pods", "somebody said so");
-      const write = { resource: "deployments", key: "shop/web", manager: "other", atMs: rig.now() } as const;
-      expect((await rig.store.reportForeignWrite(write, rig.now())).kind).toBe("stopped");
-      await rig.raiseFence("200");
-      for (const resource of ["pods", "replicasets"] as const) await rig.openGeneration(resource);
-      const late = { ...rig.header("pods", { lane: 0 }), sequence: 9 };
-      expect(await rig.store.stashManifest(late, [])).toEqual({ kind: "early" });
-      expect((await rig.store.stashManifest(rig.header("pods", { lane: 0 }), [listed(pod(12))])).kind).toBe("applied");
-      expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "200" }, "e1")).toEqual({ kind: "opened" });
-      expect((await rig.store.openFence({ epoch: "e2", fence: "200", resource: "pods", lanes: 1 })).kind).toBe("open");
-      expect((await rig.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
+      expect((await harness.store.readLane("pods", 0)).watermark).toBe("21");
+      expect((await harness.store.take(run, { uid: cachedReplicaSet().metadata.uid })).kind).toBe("ok");
+      expect(await harness.store.renew(run)).toEqual(expect.any(Number));
+      await harness.store.done(run, { kind: "retry" });
+      await harness.pass(15_000);
+      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
+      await harness.store.quarantine({ what: "x", where: "y", why: "z", atMs: 0 });
+      await harness.store.noteForgery({ messageId: "x", where: "y", why: "z", bytes: 1, atMs: 0 });
+      await harness.store.takeTurn(harness.epoch, "audit pods", 1_000);
+      await harness.store.markSuspect("pods", "somebody said so");
+      const write = { resource: "deployments", key: "shop/web", manager: "other", atMs: harness.now() } as const;
+      expect((await harness.store.reportForeignWrite(write, harness.now())).kind).toBe("stopped");
+      await harness.raiseFence("200");
+      for (const resource of ["pods", "replicasets"] as const) await harness.openGeneration(resource);
+      const late = { ...harness.header("pods", { lane: 0 }), sequence: 9 };
+      expect(await harness.store.stashManifest(late, [])).toEqual({ kind: "early" });
+      expect((await harness.store.stashManifest(harness.header("pods", { lane: 0 }), [listed(pod(12))])).kind).toBe("applied");
+      expect(await harness.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "200" }, "e1")).toEqual({ kind: "opened" });
+      expect((await harness.store.openFence({ epoch: "e2", fence: "200", resource: "pods", lanes: 1 })).kind).toBe("open");
+      expect((await harness.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
     });
 
     it("[informer FU4] a time to come, which somebody else wrote, makes nothing full", async () => {
-      await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(rig.now() + 60_000));
+      await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(harness.now() + 60_000));
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
     it("[informer FU1] nothing is registered, so nothing is begun", async () => {
-      await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-      await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-      const run = rig.run("replicaset", "shop/web");
+      await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+      await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+      const run = harness.run("replicaset", "shop/web");
       const { uid } = cachedReplicaSet().metadata;
       await fill();
-      await rig.store.take(run, { uid });
-      await expect(rig.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(OOM);
+      await harness.store.take(run, { uid });
+      await expect(harness.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(OOM);
     });
 
     it("[informer FU2] refuses what is to be put, and changes nothing", async () => {
       await fill();
-      await expect(rig.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).rejects.toThrow(OOM);
+      await expect(harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).rejects.toThrow(OOM);
       expect(await cached()).toHaveLength(3);
-      expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+      expect(await harness.store.gate("replicaset")).toEqual({ open: true });
       await makeRoom();
-      expect(await rig.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
+      expect(await harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
     });
 
     it("[informer FU2] leaves it out when it is told to: deletes go through, W stands, the gate is shut until a list that begins then", async () => {
-      await rig.openGeneration("pods"); // of before: it does not know what is left out
+      await harness.openGeneration("pods"); // of before: it does not know what is left out
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
-      expect(await rig.deliver("pods", mixed, { leaveOut: true })).toMatchObject({
+      expect(await harness.deliver("pods", mixed, { leaveOut: true })).toMatchObject({
         kind: "applied",
         outcomes: ["full", "changed", "full"],
       });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-12"]);
       // Its lane waits for nothing any more.
-      expect(await rig.deliver("pods", [put(pod(14, 23)), remove(pod(12), "24")])).toMatchObject({ outcomes: ["full", "changed"] });
+      expect(await harness.deliver("pods", [put(pod(14, 23)), remove(pod(12), "24")])).toMatchObject({ outcomes: ["full", "changed"] });
       expect(await cached()).toEqual(["shop/web-11"]);
-      expect((await rig.store.readLane("pods", 0)).watermark).toBe("12");
-      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
+      expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
+      expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
       const health = await checkpoint();
       expect(health.kind === "ok" && health.resources.find(({ resource }) => resource === "pods")).toMatchObject({
         state: "SUSPECT",
@@ -146,53 +146,53 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
 
       await makeRoom();
       const exist = [pod(11, 22), pod(13, 20), pod(14, 23)];
-      await rig.deliver(
+      await harness.deliver(
         "pods",
         exist.map((each) => put(each)),
         { kind: "L", listRV: "25" },
       );
-      expect(await rig.manifest("pods", exist.map(listed), "25")).toMatchObject({ kind: "applied" });
-      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
-      await rig.relist("pods", exist, "25", (each) => put(each));
-      expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+      expect(await harness.manifest("pods", exist.map(listed), "25")).toMatchObject({ kind: "applied" });
+      expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
+      await harness.relist("pods", exist, "25", (each) => put(each));
+      expect(await harness.store.gate("replicaset")).toEqual({ open: true });
       expect(await cached()).toEqual(["shop/web-11", "shop/web-13", "shop/web-14"]);
       expect(await checkpoint()).toMatchObject({ kind: "ok", full: true }); // of late
-      await rig.fixture.clock.advance(10_000);
+      await harness.fixture.clock.advance(10_000);
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
     it("[informer FU2] what is left out is no item that has come to its end", async () => {
-      const before = (await rig.store.tallies()).find(({ resource }) => resource === "pods");
+      const before = (await harness.store.tallies()).find(({ resource }) => resource === "pods");
       await fill();
-      await rig.deliver("pods", [put(pod(13, 20)), remove(pod(10), "21")], { leaveOut: true });
-      const after = (await rig.store.tallies()).find(({ resource }) => resource === "pods");
+      await harness.deliver("pods", [put(pod(13, 20)), remove(pod(10), "21")], { leaveOut: true });
+      const after = (await harness.store.tallies()).find(({ resource }) => resource === "pods");
       expect(after?.received).toBe((before?.received ?? 0) + 1);
       expect(after?.fates.applied).toBe((before?.fates.applied ?? 0) + 1);
     });
 
     it("[informer FU3] a manifest sweeps although listed objects have no room, and the lane stays frozen", async () => {
-      await rig.openGeneration("pods");
+      await harness.openGeneration("pods");
       await fill();
-      expect(await rig.manifest("pods", [listed(pod(12)), listed(pod(13))], "30")).toEqual({ kind: "needed", keys: ["shop/web-13"] });
+      expect(await harness.manifest("pods", [listed(pod(12)), listed(pod(13))], "30")).toEqual({ kind: "needed", keys: ["shop/web-13"] });
       expect(await cached()).toEqual(["shop/web-12"]);
-      expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
-      expect((await rig.store.readLane("pods", 0)).watermark).toBe("12");
+      expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
+      expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
     });
 
     it("[informer FU5] what older epochs have left goes after a moment, in one step", async () => {
-      const clock = rig.fixture.clock;
+      const clock = harness.fixture.clock;
       const pipeline = admin.pipeline();
       for (let i = 0; i < 3_000; i++) pipeline.hset(`dl:full:{0123456789ab}:e0:s:pods:${i}`, "f", "v");
       await pipeline.exec();
       const left = async (): Promise<number> => (await admin.keys("*:e0:*")).length;
       await fill();
-      expect(await rig.store.forgetEpochs(rig.epoch, true)).toBe(0);
+      expect(await harness.store.forgetEpochs(harness.epoch, true)).toBe(0);
       await clock.advance(EPOCH_GRACE_FULL_MS - 1);
-      expect(await rig.store.forgetEpochs(rig.epoch, true)).toBe(0);
+      expect(await harness.store.forgetEpochs(harness.epoch, true)).toBe(0);
       await clock.advance(1);
-      expect(await rig.store.forgetEpochs(rig.epoch)).toBe(0);
-      await rig.store.forgetEpochs(rig.epoch, true);
-      await rig.store.forgetEpochs(rig.epoch, true);
+      expect(await harness.store.forgetEpochs(harness.epoch)).toBe(0);
+      await harness.store.forgetEpochs(harness.epoch, true);
+      await harness.store.forgetEpochs(harness.epoch, true);
       expect(await left()).toBe(0);
       expect(await cached()).toHaveLength(3);
     });
@@ -200,53 +200,53 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
 
   describe("watcher and applier", () => {
     it("[informer T110] fill it, and once objects were deleted in the cluster everything goes on without a person", async () => {
-      const rig = await open(server.url);
-      await rig.create("small-0");
-      await rig.pass(5_000);
+      const harness = await open(server.url);
+      await harness.create("small-0");
+      await harness.pass(5_000);
       await admin.config("SET", "maxmemory", String((await used()) + 600_000));
-      for (let i = 0; i < 20; i++) await rig.create(`fat-${i}`, FAT);
-      await rig.pass(30_000);
-      expect(await rig.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
-      expect(rig.messages()).toContain("the store is full: what comes is left out and gates shut until it has room");
-      for (let i = 1; i < 20; i++) await rig.create(`small-${i}`); // something for which there is no room stands before every delete
-      await rig.pass(5_000);
-      for (let i = 0; i < 20; i++) await rig.remove(`fat-${i}`);
-      await rig.pass(60_000);
-      expect(await rig.cached()).toEqual(rig.existing());
-      expect(rig.existing()).toHaveLength(20);
-      expect(await rig.gate()).toEqual({ open: true });
-      expect(rig.messages()).toContain("the store has room again");
-      await rig.close();
+      for (let i = 0; i < 20; i++) await harness.create(`fat-${i}`, FAT);
+      await harness.pass(30_000);
+      expect(await harness.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
+      expect(harness.messages()).toContain("the store is full: what comes is left out and gates shut until it has room");
+      for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // something for which there is no room stands before every delete
+      await harness.pass(5_000);
+      for (let i = 0; i < 20; i++) await harness.remove(`fat-${i}`);
+      await harness.pass(60_000);
+      expect(await harness.cached()).toEqual(harness.existing());
+      expect(harness.existing()).toHaveLength(20);
+      expect(await harness.gate()).toEqual({ open: true });
+      expect(harness.messages()).toContain("the store has room again");
+      await harness.close();
     });
 
     it("[informer T110] is full for 5 s, and nothing is left out: what was refused comes again", async () => {
-      const rig = await open(server.url);
+      const harness = await open(server.url);
       await fill();
-      await rig.create("late");
-      await rig.pass(4_500);
-      expect(await rig.cached()).toEqual([]);
+      await harness.create("late");
+      await harness.pass(4_500);
+      expect(await harness.cached()).toEqual([]);
       await makeRoom();
-      await rig.pass(5_000);
-      expect(await rig.cached()).toEqual(["shop/late"]);
-      expect(await rig.gate()).toEqual({ open: true });
-      expect(rig.messages()).not.toContain("raising the fence");
-      await rig.close();
+      await harness.pass(5_000);
+      expect(await harness.cached()).toEqual(["shop/late"]);
+      expect(await harness.gate()).toEqual({ open: true });
+      expect(harness.messages()).not.toContain("raising the fence");
+      await harness.close();
     });
 
     it("[informer T111] is more than half full, and a new epoch does not lock it up", async () => {
       const empty = await used();
-      const rig = await open(server.url);
-      for (let i = 0; i < 30; i++) await rig.create(`fat-${i}`, FAT);
-      await rig.pass(10_000);
+      const harness = await open(server.url);
+      for (let i = 0; i < 30; i++) await harness.create(`fat-${i}`, FAT);
+      await harness.pass(10_000);
       const one = (await used()) - empty;
       await admin.config("SET", "maxmemory", String(Math.floor(empty + 1.5 * one)));
       await admin.del((await admin.keys("*:ep"))[0] ?? "");
-      await rig.pass(10_000);
-      expect(await rig.gate()).toMatchObject({ open: false });
-      await rig.pass(60_000);
-      expect(await rig.cached()).toEqual(rig.existing());
-      expect(await rig.gate()).toEqual({ open: true });
-      await rig.close();
+      await harness.pass(10_000);
+      expect(await harness.gate()).toMatchObject({ open: false });
+      await harness.pass(60_000);
+      expect(await harness.cached()).toEqual(harness.existing());
+      expect(await harness.gate()).toEqual({ open: true });
+      await harness.close();
     });
   });
 });

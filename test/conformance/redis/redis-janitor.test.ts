@@ -7,10 +7,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import type { Store } from "../../../shared/ports/store.ts";
 import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../store/rig.ts";
+import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
 /** What one call looks at. */

@@ -11,11 +11,9 @@ import { requireNoEviction, UnfitRedisError } from "../../../shared/adapters/red
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../store/rig.ts";
-import type { StoreFixture } from "../store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness, type StoreFixture } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
 const OPTIONS = { deployment: "loss", cluster: "0123456789ab", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
@@ -36,11 +34,11 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     );
     return { server, client };
   };
-  const rigOn = (client: Redis, durability: "A" | "B" | "C"): Rig => {
+  const rigOn = (client: Redis, durability: "A" | "B" | "C"): StoreHarness => {
     const clock = createVirtualClock(1_772_359_200_000);
     const store = createRedisStore(client, { ...OPTIONS, signer: testSigner(OPTIONS.cluster), clock, durability });
     const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
-    return new Rig({
+    return new StoreHarness({
       store,
       clock,
       beside: unused,
@@ -56,22 +54,22 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     await eventually("the replica follows", async () => (await client.info("replication")).includes("master_link_status:up"));
     return client;
   };
-  const checkpoint = (rig: Rig, beat: number) =>
-    rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "1" }, beat, answered: beat - 1 });
+  const checkpoint = (harness: StoreHarness, beat: number) =>
+    harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "1" }, beat, answered: beat - 1 });
 
   it("class B acknowledges what a replica has, and nothing without one", async () => {
     const { server, client } = await start();
     const replica = await replicaOf(server);
-    const rig = await rigOn(client, "B").synced();
-    await rig.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    const harness = await rigOn(client, "B").synced();
+    await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     await replica.call("REPLICAOF", "NO", "ONE");
     await eventually("the primary has no replica", async () => (await client.info("replication")).includes("connected_slaves:0"));
-    await expect(rig.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))])).rejects.toThrow(NotReplicatedError);
+    await expect(harness.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))])).rejects.toThrow(NotReplicatedError);
     const unread = put(cachedPod({ resourceVersion: "12" }), { unread: true });
-    const sequence = rig.nextSequence("pods") + 1; // that of 11 was committed, if only here
-    expect(await rig.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" }); // no step to wait for
+    const sequence = harness.nextSequence("pods") + 1; // that of 11 was committed, if only here
+    expect(await harness.deliver("pods", [unread], { asRead: true, sequence })).toMatchObject({ kind: "retry" }); // no step to wait for
     const other = put(cachedPod({ name: "other", uid: "uid-other", resourceVersion: "11" }), { unread: true });
-    await expect(rig.deliver("pods", [other, unread], { asRead: true, sequence })).rejects.toThrow(NotReplicatedError);
+    await expect(harness.deliver("pods", [other, unread], { asRead: true, sequence })).rejects.toThrow(NotReplicatedError);
   });
 
   it.each([
@@ -80,20 +78,20 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
   ])("a promoted replica: class $durability", async ({ durability, gate }) => {
     const { server, client } = await start();
     const replica = await replicaOf(server);
-    const rig = await rigOn(client, durability).synced();
+    const harness = await rigOn(client, durability).synced();
     await client.wait(1, 1_000);
     await replica.call("REPLICAOF", "NO", "ONE");
     const successor = rigOn(replica, durability);
     expect(await successor.store.gate("replicaset")).toEqual(gate);
-    expect((await checkpoint(rig, 1)).kind).toBe("ok");
+    expect((await checkpoint(harness, 1)).kind).toBe("ok");
     expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
   });
 
   it("WQ2 a take that a paused server carries out once nobody waits for it any more leaves the key free", async () => {
     const { server, client } = await start();
-    const rig = await rigOn(client, "C").synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    const harness = await rigOn(client, "C").synced();
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
     const impatient = new Redis(server.url, { commandTimeout: 200, maxRetriesPerRequest: 1 }).on("error", () => undefined);
     ends.push(() => impatient.disconnect());
     const stranded = rigOn(impatient, "C");
@@ -104,21 +102,21 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     );
     server.resume();
     await impatient.ping(); // behind what was sent before
-    expect(await rig.store.queued("replicaset")).toEqual([expect.objectContaining({ key: "shop/web", readyAtMs: expect.any(Number) })]);
-    expect((await rig.taken("replicaset", "shop/web")).kind).toBe("ok");
+    expect(await harness.store.queued("replicaset")).toEqual([expect.objectContaining({ key: "shop/web", readyAtMs: expect.any(Number) })]);
+    expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
   it("IT1 a registration that a paused server carries out late is undone by what was sent behind it", async () => {
     const { server, client } = await start();
-    const rig = await rigOn(client, "C").synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    const harness = await rigOn(client, "C").synced();
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     const { uid } = cachedReplicaSet().metadata;
     const impatient = new Redis(server.url, { commandTimeout: 200, maxRetriesPerRequest: 1 }).on("error", () => undefined);
     ends.push(() => impatient.disconnect());
     const stranded = rigOn(impatient, "C");
     await stranded.store.gate("replicaset");
     const run = stranded.run("replicaset", "shop/web");
-    await stranded.store.add(rig.epoch, "replicaset", "shop/web", 0);
+    await stranded.store.add(harness.epoch, "replicaset", "shop/web", 0);
     await stranded.store.take(run, { uid });
     server.pause();
     await expect(stranded.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(/timed out/);
@@ -128,14 +126,14 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     await Promise.allSettled([lowered, ended]);
     server.resume();
     await impatient.ping(); // behind what was sent before
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    expect(await rig.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    expect(await harness.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
   });
 
   it("SL3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
     const { client } = await start();
-    const rig = await rigOn(client, "C").synced();
-    expect((await checkpoint(rig, 1)).kind).toBe("ok");
+    const harness = await rigOn(client, "C").synced();
+    expect((await checkpoint(harness, 1)).kind).toBe("ok");
     const [ep = ""] = await client.keys("*:ep");
     const evicted = (await client.hget(ep, "evicted")) ?? "";
     expect(evicted.split("\u001F")).toEqual([expect.stringMatching(/^[0-9a-f]{40}$/), "0"]);
@@ -145,7 +143,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     await client.config("SET", "maxmemory", String(Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]) - 500_000));
     await client.set("more", "x").catch(() => undefined);
     await client.config("SET", "maxmemory", "0");
-    const answer = await checkpoint(rig, 2);
+    const answer = await checkpoint(harness, 2);
     expect(["damaged", "noEpoch"]).toContain(answer.kind); // whichever keys went
 
     await client.flushall();

@@ -2,16 +2,14 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createRedisProbe } from "../../../shared/adapters/redis/probe.ts";
-import type { RedisProbe } from "../../../shared/adapters/redis/probe.ts";
+import { createRedisProbe, type RedisProbe } from "../../../shared/adapters/redis/probe.ts";
 import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
 import { LANES } from "../../../shared/api/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { HOLE_LIMIT_MS, IDENTITY, Rig } from "../store/rig.ts";
+import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
 const CACHE = { deployment: "probed", cluster: "0123456789ab" };
@@ -19,7 +17,7 @@ const START_MS = 1_772_359_200_000;
 
 describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   let [server, client, probe]: [RedisServer?, Redis?, RedisProbe?] = [];
-  let rig: Rig;
+  let harness: StoreHarness;
   beforeAll(async () => {
     server = await startRedis();
     client = new Redis(server.url);
@@ -28,9 +26,18 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     const signer = testSigner(CACHE.cluster);
     const store = createRedisStore(client, { ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer, clock });
     const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
-    rig = new Rig({ store, clock, beside: unused, spoil: unused, flush: unused, lose: unused, kept: unused, close: async () => {} });
-    await rig.synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "140" }), { counted: true })]);
+    harness = new StoreHarness({
+      store,
+      clock,
+      beside: unused,
+      spoil: unused,
+      flush: unused,
+      lose: unused,
+      kept: unused,
+      close: async () => {},
+    });
+    await harness.synced();
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "140" }), { counted: true })]);
   });
   afterAll(async () => {
     probe?.close();
@@ -48,14 +55,14 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
 
   it("shows each stream: fence, state, what was sent, and its lanes", async () => {
     const beat = { beat: 1, answered: 0 };
-    await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { replicasets: "141" }, ...beat });
-    await rig.deliver("pods", [], { kind: "W", watermark: "150", sequence: rig.nextSequence("pods") + 1 });
-    const streams = (await probe?.streams(rig.epoch)) ?? [];
+    await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { replicasets: "141" }, ...beat });
+    await harness.deliver("pods", [], { kind: "W", watermark: "150", sequence: harness.nextSequence("pods") + 1 });
+    const streams = (await probe?.streams(harness.epoch)) ?? [];
     expect(streams.map(({ resource, state, fence }) => ({ resource, state, fence }))).toEqual(
       Object.keys({ deployments: 0, replicasets: 0, replicationcontrollers: 0, pods: 0 }).map((resource) => ({
         resource,
         state: "SYNCED",
-        fence: rig.fence,
+        fence: harness.fence,
       })),
     );
     const of = (name: string) => streams.find(({ resource }) => resource === name);
@@ -72,12 +79,12 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
   });
 
   it("shows the calls of the first owners, and how many owners there are", async () => {
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    const { run } = await rig.taken("replicaset", "shop/web");
-    await rig.store.registerIntents(run, cachedReplicaSet().metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    const { run } = await harness.taken("replicaset", "shop/web");
+    await harness.store.registerIntents(run, cachedReplicaSet().metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     const one = { controller: "replicaset", key: "shop/web", intents: [expect.objectContaining({ id: "c:web-1", state: "pending" })] };
-    expect(await probe?.intents(rig.epoch, 10)).toEqual({ owners: 1, found: [one] });
-    expect(await probe?.intents(rig.epoch, 0)).toEqual({ owners: 1, found: [] });
+    expect(await probe?.intents(harness.epoch, 10)).toEqual({ owners: 1, found: [one] });
+    expect(await probe?.intents(harness.epoch, 0)).toEqual({ owners: 1, found: [] });
   });
 
   it("says why there is no connection", async () => {

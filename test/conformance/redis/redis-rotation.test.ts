@@ -16,10 +16,8 @@ import { rotateMacKey } from "../../../cli/rotate/mac-key.ts";
 import { environmentOf } from "../../../shared/lambda/configuration.ts";
 import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/api/resources.ts";
 import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
-import { CACHE, startSyncRig } from "../../support/sync-rig.ts";
-import type { SyncRig } from "../../support/sync-rig.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/counted-sync.ts";
 
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";
@@ -42,7 +40,7 @@ const MERGE = "application/merge-patch+json";
 describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (${reason})`}`, () => {
   let server: RedisServer;
   let redis: Redis;
-  let rig: SyncRig;
+  let harness: CountedSync;
   let writes: string[];
   beforeAll(async () => {
     server = await startRedis();
@@ -53,26 +51,26 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     await server.stop();
   });
   beforeEach(async () => {
-    rig = await startSyncRig(server.url);
-    rig.rekey({ watcher: [OLD], functions: [OLD] });
+    harness = await startCountedSync(server.url);
+    harness.rekey({ watcher: [OLD], functions: [OLD] });
     writes = [];
-    rig.server.onRequest(({ userAgent, verb, resource, subresource }) => {
+    harness.server.onRequest(({ userAgent, verb, resource, subresource }) => {
       if (userAgent.startsWith("deltaloop/") && resource !== "events" && verb !== "get")
         writes.push(`${verb} ${resource}${subresource === "" ? "" : "/status"}`);
     });
   });
-  afterEach(() => rig.close());
+  afterEach(() => harness.close());
 
   it("are rotated while everything runs: no object is lost, nothing more is written than without", async () => {
     await create("web", 10);
     await everydayLife("old alone", 10);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
 
-    rig.rekey({ functions: [OLD, NEW] });
+    harness.rekey({ functions: [OLD, NEW] });
     await everydayLife("functions accept both", 11);
-    rig.rekey({ watcher: [NEW, OLD] });
+    harness.rekey({ watcher: [NEW, OLD] });
     await everydayLife("the watcher signs with the new one", 12);
-    rig.rekey({ functions: [NEW, OLD] });
+    harness.rekey({ functions: [NEW, OLD] });
     await everydayLife("the functions sign with the new one", 13);
 
     const look = await keys([NEW, OLD]);
@@ -83,11 +81,11 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(resigned).toMatchObject({ code: 0 });
     await everydayLife("all is signed anew", 14);
 
-    rig.rekey({ watcher: [NEW], functions: [NEW] });
+    harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 0 });
     await everydayLife("the old one is gone", 15);
     for (const resource of CACHED_RESOURCES)
-      expect(await rig.store.keyUse(resource, false)).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
+      expect(await harness.store.keyUse(resource, false)).toMatchObject({ former: 0, foreign: 0, ghosts: 0 });
     // The first 10, and one more each time that it grew: 5 times.
     expect(writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
@@ -117,9 +115,9 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
           // Everybody reads it meanwhile, some before others.
           const keys = readFileSync(secret, "utf8").split(",");
           values.push(keys);
-          rig.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });
+          harness.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });
           await everydayLife(`step ${values.length}`, 10 + values.length);
-          rig.rekey({ watcher: keys, functions: keys });
+          harness.rekey({ watcher: keys, functions: keys });
         },
       });
       const last = readFileSync(secret, "utf8");
@@ -130,7 +128,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
       ]);
       expect(said.filter((line) => /^\d/.test(line)).map((line) => line.slice(0, 3))).toEqual(["1/4", "2/4", "3/4", "4/4"]);
       expect(said.join()).not.toContain(last);
-      rig.rekey({ watcher: [last], functions: [last] });
+      harness.rekey({ watcher: [last], functions: [last] });
       expect(await keys([last])).toMatchObject({ code: 0 });
       await everydayLife("the old one is gone", 13);
       expect(writes.filter((write) => write === "create pods")).toHaveLength(13);
@@ -203,7 +201,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it("a key that goes before its rows were signed anew costs live reads and no object", async () => {
     await create("web", 5);
-    rig.rekey({ watcher: [NEW], functions: [NEW] });
+    harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 1 });
     await everydayLife("too early", 6);
     expect(writes.filter((write) => write.endsWith("pods"))).toEqual(Array<string>(6).fill("create pods"));
@@ -211,13 +209,13 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it("signing anew keeps the flag `gone`, and leaves what was written meanwhile", async () => {
     await create("web", 3);
-    const { uid } = (await rig.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
-    const slice = rig.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));
+    const { uid } = (await harness.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
+    const slice = harness.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));
     const [key = "", entry = ""] = Object.entries(await redis.hgetall(slice))[0] ?? [];
     await redis.hset(slice, key, `g123${entry}`);
-    rig.rekey({ functions: [NEW, OLD] });
-    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0, hidden: 0 });
-    expect(await rig.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0, hidden: 0 });
+    harness.rekey({ functions: [NEW, OLD] });
+    expect(await harness.store.keyUse("pods", true)).toEqual({ current: 0, former: 6, foreign: 0, ghosts: 0, hidden: 0 });
+    expect(await harness.store.keyUse("pods", true)).toEqual({ current: 6, former: 0, foreign: 0, ghosts: 0, hidden: 0 });
     const after = (await redis.hget(slice, key)) ?? "";
     expect(after.startsWith("g123\x1f")).toBe(true);
     expect(after).not.toContain(entry.slice(0, 60));
@@ -225,8 +223,8 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it("counts rows whose entry was taken away, until the object's next event", async () => {
     await create("web", 3);
-    await redis.hdel(rig.names.slice("replicasets", "-default"), "default/web");
-    expect(await rig.store.keyUse("replicasets", true)).toEqual({ current: 1, former: 0, foreign: 0, ghosts: 0, hidden: 1 });
+    await redis.hdel(harness.names.slice("replicasets", "-default"), "default/web");
+    expect(await harness.store.keyUse("replicasets", true)).toEqual({ current: 1, former: 0, foreign: 0, ghosts: 0, hidden: 1 });
     expect(await keys([OLD])).toMatchObject({ code: 1, text: expect.stringContaining("1 rows without their entry") as string });
     await everydayLife("the next change", 4);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -234,10 +232,10 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it("counts what is of no key, and leaves it to be read live", async () => {
     await create("web", 3);
-    const orphans = rig.names.slice("replicasets", "-default");
+    const orphans = harness.names.slice("replicasets", "-default");
     await redis.hset(orphans, "default/web", "\x1f1\x1fuid\x1fAAforged\x1f{}");
-    expect(await rig.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
-    expect(await rig.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
+    expect(await harness.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
+    expect(await harness.store.keyUse("replicasets", true)).toMatchObject({ foreign: 1 });
     expect(await keys([OLD])).toMatchObject({ code: 1 });
     await everydayLife("the next change", 4);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -252,7 +250,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
 
   async function create(name: string, replicas: number): Promise<void> {
-    await rig.person.request("POST", REPLICA_SETS, {
+    await harness.person.request("POST", REPLICA_SETS, {
       metadata: { name },
       spec: {
         replicas,
@@ -266,23 +264,23 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   /** A pod changes, the ReplicaSet grows, all runs: as many pods as it wants, and the same in the cache. */
   async function everydayLife(step: string, replicas: number): Promise<void> {
     const before = await podNames();
-    await rig.person.request("PATCH", `${PODS}/${before[0]}`, { metadata: { labels: { step: step.replaceAll(" ", "-") } } }, MERGE);
+    await harness.person.request("PATCH", `${PODS}/${before[0]}`, { metadata: { labels: { step: step.replaceAll(" ", "-") } } }, MERGE);
     await settled();
-    await rig.person.request("PATCH", `${REPLICA_SETS}/web`, { spec: { replicas } }, MERGE);
+    await harness.person.request("PATCH", `${REPLICA_SETS}/web`, { spec: { replicas } }, MERGE);
     await settled();
     expect(await podNames(), step).toHaveLength(replicas);
     expect(await podNames(), step).toEqual(expect.arrayContaining([...before]));
-    expect(await rig.store.gate("replicaset"), step).toEqual({ open: true });
-    expect(await rig.store.forgeries(), step).toEqual([]);
+    expect(await harness.store.gate("replicaset"), step).toEqual({ open: true });
+    expect(await harness.store.forgeries(), step).toEqual([]);
   }
 
   async function settled(): Promise<void> {
-    await rig.stream();
-    await rig.settle();
+    await harness.stream();
+    await harness.settle();
   }
 
   async function podNames(): Promise<readonly string[]> {
-    const { items } = await rig.person.list(PODS);
+    const { items } = await harness.person.list(PODS);
     return items.map(({ metadata }) => (metadata as { readonly name: string }).name).toSorted(); // API objects
   }
 

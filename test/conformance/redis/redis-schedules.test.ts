@@ -5,8 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runMany } from "../../simulation/schedules/many.ts";
 import { BREAKAGES } from "../../simulation/schedules/rules.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
-import type { RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 
 const reason = ensureRedisServer();
 /** A share of what `npm run schedules` runs. */

@@ -24,8 +24,8 @@ import {
 } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
-import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, Rig, writeOf } from "../store/rig.ts";
-import type { Lanes } from "../store/rig.ts";
+import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, StoreHarness, writeOf } from "../../harness/store/store.ts";
+import type { Lanes } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
@@ -54,33 +54,33 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await server.stop();
   });
 
-  const open = async (lanes: Lanes = ONE_LANE): Promise<Rig> => {
+  const open = async (lanes: Lanes = ONE_LANE): Promise<StoreHarness> => {
     const fixture = await redisFixture(() => new Redis(server.url))({
       deployment: "scripts",
       cluster: "0123456789ab",
       identity: IDENTITY,
       holeLimitMs: HOLE_LIMIT_MS,
     });
-    return new Rig(fixture, lanes).synced();
+    return new StoreHarness(fixture, lanes).synced();
   };
-  const seedOwner = async (rig: Rig): Promise<void> => {
-    await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
+  const seedOwner = async (harness: StoreHarness): Promise<void> => {
+    await harness.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
   };
 
   it("SCRIPT FLUSH between and under calls goes unnoticed (NOSCRIPT)", async () => {
-    const rig = await open();
-    await seedOwner(rig);
+    const harness = await open();
+    await seedOwner(harness);
     for (let rv = 20; rv < 40; rv++) {
       const [answer] = await Promise.all([
-        rig.deliver("pods", [put(pod("p", `${rv}`))]),
+        harness.deliver("pods", [put(pod("p", `${rv}`))]),
         client.script("FLUSH"),
-        rig.store.add(rig.epoch, "replicaset", rsKey, 0),
+        harness.store.add(harness.epoch, "replicaset", rsKey, 0),
       ]);
       expect(outcomes(answer)).toEqual(["changed"]);
     }
     await client.script("FLUSH");
-    expect((await rig.taken("replicaset", rsKey)).snapshot.dependents).toHaveLength(1);
-    await rig.fixture.close();
+    expect((await harness.taken("replicaset", rsKey)).snapshot.dependents).toHaveLength(1);
+    await harness.fixture.close();
   });
 
   it("without a clock, time is the server's", async () => {
@@ -102,35 +102,35 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
   });
 
   it("[informer T50] FLUSHALL under load: nothing writes into the lost epoch, the gate is shut, a new epoch brings all back", async () => {
-    const rig = await open();
-    await seedOwner(rig);
-    const { run } = await rig.taken("replicaset", rsKey);
+    const harness = await open();
+    await seedOwner(harness);
+    const { run } = await harness.taken("replicaset", rsKey);
     const kinds = new Set<string>();
     let stop = false;
     const load = async (name: string): Promise<void> => {
       for (let rv = 100; !stop; rv++) {
-        const header = { ...rig.header("pods", { lane: 0, sequence: rv }), kind: "D" as const };
-        kinds.add((await rig.store.applyPack(header, [put(pod(name, `${rv}`))], { counts: [] })).kind);
+        const header = { ...harness.header("pods", { lane: 0, sequence: rv }), kind: "D" as const };
+        kinds.add((await harness.store.applyPack(header, [put(pod(name, `${rv}`))], { counts: [] })).kind);
       }
     };
     const loads = Promise.all([load("a"), load("b"), load("c")]);
     await new Promise((resolve) => setTimeout(resolve, 100));
-    await rig.fixture.flush();
+    await harness.fixture.flush();
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(await client.dbsize()).toBe(0);
     stop = true;
     await loads;
     expect([...kinds].sort()).toEqual(["applied", "noEpoch", "retry"]);
 
-    const verbs = everyVerb(rig.store, run.token);
+    const verbs = everyVerb(harness.store, run.token);
     for (const [name, verb] of Object.entries(verbs)) {
       await verb();
       expect(await client.dbsize(), name).toBe(0);
     }
-    expect(await rig.take(rig.run("replicaset", rsKey))).toMatchObject({ kind: "gated" });
-    expect(await rig.store.epoch()).toBeUndefined();
+    expect(await harness.take(harness.run("replicaset", rsKey))).toMatchObject({ kind: "gated" });
+    expect(await harness.store.epoch()).toBeUndefined();
 
-    const again = new Rig(rig.fixture);
+    const again = new StoreHarness(harness.fixture);
     again.epoch = "e2";
     await again.synced();
     for (const [name, verb] of Object.entries(verbs)) {
@@ -139,15 +139,15 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       await verb();
       expect(await everything(client), `${name} of the lost epoch`).toEqual(before);
     }
-    expect((await rig.store.take(run, {})).kind).toBe("otherEpoch");
+    expect((await harness.store.take(run, {})).kind).toBe("otherEpoch");
     await seedOwner(again);
     await again.deliver("pods", [put(pod("a", "500"))]);
     expect((await again.taken("replicaset", rsKey)).snapshot.dependents.map((row) => row.key)).toEqual(["shop/a"]);
-    await rig.fixture.close();
+    await harness.fixture.close();
   });
 
   it("[informer T45] whoever looks while 10,000 changes are applied sees each row in exactly its slice", { timeout: 60_000 }, async () => {
-    const rig = await open();
+    const harness = await open();
     const owners = ["u1", "u2", "u3", "u4"];
     const prefix = "dl:scripts:{0123456789ab}:e1:";
     // One step on the server, as a script of ours would look.
@@ -182,44 +182,46 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
           return n % 7 === 0 ? remove(object, `${rv}`) : put(object);
         });
         const distinct = new Map(items.map((item) => [item.key, item]));
-        const view = await rig.store.readIndex({ rows: [...distinct.keys()].map((key) => ({ resource: "pods", key })) });
+        const view = await harness.store.readIndex({ rows: [...distinct.keys()].map((key) => ({ resource: "pods", key })) });
         const rows = new Map(view.rows.map(({ row }) => [row.key, row]));
         const prepared = [...distinct.values()].map((item) => {
           const row = rows.get(item.key);
           return row ? { ...item, expected: expectation(row) } : item;
         });
-        applied += outcomes(await rig.deliver("pods", prepared, { asRead: true })).length;
+        applied += outcomes(await harness.deliver("pods", prepared, { asRead: true })).length;
       }
       applying = false;
     };
     const [looks] = await Promise.all([reader(), apply().finally(() => (applying = false))]);
     expect(looks).toBeGreaterThan(50);
-    await rig.fixture.close();
+    await harness.fixture.close();
   });
 
   describe("counting laws (design.md, Speed)", () => {
     it("a sync that writes nothing is 2 commands; register, write through, slices 1 each; a look-up 2", async () => {
-      const rig = await open();
-      await seedOwner(rig);
-      await rig.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
+      const harness = await open();
+      await seedOwner(harness);
+      await harness.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
       const ids = { uid: rs.metadata.uid };
-      const run = rig.run("replicaset", rsKey);
+      const run = harness.run("replicaset", rsKey);
       const count = counter(client, server);
-      expect(await count(async () => void (await rig.store.take(run, ids)))).toBe(1);
+      expect(await count(async () => void (await harness.store.take(run, ids)))).toBe(1);
       expect(
-        await count(async () => void (await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:b", verb: "create", name: "b" }]))),
+        await count(
+          async () => void (await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:b", verb: "create", name: "b" }])),
+        ),
       ).toBe(1);
       const answers = Array.from({ length: 250 }, (_, n) => put(pod(`b${n}`, `${30 + n}`)));
       expect(
         await count(
           async () =>
-            void (await rig.store.writeThrough(run, { ...writeOf("pods"), items: answers, ownerUid: rs.metadata.uid, lower: ["c:b"] })),
+            void (await harness.store.writeThrough(run, { ...writeOf("pods"), items: answers, ownerUid: rs.metadata.uid, lower: ["c:b"] })),
         ),
       ).toBe(1);
       expect(
         await count(
           async () =>
-            void (await rig.store.readSlices([
+            void (await harness.store.readSlices([
               { resource: "pods", owner: "x" },
               { resource: "pods", orphansOf: "shop" },
             ])),
@@ -228,34 +230,36 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       expect(
         await count(
           async () =>
-            void (await rig.store.readIndex({
+            void (await harness.store.readIndex({
               rows: [{ resource: "pods", key: "shop/a" }],
               primaries: [{ resource: "replicasets", namespace: "shop" }],
             })),
         ),
       ).toBe(2);
       // What our own writes answered is there already when the stream tells of it: no look at the objects.
-      expect(await count(async () => void (await rig.store.readIndex({ rows: [{ resource: "pods", key: "shop/a", put: "1" }] })))).toBe(1);
-      expect(await count(async () => void (await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })))).toBe(
+      expect(await count(async () => void (await harness.store.readIndex({ rows: [{ resource: "pods", key: "shop/a", put: "1" }] })))).toBe(
         1,
       );
-      expect(await count(async () => void (await rig.store.done(run, { kind: "ok" })))).toBe(1);
-      await rig.fixture.close();
+      expect(
+        await count(async () => void (await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] }))),
+      ).toBe(1);
+      expect(await count(async () => void (await harness.store.done(run, { kind: "ok" })))).toBe(1);
+      await harness.fixture.close();
     });
 
     it("a process that knows nothing yet needs no more, with the usual number of lanes", async () => {
-      const rig = await open(LANES);
-      await seedOwner(rig);
+      const harness = await open(LANES);
+      await seedOwner(harness);
       const fresh = createRedisStore(client, {
         deployment: "scripts",
         cluster: "0123456789ab",
         identity: IDENTITY,
         signer: testSigner("0123456789ab"),
         holeLimitMs: HOLE_LIMIT_MS,
-        clock: rig.fixture.clock,
+        clock: harness.fixture.clock,
       });
       const count = counter(client, server);
-      const run = rig.run("replicaset", rsKey);
+      const run = harness.run("replicaset", rsKey);
       const ids = { uid: rs.metadata.uid };
       expect(await count(async () => expect((await fresh.take(run, ids)).kind).toBe("ok"))).toBe(1);
       const answer = put(pod("z", "50"));
@@ -265,124 +269,124 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
         ),
       ).toBe(1);
       expect(await count(async () => void (await fresh.done(run, { kind: "ok" })))).toBe(1);
-      await rig.fixture.close();
+      await harness.fixture.close();
     });
 
     it("Redis keeps a pod in 750 bytes, and a snapshot reads at most 450 for it", async () => {
-      const rig = await open(LANES);
-      await seedOwner(rig);
+      const harness = await open(LANES);
+      await seedOwner(harness);
       const count = 3_000;
       const before = await memory(client);
       const items = Array.from({ length: count }, (_, n) => put(realisticPod(n)));
       for (const [lane, ofLane] of Map.groupBy(items, (item) => laneOf(item.key, LANES.pods))) {
-        for (let at = 0; at < ofLane.length; at += 100) await rig.deliver("pods", ofLane.slice(at, at + 100), { lane, asRead: true });
+        for (let at = 0; at < ofLane.length; at += 100) await harness.deliver("pods", ofLane.slice(at, at + 100), { lane, asRead: true });
       }
       expect(((await memory(client)) - before) / count).toBeLessThanOrEqual(750);
 
-      await rig.store.add(rig.epoch, "replicaset", rsKey, 0);
-      const run = rig.run("replicaset", rsKey);
+      await harness.store.add(harness.epoch, "replicaset", rsKey, 0);
+      const run = harness.run("replicaset", rsKey);
       const out = await sent(client);
-      const taken = await rig.store.take(run, { uid: rs.metadata.uid });
+      const taken = await harness.store.take(run, { uid: rs.metadata.uid });
       const bytes = (await sent(client)) - out;
       expect(taken.kind === "ok" && taken.snapshot.dependents.length).toBe(count);
       expect(bytes).toBeLessThanOrEqual(4_096 + 450 * count);
-      await rig.fixture.close();
+      await harness.fixture.close();
     });
   });
 
   it("a namespace count that moved is compared at the start of a call only: its own changes do not count", async () => {
-    const rig = await open();
+    const harness = await open();
     const other = cachedReplicaSet({ name: "other", resourceVersion: "12" });
     const both = [put(rs, { counted: true }), put(other, { counted: true })];
     expect(
-      outcomes(await rig.deliver("replicasets", both, { counts: [{ resource: "replicasets", namespace: "shop", count: 0 }] })),
+      outcomes(await harness.deliver("replicasets", both, { counts: [{ resource: "replicasets", namespace: "shop", count: 0 }] })),
     ).toEqual(["changed", "changed"]);
-    await rig.fixture.close();
+    await harness.fixture.close();
   });
 
   it("an effect names its primary by the whole uid, not by the beginning of one", async () => {
-    const rig = await open();
-    await seedOwner(rig);
-    await rig.taken("replicaset", rsKey);
+    const harness = await open();
+    await seedOwner(harness);
+    await harness.taken("replicaset", rsKey);
     const near = { ...effect("replicaset", rs), uid: rs.metadata.uid.slice(0, -1) };
-    await rig.deliver("pods", [put(pod("a", "20"), { effects: [near] })]);
-    expect(await rig.dirty("replicaset")).toEqual([]);
-    await rig.fixture.close();
+    await harness.deliver("pods", [put(pod("a", "20"), { effects: [near] })]);
+    expect(await harness.dirty("replicaset")).toEqual([]);
+    await harness.fixture.close();
   });
 
   it("IT4 [informer T43] what is deleted leaves nothing behind: no empty slice, member, intent or queue field", async () => {
-    const rig = await open();
+    const harness = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
       const keys = (await client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally)$/.test(key)).sort();
       return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await client.hlen(key)] as const)));
     };
     const empty = await fields();
-    await rig.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
-    const { run } = await rig.taken("replicaset", rsKey);
+    await harness.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
+    const { run } = await harness.taken("replicaset", rsKey);
     const lower = { owner: asOwner("replicaset", rs), op: "c:a" };
-    await rig.store.registerIntents(run, rs.metadata.uid, [
+    await harness.store.registerIntents(run, rs.metadata.uid, [
       { id: "c:a", verb: "create", name: "a" },
       { id: "c:b", verb: "create", name: "b" },
       { id: "c:c", verb: "create", name: "c" },
     ]);
-    await rig.deliver("pods", [put(pod("a", "20"), { lowers: [lower] })]);
-    await rig.writeThrough(run, "pods", [put(pod("b", "21"))], {
+    await harness.deliver("pods", [put(pod("a", "20"), { lowers: [lower] })]);
+    await harness.writeThrough(run, "pods", [put(pod("b", "21"))], {
       ownerUid: rs.metadata.uid,
       lower: ["c:b"],
       plan: [{ id: "c:c", mayLand: false }],
     });
     expect((await client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).sort()).toEqual(["c:c"]);
-    await rig.deliver("pods", [put(pod("c", "22"), { lowers: [{ ...lower, op: "c:c" }] })]);
+    await harness.deliver("pods", [put(pod("c", "22"), { lowers: [{ ...lower, op: "c:c" }] })]);
     expect(await client.exists(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).toBe(0);
-    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:d", verb: "create", name: "d" }]);
-    await rig.store.done(run, { kind: "requeueAfter", delayMs: 0 });
-    for (const name of ["a", "b", "c"]) await rig.deliver("pods", [remove(pod(name, "30"), "30")]);
+    await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:d", verb: "create", name: "d" }]);
+    await harness.store.done(run, { kind: "requeueAfter", delayMs: 0 });
+    for (const name of ["a", "b", "c"]) await harness.deliver("pods", [remove(pod(name, "30"), "30")]);
     const self = { effects: [effect("replicaset", rs, { self: true })], counted: true };
-    await rig.deliver("replicasets", [remove(rs, "40", self)]);
-    const last = await rig.taken("replicaset", rsKey);
+    await harness.deliver("replicasets", [remove(rs, "40", self)]);
+    const last = await harness.taken("replicaset", rsKey);
     expect(last.snapshot.primary).toBeUndefined();
-    await rig.store.done(last.run, { kind: "ok" });
+    await harness.store.done(last.run, { kind: "ok" });
     expect(await fields()).toEqual(empty);
-    await rig.fixture.close();
+    await harness.fixture.close();
   });
 
   it("a gone pod that another owner has by now is found there", async () => {
-    const rig = await open();
-    await seedOwner(rig);
-    const { run } = await rig.taken("replicaset", rsKey);
+    const harness = await open();
+    await seedOwner(harness);
+    const { run } = await harness.taken("replicaset", rsKey);
     const moved = cachedPod({ name: "a", resourceVersion: "20", owner: { kind: "ReplicaSet", name: "else", uid: "else" } });
-    await rig.deliver("pods", [put(moved)]);
-    const answer = await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: "shop/a", uid: moved.uid }] });
+    await harness.deliver("pods", [put(moved)]);
+    const answer = await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: "shop/a", uid: moved.uid }] });
     expect(answer.kind).toBe("ok");
-    expect((await rig.row("pods", "shop/a"))?.gone).toBe(true);
-    expect((await rig.store.readLane("pods", 0)).rows[0]?.gone).toBe(true);
-    await rig.fixture.close();
+    expect((await harness.row("pods", "shop/a"))?.gone).toBe(true);
+    expect((await harness.store.readLane("pods", 0)).rows[0]?.gone).toBe(true);
+    await harness.fixture.close();
   });
 
   it("a lane of 5,000 rows is verified and swept in one step", { timeout: 60_000 }, async () => {
-    const rig = await open();
+    const harness = await open();
     const pods = Array.from({ length: 5_000 }, (_, n) => cachedPod({ name: `p${n}`, resourceVersion: `${n + 1}` }));
     for (let at = 0; at < pods.length; at += 100)
-      await rig.deliver(
+      await harness.deliver(
         "pods",
         pods.slice(at, at + 100).map((object) => put(object)),
         { asRead: true },
       );
-    await rig.openGeneration("pods");
+    await harness.openGeneration("pods");
     const kept = pods.filter((_, n) => n % 2 === 0);
     expect(
       (
-        await rig.manifest(
+        await harness.manifest(
           "pods",
           kept.map((object) => ({ key: keyOf(object), uid: object.uid, rv: object.resourceVersion })),
           "6000",
         )
       ).kind,
     ).toBe("applied");
-    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(kept.length);
-    const [orphans] = await rig.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
+    expect((await harness.store.readLane("pods", 0)).rows).toHaveLength(kept.length);
+    const [orphans] = await harness.store.readSlices([{ resource: "pods", orphansOf: "shop" }]);
     expect(orphans).toHaveLength(kept.length);
-    await rig.fixture.close();
+    await harness.fixture.close();
   });
 });
 

@@ -1,47 +1,46 @@
 /** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
 import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, Rig, outcomes, writeOf } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, StoreHarness, outcomes, writeOf } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 
-export function epochCases(open: OpenRig): void {
-  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async () => {
-    const rig = await (await open()).synced();
-    const turn = (afterMs: number, job = "audit") => rig.store.takeTurn(rig.epoch, job, afterMs);
+export function epochCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async ({ harness }) => {
+    const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
-    await rig.pass(59_999);
+    await harness.pass(59_999);
     expect(await turn(5)).toBe(false); // which moves nothing
-    await rig.pass(1);
+    await harness.pass(1);
     expect(await turn(30_000, "resync")).toBe(false);
     expect(await turn(10_000)).toBe(true);
     expect(await turn(10_000)).toBe(false);
-    await rig.pass(10_000);
+    await harness.pass(10_000);
     expect(await turn(10_000)).toBe(true);
-    expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
-    await rig.fixture.clock.advance(1);
-    expect(await rig.store.takeTurn("e-other", "audit", 1)).toBe(false);
+    expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
+    await harness.fixture.clock.advance(1);
+    expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
   });
 
-  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async () => {
-    const rig = await (await open()).synced();
-    await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, rig.epoch);
-    const before = rig.epoch;
-    rig.epoch = "e2";
-    await rig.synced();
-    const kept = await rig.fixture.kept("e2");
+  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async ({ harness }) => {
+    await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, harness.epoch);
+    const before = harness.epoch;
+    harness.epoch = "e2";
+    await harness.synced();
+    const kept = await harness.fixture.kept("e2");
     const walk = async (): Promise<void> => {
-      for (let call = 0; call < 3; call++) await rig.store.forgetEpochs("e2");
+      for (let call = 0; call < 3; call++) await harness.store.forgetEpochs("e2");
     };
     await walk();
-    await rig.fixture.clock.advance(EPOCH_GRACE_MS);
+    await harness.fixture.clock.advance(EPOCH_GRACE_MS);
     await walk();
     expect(kept).toBeGreaterThan(0);
-    expect([await rig.fixture.kept(before), await rig.fixture.kept("e2")]).toEqual([0, kept]);
+    expect([await harness.fixture.kept(before), await harness.fixture.kept("e2")]).toEqual([0, kept]);
   });
 
   it("opens one epoch, whoever tries again", async () => {
@@ -59,105 +58,108 @@ export function epochCases(open: OpenRig): void {
     expect(await store.epoch()).toEqual(next);
   });
 
-  it("[informer A1] nothing of an older epoch reads or writes the new one", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
-    await rig.store.add(rig.epoch, "replicaset", RS, 0);
-    const { run } = await rig.taken("replicaset", RS);
-    await rig.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "101" }, "e1");
+  it("[informer A1] nothing of an older epoch reads or writes the new one", async ({ harness }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
+    await harness.store.add(harness.epoch, "replicaset", RS, 0);
+    const { run } = await harness.taken("replicaset", RS);
+    await harness.store.openEpoch({ ...EPOCH, epoch: "e2", fence: "101" }, "e1");
 
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
-    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
-    expect(await rig.store.queued("replicaset")).toEqual([]);
-    expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "dropped", why: "epoch" });
-    expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "dropped", why: "epoch" });
-    expect(await rig.openFence("pods", "300")).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.checkpoint({ epoch: "e1", fence: "100", sent: {}, ...FIRST_BEAT })).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.take(run, {})).toEqual({ kind: "otherEpoch" });
-    expect(await rig.store.renew(run)).toBeUndefined();
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
-    expect(await rig.store.registerIntents(run, "u", [])).toBe("stolen");
-    expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
-    expect(await rig.store.add("e1", "replicaset", RS, 0)).toBeUndefined();
-    expect(await rig.store.sweep("e1")).toEqual([]);
-    expect(await rig.store.queued("replicaset")).toEqual([]);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
+    expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
+    expect(await harness.store.queued("replicaset")).toEqual([]);
+    expect(await harness.deliver("pods", [put(cachedPod())])).toEqual({ kind: "dropped", why: "epoch" });
+    expect(await harness.manifest("pods", [], "9")).toEqual({ kind: "dropped", why: "epoch" });
+    expect(await harness.openFence("pods", "300")).toEqual({ kind: "noEpoch" });
+    expect(await harness.store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "noEpoch" });
+    expect(await harness.store.checkpoint({ epoch: "e1", fence: "100", sent: {}, ...FIRST_BEAT })).toEqual({ kind: "noEpoch" });
+    expect(await harness.store.take(run, {})).toEqual({ kind: "otherEpoch" });
+    expect(await harness.store.renew(run)).toBeUndefined();
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
+    expect(await harness.store.registerIntents(run, "u", [])).toBe("stolen");
+    expect(await harness.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
+    expect(await harness.store.add("e1", "replicaset", RS, 0)).toBeUndefined();
+    expect(await harness.store.sweep("e1")).toEqual([]);
+    expect(await harness.store.queued("replicaset")).toEqual([]);
 
     // Fresh names: a lower resourceVersion of the rebuilt cluster wins over nothing.
-    rig.epoch = "e2";
-    rig.fence = "101";
-    for (const resource of CACHED_RESOURCES) await rig.openFence(resource);
-    expect(outcomes(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
+    harness.epoch = "e2";
+    harness.fence = "101";
+    for (const resource of CACHED_RESOURCES) await harness.openFence(resource);
+    expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
   });
 
-  it("[informer T58] the greater fence wins, the same one changes nothing", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
-    const same = await rig.openFence("pods", "100");
+  it("[informer T58] the greater fence wins, the same one changes nothing", async ({ harness }) => {
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    const same = await harness.openFence("pods", "100");
     expect(same).toEqual({
       kind: "open",
       state: "SYNCED",
       syncedGeneration: 1,
       lanes: [{ lane: 0, last: 2, watermark: "10", generation: 1, frozen: false }],
     });
-    expect(await rig.openFence("pods", "99")).toEqual({ kind: "fenced", fence: "100" });
-    expect(await rig.openFence("pods", "101")).toEqual({
+    expect(await harness.openFence("pods", "99")).toEqual({ kind: "fenced", fence: "100" });
+    expect(await harness.openFence("pods", "101")).toEqual({
       kind: "open",
       state: "SYNCED",
       syncedGeneration: 1,
       lanes: [{ lane: 0, last: 0, watermark: "10", generation: 1, frozen: false }],
     });
-    expect(await rig.openFence("pods", "100")).toEqual({ kind: "fenced", fence: "101" });
-    expect((await rig.row("pods", "shop/web-1"))?.rv).toBe("10");
+    expect(await harness.openFence("pods", "100")).toEqual({ kind: "fenced", fence: "101" });
+    expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T58] a new fence forgets holes and what came out of order", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
-    expect((await rig.health("pods"))?.holeForMs).toBe(0);
-    await rig.raiseFence("101");
-    expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
+  it("[informer T58] a new fence forgets holes and what came out of order", async ({ harness }) => {
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
+    expect((await harness.health("pods"))?.holeForMs).toBe(0);
+    await harness.raiseFence("101");
+    expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
     for (let sequence = 1; sequence <= 7; sequence++)
-      expect(await rig.deliver("pods", [], { kind: "W", watermark: "0", sequence })).toMatchObject({ kind: "applied" });
-    expect(await rig.watermark("pods")).toBe("0");
+      expect(await harness.deliver("pods", [], { kind: "W", watermark: "0", sequence })).toMatchObject({ kind: "applied" });
+    expect(await harness.watermark("pods")).toBe("0");
   });
 
-  it("[informer T58] a frozen lane stays frozen under a new fence", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    await rig.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
-    expect(await rig.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
+  it("[informer T58] a frozen lane stays frozen under a new fence", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
+    expect(await harness.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
   });
 
   it("[informer T55] fences are ordered as resourceVersions, which a Lease that was made anew keeps raising", async () => {
-    const rig = await open();
-    rig.fence = "9";
-    await rig.open();
-    expect(await rig.openFence("pods", "10")).toMatchObject({ kind: "open" });
-    expect(await rig.openFence("pods", "9")).toEqual({ kind: "fenced", fence: "10" });
-    expect(await rig.openFence("pods", "9007199254740993")).toMatchObject({ kind: "open" });
-    expect(await rig.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
+    const harness = await open();
+    harness.fence = "9";
+    await harness.open();
+    expect(await harness.openFence("pods", "10")).toMatchObject({ kind: "open" });
+    expect(await harness.openFence("pods", "9")).toEqual({ kind: "fenced", fence: "10" });
+    expect(await harness.openFence("pods", "9007199254740993")).toMatchObject({ kind: "open" });
+    expect(await harness.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
   });
 
-  it("the number of lanes belongs to the epoch", async () => {
-    const rig = await (await open()).synced();
-    await expect(rig.store.openFence({ epoch: rig.epoch, fence: "101", resource: "pods", lanes: 2 })).rejects.toThrow();
-    expect(await rig.openFence("pods")).toMatchObject({ kind: "open" });
+  it("the number of lanes belongs to the epoch", async ({ harness }) => {
+    await expect(harness.store.openFence({ epoch: harness.epoch, fence: "101", resource: "pods", lanes: 2 })).rejects.toThrow();
+    expect(await harness.openFence("pods")).toMatchObject({ kind: "open" });
   });
 
-  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async () => {
-    const rig = await (await open()).synced();
-    await rig.openFence("pods", "200");
+  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async ({ harness }) => {
+    await harness.openFence("pods", "200");
     const sent = { pods: "77" };
     for (const fence of ["100", "99"]) {
-      expect(await rig.store.openGeneration({ epoch: rig.epoch, fence, resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
-      expect(await rig.store.checkpoint({ epoch: rig.epoch, fence, sent, ...FIRST_BEAT })).toEqual({ kind: "fenced", fence: "200" });
+      expect(await harness.store.openGeneration({ epoch: harness.epoch, fence, resource: "pods" })).toEqual({
+        kind: "fenced",
+        fence: "200",
+      });
+      expect(await harness.store.checkpoint({ epoch: harness.epoch, fence, sent, ...FIRST_BEAT })).toEqual({
+        kind: "fenced",
+        fence: "200",
+      });
     }
     // A Store that was set back to an older fence: the leader sees that it is smaller than its own (SL1).
-    expect(await rig.store.openGeneration({ epoch: rig.epoch, fence: "300", resource: "pods" })).toEqual({ kind: "fenced", fence: "200" });
-    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: "300", sent, ...FIRST_BEAT })).toMatchObject({ kind: "setBack" });
-    expect(await rig.openGeneration("replicasets")).toBe("0");
+    expect(await harness.store.openGeneration({ epoch: harness.epoch, fence: "300", resource: "pods" })).toEqual({
+      kind: "fenced",
+      fence: "200",
+    });
+    expect(await harness.store.checkpoint({ epoch: harness.epoch, fence: "300", sent, ...FIRST_BEAT })).toMatchObject({ kind: "setBack" });
+    expect(await harness.openGeneration("replicasets")).toBe("0");
   });
 
   it("a checkpoint before any fence is refused", async () => {
@@ -168,8 +170,8 @@ export function epochCases(open: OpenRig): void {
   });
 
   it("a checkpoint brings back what the watcher must mend, resource by resource", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
-    const answer = await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: { pods: "5" }, ...FIRST_BEAT });
+    const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    const answer = await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "5" }, ...FIRST_BEAT });
     const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
     expect(answer).toEqual({
       kind: "ok",
@@ -177,112 +179,124 @@ export function epochCases(open: OpenRig): void {
     });
   });
 
-  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", RS, 0);
-    await rig.pass(5_001); // from now on a sweep of ours would ring it
+  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async ({ harness }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", RS, 0);
+    await harness.pass(5_001); // from now on a sweep of ours would ring it
     for (const differs of [{ projection: 2 }, { digestPrefix: "k2.f1" }, { hashLayout: "v1.37" }]) {
-      const other = await rig.fixture.beside({ identity: { ...IDENTITY, ...differs } });
+      const other = await harness.fixture.beside({ identity: { ...IDENTITY, ...differs } });
       const gate = await other.gate("replicaset");
       expect(gate).toMatchObject({ open: false, reason: expect.stringContaining(Object.keys(differs)[0] ?? "") });
-      expect(await other.take(rig.run("replicaset", RS), {})).toMatchObject({ kind: "gated" });
-      expect(await other.sweep(rig.epoch)).toEqual([]);
+      expect(await other.take(harness.run("replicaset", RS), {})).toMatchObject({ kind: "gated" });
+      expect(await other.sweep(harness.epoch)).toEqual([]);
       await other.close();
     }
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    const young = new Rig({ ...rig.fixture, store: await rig.fixture.beside({ identity: { ...IDENTITY, projection: 2 } }) });
-    await rig.store.openEpoch({ ...EPOCH, epoch: "e2", projection: 2 }, "e1");
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    const young = new StoreHarness({
+      ...harness.fixture,
+      store: await harness.fixture.beside({ identity: { ...IDENTITY, projection: 2 } }),
+    });
+    await harness.store.openEpoch({ ...EPOCH, epoch: "e2", projection: 2 }, "e1");
     young.epoch = "e2";
     for (const resource of CACHED_RESOURCES) await young.openFence(resource);
     for (const resource of CACHED_RESOURCES) await young.relist(resource, [], "0");
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     await young.store.close();
   });
 
-  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", RS, 0);
-    const { run } = await rig.taken("replicaset", RS);
-    await rig.fixture.flush();
-    expect(await rig.store.epoch()).toBeUndefined();
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
-    expect(await rig.deliver("pods", [put(cachedPod())])).toEqual({ kind: "noEpoch" });
-    expect(await rig.manifest("pods", [], "9")).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.checkpoint({ epoch: rig.epoch, fence: rig.fence, sent: {}, ...FIRST_BEAT })).toEqual({ kind: "noEpoch" });
-    expect(await rig.store.take(run, {})).toMatchObject({ kind: "gated" });
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
-    expect(await rig.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
-    expect(await rig.store.add(rig.epoch, "replicaset", RS, 0)).toBeUndefined();
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
+  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async ({
+    harness,
+  }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", RS, 0);
+    const { run } = await harness.taken("replicaset", RS);
+    await harness.fixture.flush();
+    expect(await harness.store.epoch()).toBeUndefined();
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
+    expect(await harness.deliver("pods", [put(cachedPod())])).toEqual({ kind: "noEpoch" });
+    expect(await harness.manifest("pods", [], "9")).toEqual({ kind: "noEpoch" });
+    expect(await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: {}, ...FIRST_BEAT })).toEqual({
+      kind: "noEpoch",
+    });
+    expect(await harness.store.take(run, {})).toMatchObject({ kind: "gated" });
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "stolen" });
+    expect(await harness.store.writeThrough(run, writeOf("pods"))).toEqual({ kind: "otherEpoch" });
+    expect(await harness.store.add(harness.epoch, "replicaset", RS, 0)).toBeUndefined();
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
 
-    const young = new Rig(rig.fixture);
+    const young = new StoreHarness(harness.fixture);
     young.epoch = "e2";
     await young.synced();
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async (context) => {
-    const rig = await (await open()).synced();
-    if (!rig.fixture.snapshot) return context.skip("the adapter cannot be set back");
+  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     const rs = cachedReplicaSet({ resourceVersion: "5" });
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const restore = await rig.fixture.snapshot();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    const restore = await harness.fixture.snapshot();
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     await restore();
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
-    await rig.seed("pods", [], { kind: "W", watermark: "11" });
-    expect(await rig.health("pods")).toMatchObject({ holeForMs: 0, watermarks: ["0"] });
-    await rig.store.markSuspect("pods", "set back");
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("set back") });
-    await rig.raiseFence("101");
-    await rig.heartbeat();
-    await rig.relist("pods", [cachedPod({ resourceVersion: "10" })], "12", put);
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    expect(await rig.dirty("replicaset")).toEqual([RS]);
-    expect((await rig.row("pods", "shop/web-1"))?.rv).toBe("10");
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
+    await harness.seed("pods", [], { kind: "W", watermark: "11" });
+    expect(await harness.health("pods")).toMatchObject({ holeForMs: 0, watermarks: ["0"] });
+    await harness.store.markSuspect("pods", "set back");
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("set back") });
+    await harness.raiseFence("101");
+    await harness.heartbeat();
+    await harness.relist("pods", [cachedPod({ resourceVersion: "10" })], "12", put);
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    expect(await harness.dirty("replicaset")).toEqual([RS]);
+    expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
-    const lost = rig.nextSequence("pods");
-    await rig.seed("pods", [put(cachedPod({ name: "c", resourceVersion: "12" }))], { sequence: lost + 1 });
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    await rig.pass(2_000);
-    expect(await rig.health("pods")).toMatchObject({ holeForMs: 2_000, watermarks: ["10"] });
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    await rig.pass(1);
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*hole/u) });
-    expect(await rig.store.gate("replicationcontroller")).toMatchObject({ open: false });
-    await rig.raiseFence("101");
-    await rig.relist("pods", [cachedPod({ name: "b", resourceVersion: "11" }), cachedPod({ name: "c", resourceVersion: "12" })], "13", put);
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
-    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/b", "shop/c"]);
-    expect(await rig.watermark("pods")).toBe("13");
+  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async ({
+    harness,
+  }) => {
+    await harness.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
+    const lost = harness.nextSequence("pods");
+    await harness.seed("pods", [put(cachedPod({ name: "c", resourceVersion: "12" }))], { sequence: lost + 1 });
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    await harness.pass(2_000);
+    expect(await harness.health("pods")).toMatchObject({ holeForMs: 2_000, watermarks: ["10"] });
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    await harness.pass(1);
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*hole/u) });
+    expect(await harness.store.gate("replicationcontroller")).toMatchObject({ open: false });
+    await harness.raiseFence("101");
+    await harness.relist(
+      "pods",
+      [cachedPod({ name: "b", resourceVersion: "11" }), cachedPod({ name: "c", resourceVersion: "12" })],
+      "13",
+      put,
+    );
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    expect((await harness.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/b", "shop/c"]);
+    expect(await harness.watermark("pods")).toBe("13");
   });
 
   it("keeps the last 1,000 of what could not be applied, the oldest first", async () => {
-    const rig = await (await open()).open();
-    expect(await rig.store.quarantined()).toEqual([]);
+    const harness = await (await open()).open();
+    expect(await harness.store.quarantined()).toEqual([]);
     const entry = (index: number) => ({ what: `pods shop/p${index}`, where: "lane 3, sequence 9", why: "no uid", atMs: index });
-    for (let index = 0; index < 1_003; index++) await rig.store.quarantine(entry(index));
-    const kept = await rig.store.quarantined();
+    for (let index = 0; index < 1_003; index++) await harness.store.quarantine(entry(index));
+    const kept = await harness.store.quarantined();
     expect(kept).toHaveLength(1_000);
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("an effect that names a key of an old epoch's primary finds nobody", async () => {
-    const rig = await (await open()).synced();
+  it("an effect that names a key of an old epoch's primary finds nobody", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
-    rig.epoch = "e2";
-    for (const resource of CACHED_RESOURCES) await rig.openFence(resource);
-    await rig.seed("pods", [put(cachedPod(), { effects: [effect("replicaset", rs)] })], { sequence: 1 });
-    expect(await rig.dirty("replicaset")).toEqual([]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
+    harness.epoch = "e2";
+    for (const resource of CACHED_RESOURCES) await harness.openFence(resource);
+    await harness.seed("pods", [put(cachedPod(), { effects: [effect("replicaset", rs)] })], { sequence: 1 });
+    expect(await harness.dirty("replicaset")).toEqual([]);
   });
 }

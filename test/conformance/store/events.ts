@@ -1,11 +1,10 @@
 /** The memory of Events: client-go's answers from any Store, shared by all functions of a controller, and never more than its bounds. */
 import { expect, it } from "vitest";
-import { EVENT_MEMORY_MAX, eventNanos, msOfNanos } from "../../../shared/api/event-correlator.ts";
-import type { Correlated } from "../../../shared/api/event-correlator.ts";
+import { EVENT_MEMORY_MAX, eventNanos, msOfNanos, type Correlated } from "../../../shared/api/event-correlator.ts";
 import type { ToldHappening } from "../../../shared/ports/store.ts";
 import { eventCorpus } from "../../support/event-corpus.ts";
-import type { OpenRig } from "../store.ts";
-import { EPOCH } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { EPOCH } from "../../harness/store/store.ts";
 
 const NANOS = eventNanos(1_772_359_200_000, 7);
 const FIRST: Correlated = { nanos: NANOS, count: 1, isCombined: false, isHeldBack: false };
@@ -17,7 +16,7 @@ function happening(object: string, { message = "no", reason = "FailedCreate", ty
   return { source, group, key: `${group} ${message}`, nanos };
 }
 
-export function eventCases(open: OpenRig): void {
+export function eventCases(open: OpenStore): void {
   it.each(LIVES.map((calls, index) => ({ life: index + 1, calls })))(
     "[informer T80] EV1 answers as client-go does in life $life, told in one call what happens at once",
     async ({ calls }) => {
@@ -57,8 +56,8 @@ export function eventCases(open: OpenRig): void {
   });
 
   it("EV2 a controller's memory is its own, and another epoch's too; another cluster has another", async () => {
-    const rig = await (await open()).open();
-    const { store, fixture } = rig;
+    const harness = await (await open()).open();
+    const { store, fixture } = harness;
     await store.correlateEvents("replicaset", [happening("web")]);
     expect(await store.correlateEvents("deployment", [happening("web")])).toEqual([FIRST]);
     expect(await store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });

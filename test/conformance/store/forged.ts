@@ -1,11 +1,10 @@
 /** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 import { ForgedRowsError } from "../../../shared/ports/store/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/ports/store.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { outcomes } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { outcomes, type StoreHarness } from "../../harness/store/store.ts";
 
 const rs = cachedReplicaSet({ resourceVersion: "5" });
 const KEY = keyOf(rs);
@@ -23,32 +22,33 @@ const TOMBSTONE: Forged = { resource: "pods", key: POD, where: "tombstone", text
 /** What `repair` makes of them: the object as it is live. */
 const back = (object: ReturnType<typeof pod>, ...forged: readonly Forged[]): ItemChange => ({ ...put(object), forged });
 
-async function withPod(open: OpenRig): Promise<Rig> {
-  const rig = await (await open()).synced();
-  await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
-  await rig.seed("pods", [put(pod("10"))]);
-  return rig;
+async function withPod(open: OpenStore): Promise<StoreHarness> {
+  const harness = await (await open()).synced();
+  await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
+  await harness.seed("pods", [put(pod("10"))]);
+  return harness;
 }
 
-async function forgedIn(rig: Rig): Promise<readonly Forged[]> {
-  await rig.store.add(rig.epoch, "replicaset", KEY, 0);
-  const { run, snapshot } = await rig.taken("replicaset", KEY);
-  await rig.store.done(run, { kind: "ok" });
+async function forgedIn(harness: StoreHarness): Promise<readonly Forged[]> {
+  await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+  const { run, snapshot } = await harness.taken("replicaset", KEY);
+  await harness.store.done(run, { kind: "ok" });
   return snapshot.forged ?? [];
 }
 
-export function forgedCases(open: OpenRig): void {
+export function forgedCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await withPod(open));
   it.each([
     { name: "an entry that was changed", forged: ENTRY },
     { name: "an entry of another namespace that was put there", forged: STRAY },
   ])("[informer A14] a snapshot does not hold $name, and says so", async ({ forged }) => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(forged);
-    await rig.store.add(rig.epoch, "replicaset", KEY, 0);
-    const { snapshot } = await rig.taken("replicaset", KEY);
+    const harness = await withPod(open);
+    await harness.fixture.spoil(forged);
+    await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+    const { snapshot } = await harness.taken("replicaset", KEY);
     expect(snapshot.forged).toEqual([forged]);
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(forged === STRAY ? [POD] : []);
-    const slices = rig.store.readSlices([{ resource: "pods", owner: OWNER }]);
+    const slices = harness.store.readSlices([{ resource: "pods", owner: OWNER }]);
     await expect(slices).rejects.toThrow(ForgedRowsError);
     await expect(slices).rejects.toMatchObject({ forged: [forged] });
   });
@@ -56,11 +56,11 @@ export function forgedCases(open: OpenRig): void {
   it("[informer A14] a primary whose entry was changed or taken away is not gone", async () => {
     const slice = "-shop";
     for (const text of ["\x1f9\x1fx\x1fAAfalse\x1f{}", ""]) {
-      const rig = await withPod(open);
+      const harness = await withPod(open);
       const forged: Forged = { resource: "replicasets", key: KEY, where: "entry", slice, text };
-      await rig.fixture.spoil(forged);
-      await rig.store.add(rig.epoch, "replicaset", KEY, 0);
-      const { snapshot } = await rig.taken("replicaset", KEY);
+      await harness.fixture.spoil(forged);
+      await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+      const { snapshot } = await harness.taken("replicaset", KEY);
       expect(snapshot.primary).toBeUndefined();
       expect(snapshot.forged).toEqual([forged]);
     }
@@ -72,9 +72,9 @@ export function forgedCases(open: OpenRig): void {
     { name: "missing entry", forged: GONE_ENTRY },
     { name: "tombstone", forged: TOMBSTONE },
   ])("[informer A14] reading the index names a forged $name", async ({ forged }) => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(forged);
-    const view = await rig.store.readIndex({ rows: [{ resource: "pods", key: POD }] });
+    const harness = await withPod(open);
+    await harness.fixture.spoil(forged);
+    const view = await harness.store.readIndex({ rows: [{ resource: "pods", key: POD }] });
     expect(view.forged).toEqual([forged]);
     expect(view.rows.map(({ row }) => row.key)).toEqual(forged === TOMBSTONE ? [POD] : []);
   });
@@ -86,10 +86,10 @@ export function forgedCases(open: OpenRig): void {
   ])(
     "IX10 [informer A14] what nobody has looked for is not done beside a forged $name, and it is not said to be found",
     async ({ forged }) => {
-      const rig = await withPod(open);
-      await rig.fixture.spoil(forged);
+      const harness = await withPod(open);
+      await harness.fixture.spoil(forged);
       for (const item of [put(pod("10")), { ...put(pod("10")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } }]) {
-        const answer = await rig.deliver("pods", [{ ...item, unread: true }], { asRead: true });
+        const answer = await harness.deliver("pods", [{ ...item, unread: true }], { asRead: true });
         expect(answer).toMatchObject({ kind: "retry", index: 0 });
         expect(answer).not.toHaveProperty("found");
       }
@@ -97,9 +97,9 @@ export function forgedCases(open: OpenRig): void {
   );
 
   it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] nor is that which an entry should tell", async (forged) => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(forged);
-    const answer = await rig.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
+    const harness = await withPod(open);
+    await harness.fixture.spoil(forged);
+    const answer = await harness.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
     expect(answer).toMatchObject({ kind: "retry", index: 0 });
     expect(answer).not.toHaveProperty("found");
   });
@@ -110,71 +110,65 @@ export function forgedCases(open: OpenRig): void {
     { name: "missing entry", forged: [GONE_ENTRY], live: "10" },
     { name: "row and entry", forged: [ROW, ENTRY], live: "11" },
   ])("[informer A14] a forged $name is replaced by what is live, although its version is no news (A4, A6)", async ({ forged, live }) => {
-    const rig = await withPod(open);
-    for (const each of forged) await rig.fixture.spoil(each);
-    const { run } = await takenBlind(rig);
-    expect(await rig.watermark("pods")).toBe("10");
-    expect(outcomes(await rig.store.writeThrough(run, { ...write(back(pod(live), ...forged)) }))).toEqual(["changed"]);
-    await rig.store.done(run, { kind: "ok" });
-    expect(await rig.row("pods", POD)).toMatchObject({ rv: live, owner: OWNER, gone: false });
-    expect(await forgedIn(rig)).toEqual([]);
-    expect((await rig.store.readLane("pods", 0)).forged).toEqual([]);
+    const harness = await withPod(open);
+    for (const each of forged) await harness.fixture.spoil(each);
+    const { run } = await takenBlind(harness);
+    expect(await harness.watermark("pods")).toBe("10");
+    expect(outcomes(await harness.store.writeThrough(run, { ...write(back(pod(live), ...forged)) }))).toEqual(["changed"]);
+    await harness.store.done(run, { kind: "ok" });
+    expect(await harness.row("pods", POD)).toMatchObject({ rv: live, owner: OWNER, gone: false });
+    expect(await forgedIn(harness)).toEqual([]);
+    expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] what stands there by now is not what was found: nothing is touched", async () => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(ENTRY);
-    const { run } = await takenBlind(rig);
+  it("[informer A14] what stands there by now is not what was found: nothing is touched", async ({ harness }) => {
+    await harness.fixture.spoil(ENTRY);
+    const { run } = await takenBlind(harness);
     const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
-    await rig.seed("pods", [newer], { asRead: true });
-    expect(await rig.store.writeThrough(run, write(back(pod("10"), ENTRY)))).toMatchObject({ kind: "retry", index: 0 });
-    expect(await rig.row("pods", POD)).toMatchObject({ rv: "12" });
+    await harness.seed("pods", [newer], { asRead: true });
+    expect(await harness.store.writeThrough(run, write(back(pod("10"), ENTRY)))).toMatchObject({ kind: "retry", index: 0 });
+    expect(await harness.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] a live read that is older than what came since is read again (IX1)", async () => {
-    const rig = await withPod(open);
-    await rig.seed("pods", [put(pod("12"))]);
-    await rig.fixture.spoil(STRAY_OF_POD);
-    const { run } = await takenBlind(rig);
-    expect(await rig.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
+  it("[informer A14] a live read that is older than what came since is read again (IX1)", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("12"))]);
+    await harness.fixture.spoil(STRAY_OF_POD);
+    const { run } = await takenBlind(harness);
+    expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] what does not exist live goes, and leaves nothing behind", async () => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(STRAY);
-    const { run } = await takenBlind(rig);
+  it("[informer A14] what does not exist live goes, and leaves nothing behind", async ({ harness }) => {
+    await harness.fixture.spoil(STRAY);
+    const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
-    expect(outcomes(await rig.store.writeThrough(run, write(gone)))).toEqual(["changed"]);
-    await rig.store.done(run, { kind: "ok" });
-    expect(await forgedIn(rig)).toEqual([]);
-    expect((await rig.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
+    expect(outcomes(await harness.store.writeThrough(run, write(gone)))).toEqual(["changed"]);
+    await harness.store.done(run, { kind: "ok" });
+    expect(await forgedIn(harness)).toEqual([]);
+    expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
   });
 
-  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async () => {
-    const rig = await withPod(open);
-    await rig.seed("pods", [remove(pod("11"), "11")]);
-    await rig.fixture.spoil(TOMBSTONE);
+  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async ({ harness }) => {
+    await harness.seed("pods", [remove(pod("11"), "11")]);
+    await harness.fixture.spoil(TOMBSTONE);
     const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
-    expect(outcomes(await rig.deliver("pods", [item]))).toEqual(["changed"]);
-    expect(await rig.row("pods", POD)).toMatchObject({ rv: "20" });
+    expect(outcomes(await harness.deliver("pods", [item]))).toEqual(["changed"]);
+    expect(await harness.row("pods", POD)).toMatchObject({ rv: "20" });
   });
 
-  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async () => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(ROW);
-    await rig.openGeneration("pods");
-    const { forged } = await rig.store.readLane("pods", 0);
+  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async ({ harness }) => {
+    await harness.fixture.spoil(ROW);
+    await harness.openGeneration("pods");
+    const { forged } = await harness.store.readLane("pods", 0);
     expect(forged).toEqual([ROW]);
-    const header = rig.header("pods", { lane: 0 });
-    const answer = await rig.store.applyManifest(header, { listRV: "20", rows: [listed(pod("10"))], sweep: [], counts: [], forged });
+    const header = harness.header("pods", { lane: 0 });
+    const answer = await harness.store.applyManifest(header, { listRV: "20", rows: [listed(pod("10"))], sweep: [], counts: [], forged });
     expect(answer).toEqual({ kind: "needed", keys: [POD] });
   });
 
-  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async () => {
-    const rig = await withPod(open);
+  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async ({ harness }) => {
     const planted: Forged = { ...ROW, key: "shop/planted" };
-    await rig.fixture.spoil(planted);
-    await rig.openGeneration("pods");
+    await harness.fixture.spoil(planted);
+    await harness.openGeneration("pods");
     const sweep: ItemChange = {
       type: "delete",
       key: planted.key,
@@ -185,8 +179,8 @@ export function forgedCases(open: OpenRig): void {
       counted: false,
       lowers: [],
     };
-    const header = rig.header("pods", { lane: 0 });
-    const answer = await rig.store.applyManifest(header, {
+    const header = harness.header("pods", { lane: 0 });
+    const answer = await harness.store.applyManifest(header, {
       listRV: "20",
       rows: [listed(pod("10"))],
       sweep: [sweep],
@@ -194,37 +188,34 @@ export function forgedCases(open: OpenRig): void {
       forged: [],
     });
     expect(answer.kind).toBe("applied");
-    expect((await rig.store.readLane("pods", 0)).forged).toEqual([]);
+    expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async () => {
-    const rig = await withPod(open);
-    await rig.openGeneration("pods");
-    const header = rig.header("pods", { lane: 0 });
-    expect(await rig.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
+  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    const header = harness.header("pods", { lane: 0 });
+    expect(await harness.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
       kind: "incomplete",
     });
-    expect(await rig.row("pods", POD)).toBeDefined();
+    expect(await harness.row("pods", POD)).toBeDefined();
   });
 
-  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async () => {
-    const rig = await withPod(open);
-    const { run } = await takenBlind(rig);
-    await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
-    await rig.store.done(run, { kind: "ok" });
-    await rig.pass(59_000);
-    expect(await forgedIn(rig)).toEqual([]);
-    await rig.pass(2_000);
-    const [stale] = await forgedIn(rig);
+  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async ({ harness }) => {
+    const { run } = await takenBlind(harness);
+    await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
+    await harness.store.done(run, { kind: "ok" });
+    await harness.pass(59_000);
+    expect(await forgedIn(harness)).toEqual([]);
+    await harness.pass(2_000);
+    const [stale] = await forgedIn(harness);
     expect(stale).toMatchObject({ resource: "pods", key: POD, where: "entry", slice: OWNER });
-    const second = await takenBlind(rig);
-    expect(outcomes(await rig.store.writeThrough(second.run, write(back(pod("10"), ...(stale ? [stale] : [])))))).toEqual(["changed"]);
-    expect(await rig.row("pods", POD)).toMatchObject({ gone: false });
+    const second = await takenBlind(harness);
+    expect(outcomes(await harness.store.writeThrough(second.run, write(back(pod("10"), ...(stale ? [stale] : [])))))).toEqual(["changed"]);
+    expect(await harness.row("pods", POD)).toMatchObject({ gone: false });
   });
 
-  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async () => {
-    const rig = await withPod(open);
-    const [entry, ...more] = await rig.store.readEntries("pods", [POD, "shop/nobody"]);
+  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async ({ harness }) => {
+    const [entry, ...more] = await harness.store.readEntries("pods", [POD, "shop/nobody"]);
     expect(more).toEqual([]);
     expect(entry).toMatchObject({ key: POD, row: { rv: "10", owner: OWNER, object: pod("10") }, stands: { where: "entry", slice: OWNER } });
   });
@@ -234,33 +225,31 @@ export function forgedCases(open: OpenRig): void {
     { name: "an entry", forged: ENTRY },
     { name: "a missing entry", forged: GONE_ENTRY },
   ])("readEntries believes nothing of a key whose $name fails, and names it", async ({ forged }) => {
-    const rig = await withPod(open);
-    await rig.fixture.spoil(forged);
-    expect(await rig.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
+    const harness = await withPod(open);
+    await harness.fixture.spoil(forged);
+    expect(await harness.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
   });
 
-  it("readGhosts finds entries without their row, and none that has one", async () => {
-    const rig = await withPod(open);
-    expect(await rig.store.readGhosts("pods")).toEqual([]);
-    await rig.fixture.spoil(STRAY);
-    expect((await rig.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
+  it("readGhosts finds entries without their row, and none that has one", async ({ harness }) => {
+    expect(await harness.store.readGhosts("pods")).toEqual([]);
+    await harness.fixture.spoil(STRAY);
+    expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
   });
 
-  it("readLane says how far the lane has come in the moment of its rows", async () => {
-    const rig = await withPod(open);
-    const { watermark, rows } = await rig.store.readLane("pods", 0);
-    expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await rig.watermark("pods"), ["10"]]);
-    await rig.deliver("pods", [], { kind: "W", watermark: "77" });
-    expect((await rig.store.readLane("pods", 0)).watermark).toBe("77");
+  it("readLane says how far the lane has come in the moment of its rows", async ({ harness }) => {
+    const { watermark, rows } = await harness.store.readLane("pods", 0);
+    expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await harness.watermark("pods"), ["10"]]);
+    await harness.deliver("pods", [], { kind: "W", watermark: "77" });
+    expect((await harness.store.readLane("pods", 0)).watermark).toBe("77");
   });
 }
 
 /** An entry of the pod's in a slice where it never stood. */
 const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
 
-async function takenBlind(rig: Rig) {
-  await rig.store.add(rig.epoch, "replicaset", KEY, 0);
-  return rig.taken("replicaset", KEY);
+async function takenBlind(harness: StoreHarness) {
+  await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+  return harness.taken("replicaset", KEY);
 }
 
 function write(...items: readonly ItemChange[]) {

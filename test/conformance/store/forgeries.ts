@@ -1,11 +1,11 @@
 /** What is kept of forged messages: enough to find them, never more than its bounds, whatever becomes of the cache. */
 import { expect, it } from "vitest";
-import type { OpenRig } from "../store.ts";
-import { EPOCH } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { EPOCH } from "../../harness/store/store.ts";
 
 const entry = (index: number) => ({ messageId: `m${index}`, where: "Q1", why: "its MAC is wrong", bytes: index, atMs: 1_000 + index });
 
-export function forgeryCases(open: OpenRig): void {
+export function forgeryCases(open: OpenStore): void {
   it("keeps the last 1,000, the oldest first", async () => {
     const { store } = await (await open()).open();
     expect(await store.forgeries()).toEqual([]);
@@ -24,21 +24,21 @@ export function forgeryCases(open: OpenRig): void {
   });
 
   it("keeps them before there is an epoch and beyond its end, apart from the quarantine", async () => {
-    const rig = await open();
-    await rig.store.noteForgery(entry(1));
-    await rig.open();
-    await rig.store.quarantine({ what: "pods shop/a", where: "lane 1, sequence 1", why: "no uid", atMs: 0 });
-    await rig.store.noteForgery(entry(2));
-    expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
-    expect(await rig.store.forgeries()).toEqual([entry(1), entry(2)]);
-    expect(await rig.store.quarantined()).toEqual([]);
+    const harness = await open();
+    await harness.store.noteForgery(entry(1));
+    await harness.open();
+    await harness.store.quarantine({ what: "pods shop/a", where: "lane 1, sequence 1", why: "no uid", atMs: 0 });
+    await harness.store.noteForgery(entry(2));
+    expect(await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
+    expect(await harness.store.forgeries()).toEqual([entry(1), entry(2)]);
+    expect(await harness.store.quarantined()).toEqual([]);
   });
 
   it("another cluster's are not among them", async () => {
-    const rig = await (await open()).open();
-    const beside = await rig.fixture.beside({ cluster: "cluster-of-another" });
+    const harness = await (await open()).open();
+    const beside = await harness.fixture.beside({ cluster: "cluster-of-another" });
     await beside.noteForgery(entry(1));
-    expect(await rig.store.forgeries()).toEqual([]);
+    expect(await harness.store.forgeries()).toEqual([]);
     expect(await beside.forgeries()).toEqual([entry(1)]);
     await beside.close();
   });

@@ -1,193 +1,189 @@
 /** When keys are handed out, and what happens at the moment when they are again (informer §11.6, §15). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { ONE_LANE, rung } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { ONE_LANE, rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 const open1 = { open: true };
 
-export function gateCases(open: OpenRig): void {
+export function gateCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
   it("WQ4 [informer T48] doorbells before the sync find a shut gate; when it opens every dirty key is rung and runs", async () => {
-    const rig = await (await open()).open();
+    const harness = await (await open()).open();
     const rss = ["a", "b"].map((name) => cachedReplicaSet({ name, resourceVersion: "5" }));
-    await rig.openGeneration("replicasets");
-    await rig.seed(
+    await harness.openGeneration("replicasets");
+    await harness.seed(
       "replicasets",
       rss.map((rs) => put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })),
       { kind: "L" },
     );
-    expect(await rig.store.take(rig.run("replicaset", "shop/a"), {})).toMatchObject({ kind: "gated" });
-    expect(await rig.store.take(rig.run("replicaset", "shop/none"), {})).toMatchObject({ kind: "gated" });
-    expect(await rig.dirty("replicaset")).toEqual(["shop/a", "shop/b"]);
-    const first = await rig.manifest(
+    expect(await harness.store.take(harness.run("replicaset", "shop/a"), {})).toMatchObject({ kind: "gated" });
+    expect(await harness.store.take(harness.run("replicaset", "shop/none"), {})).toMatchObject({ kind: "gated" });
+    expect(await harness.dirty("replicaset")).toEqual(["shop/a", "shop/b"]);
+    const first = await harness.manifest(
       "replicasets",
       rss.map((rs) => ({ key: `shop/${rs.metadata.name}`, uid: rs.metadata.uid, rv: "5" })),
       "6",
     );
     expect(rung(first)).toEqual([]); // pods are missing yet
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("pods") });
-    const second = await rig.relist("pods", [], "7");
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("pods") });
+    const second = await harness.relist("pods", [], "7");
     expect(second.flatMap((answer) => rung(answer))).toEqual(["replicaset shop/a", "replicaset shop/b"]);
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
-    for (const key of await rig.dirty("replicaset")) {
-      await rig.pass(2);
-      expect((await rig.taken("replicaset", key)).kind).toBe("ok");
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
+    for (const key of await harness.dirty("replicaset")) {
+      await harness.pass(2);
+      expect((await harness.taken("replicaset", key)).kind).toBe("ok");
     }
   });
 
   it("WQ4 needs exactly the resources that the controller reads", async () => {
-    const rig = await (await open()).open();
+    const harness = await (await open()).open();
     const opened = async () =>
-      (await Promise.all(CONTROLLERS.map(async (controller) => ((await rig.store.gate(controller)).open ? [controller] : [])))).flat();
+      (await Promise.all(CONTROLLERS.map(async (controller) => ((await harness.store.gate(controller)).open ? [controller] : [])))).flat();
     expect(await opened()).toEqual([]);
-    await rig.relist("pods", [], "0");
-    await rig.relist("replicationcontrollers", [], "0");
+    await harness.relist("pods", [], "0");
+    await harness.relist("replicationcontrollers", [], "0");
     expect(await opened()).toEqual(["replicationcontroller"]);
-    await rig.relist("replicasets", [], "0");
+    await harness.relist("replicasets", [], "0");
     expect(await opened()).toEqual(["replicaset", "replicationcontroller"]);
-    await rig.relist("deployments", [], "0");
+    await harness.relist("deployments", [], "0");
     expect(await opened()).toEqual([...CONTROLLERS]);
   });
 
   it("WQ4 shuts when one lane has been silent for more than 60 s, and opens with any message in its turn", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
-    await beat(rig, "replicasets", 0);
-    await beat(rig, "pods", 0);
-    await rig.fixture.clock.advance(60_000);
-    await beat(rig, "pods", 0);
-    await beat(rig, "replicasets", 0);
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
-    await rig.fixture.clock.advance(1);
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*lane 1/u) });
+    const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    await beat(harness, "replicasets", 0);
+    await beat(harness, "pods", 0);
+    await harness.fixture.clock.advance(60_000);
+    await beat(harness, "pods", 0);
+    await beat(harness, "replicasets", 0);
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
+    await harness.fixture.clock.advance(1);
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*lane 1/u) });
     // A message before its turn tells nothing of what came before it.
-    await rig.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: rig.nextSequence("pods", 1) + 1 });
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
-    await rig.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: rig.nextSequence("pods", 1) - 2 });
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+    await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) + 1 });
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
+    await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) - 2 });
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
-    await rig.store.markSuspect("pods", "a message arrived in the dead-letter queue");
-    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT" });
-    expect(await rig.store.gate("replicaset")).toEqual({
+  it("WQ4 a relist keeps it open; SUSPECT shuts it until the manifests of a new generation", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
+    await harness.store.markSuspect("pods", "a message arrived in the dead-letter queue");
+    expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT" });
+    expect(await harness.store.gate("replicaset")).toEqual({
       open: false,
       reason: "pods: SUSPECT (a message arrived in the dead-letter queue)",
     });
-    await rig.raiseFence("101");
-    await rig.heartbeat();
-    await rig.openGeneration("pods");
-    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", generation: 3 });
-    await rig.manifest("pods", [], "9");
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3 });
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+    await harness.raiseFence("101");
+    await harness.heartbeat();
+    await harness.openGeneration("pods");
+    expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", generation: 3 });
+    await harness.manifest("pods", [], "9");
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3 });
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
   it("WQ4 a mark outlives the generation that stood open when it came: what was lost may be newer than that list", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
-    await rig.openGeneration("pods");
-    await rig.manifest("pods", [], "9", { lane: 0 });
-    await rig.store.markSuspect("pods", "in the middle of a list");
-    await rig.manifest("pods", [], "9", { lane: 1 });
+    const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    await harness.openGeneration("pods");
+    await harness.manifest("pods", [], "9", { lane: 0 });
+    await harness.store.markSuspect("pods", "in the middle of a list");
+    await harness.manifest("pods", [], "9", { lane: 1 });
     // Listed to the end and still suspect: this is what makes the leader list again.
-    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 2 });
-    expect(await rig.store.gate("replicaset")).toEqual({ open: false, reason: "pods: SUSPECT (in the middle of a list)" });
-    await rig.openGeneration("pods");
-    await rig.manifest("pods", [], "10", { lane: 0 });
-    await rig.store.markSuspect("pods", "once more");
-    await rig.manifest("pods", [], "10", { lane: 1 });
-    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", syncedGeneration: 3 });
-    await rig.relist("pods", [], "11");
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 4 });
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+    expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 2 });
+    expect(await harness.store.gate("replicaset")).toEqual({ open: false, reason: "pods: SUSPECT (in the middle of a list)" });
+    await harness.openGeneration("pods");
+    await harness.manifest("pods", [], "10", { lane: 0 });
+    await harness.store.markSuspect("pods", "once more");
+    await harness.manifest("pods", [], "10", { lane: 1 });
+    expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", syncedGeneration: 3 });
+    await harness.relist("pods", [], "11");
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 4 });
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
   it("WQ4 a mark during the first list leads to a second one", async () => {
-    const rig = await (await open()).open();
-    for (const resource of CACHED_RESOURCES) if (resource !== "pods") await rig.relist(resource, [], "0");
-    await rig.openGeneration("pods");
-    await rig.store.markSuspect("pods", "too early");
-    await rig.manifest("pods", [], "5");
-    expect(await rig.health("pods")).toMatchObject({ state: "SUSPECT", generation: 1, syncedGeneration: 1 });
-    await rig.relist("pods", [], "6");
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+    const harness = await (await open()).open();
+    for (const resource of CACHED_RESOURCES) if (resource !== "pods") await harness.relist(resource, [], "0");
+    await harness.openGeneration("pods");
+    await harness.store.markSuspect("pods", "too early");
+    await harness.manifest("pods", [], "5");
+    expect(await harness.health("pods")).toMatchObject({ state: "SUSPECT", generation: 1, syncedGeneration: 1 });
+    await harness.relist("pods", [], "6");
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
   it("marking what was never listed changes nothing", async () => {
-    const rig = await open();
-    await rig.store.markSuspect("pods", "no epoch");
-    await rig.open();
-    await rig.store.markSuspect("pods", "not listed");
-    expect(await rig.health("pods")).toMatchObject({ state: "INIT" });
-    await rig.relist("pods", [], "0");
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED" });
+    const harness = await open();
+    await harness.store.markSuspect("pods", "no epoch");
+    await harness.open();
+    await harness.store.markSuspect("pods", "not listed");
+    expect(await harness.health("pods")).toMatchObject({ state: "INIT" });
+    await harness.relist("pods", [], "0");
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED" });
   });
 
-  it("WQ4 a hole shuts it after the limit, and the message that fills it opens it", async () => {
-    const rig = await (await open()).synced();
-    const first = rig.nextSequence("pods");
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 1 });
-    await rig.fixture.clock.advance(2_000);
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
-    await rig.fixture.clock.advance(1);
-    expect(await rig.store.gate("replicaset")).toMatchObject({ open: false });
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: first });
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
-    expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
+  it("WQ4 a hole shuts it after the limit, and the message that fills it opens it", async ({ harness }) => {
+    const first = harness.nextSequence("pods");
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 1 });
+    await harness.fixture.clock.advance(2_000);
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
+    await harness.fixture.clock.advance(1);
+    expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first });
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
+    expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("WQ4 a lane that moves on behind a hole starts its time anew", async () => {
-    const rig = await (await open()).synced();
-    const first = rig.nextSequence("pods");
-    for (const sequence of [first + 1, first + 3]) await rig.seed("pods", [], { kind: "W", watermark: "0", sequence });
-    await rig.fixture.clock.advance(1_500);
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 4 });
-    expect((await rig.health("pods"))?.holeForMs).toBe(1_500);
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: first });
-    expect((await rig.health("pods"))?.holeForMs).toBe(0);
-    await rig.fixture.clock.advance(1_500);
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+  it("WQ4 a lane that moves on behind a hole starts its time anew", async ({ harness }) => {
+    const first = harness.nextSequence("pods");
+    for (const sequence of [first + 1, first + 3]) await harness.seed("pods", [], { kind: "W", watermark: "0", sequence });
+    await harness.fixture.clock.advance(1_500);
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 4 });
+    expect((await harness.health("pods"))?.holeForMs).toBe(1_500);
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first });
+    expect((await harness.health("pods"))?.holeForMs).toBe(0);
+    await harness.fixture.clock.advance(1_500);
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a frozen lane does not shut it: absence is what it does not know", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    await rig.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
-    expect(await rig.store.gate("replicaset")).toEqual(open1);
+  it("WQ4 a frozen lane does not shut it: absence is what it does not know", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
+    expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 what is running goes on while the gate is shut", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", RS, 0);
-    const { run } = await rig.taken("replicaset", RS);
-    await rig.store.markSuspect("pods", "test");
-    expect(await rig.store.renew(run)).toBe(rig.now() + LEASE_MS);
-    expect(await rig.store.registerIntents(run, "uid-rs-web", [{ id: "c:x", verb: "create", name: "x" }])).toBe("ok");
-    expect(await rig.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: "uid-rs-web" })).toMatchObject({ kind: "ok" });
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
+  it("WQ4 what is running goes on while the gate is shut", async ({ harness }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", RS, 0);
+    const { run } = await harness.taken("replicaset", RS);
+    await harness.store.markSuspect("pods", "test");
+    expect(await harness.store.renew(run)).toBe(harness.now() + LEASE_MS);
+    expect(await harness.store.registerIntents(run, "uid-rs-web", [{ id: "c:x", verb: "create", name: "x" }])).toBe("ok");
+    expect(await harness.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: "uid-rs-web" })).toMatchObject({ kind: "ok" });
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async ({
+    harness,
+  }) => {
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));
-    await rig.seed(
+    await harness.seed(
       "replicasets",
       rss.map((rs) => put(rs, { counted: true })),
     );
-    await rig.seed("deployments", [put(cachedDeployment(), { counted: true })]);
-    await rig.relist("pods", [], "9");
-    expect([await rig.dirty("replicaset"), await rig.dirty("deployment")]).toEqual([[], []]);
-    await rig.store.markSuspect("pods", "test");
-    const answers = await rig.relist("pods", [], "10");
-    expect((await rig.store.queued("replicaset")).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - rig.now()])).toEqual([
+    await harness.seed("deployments", [put(cachedDeployment(), { counted: true })]);
+    await harness.relist("pods", [], "9");
+    expect([await harness.dirty("replicaset"), await harness.dirty("deployment")]).toEqual([[], []]);
+    await harness.store.markSuspect("pods", "test");
+    const answers = await harness.relist("pods", [], "10");
+    expect((await harness.store.queued("replicaset")).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
       ["shop/a", 0],
       ["shop/b", 1],
       ["shop/c", 2],
@@ -204,45 +200,44 @@ export function gateCases(open: OpenRig): void {
     expect(bells.filter((bell) => bell.controller === "replicaset").map((bell) => bell.delayMs)).toEqual([0, 1, 2, 3]);
   });
 
-  it("SyncAll rings at most 500 and leaves the rest to the sweeper; it brings nothing that is earlier back", async () => {
-    const rig = await (await open()).synced();
+  it("SyncAll rings at most 500 and leaves the rest to the sweeper; it brings nothing that is earlier back", async ({ harness }) => {
     const count = 720;
     for (let start = 0; start < count; start += 90) {
       const rss = Array.from({ length: 90 }, (_, index) => cachedReplicaSet({ name: `rs-${String(start + index).padStart(4, "0")}` }));
-      await rig.seed(
+      await harness.seed(
         "replicasets",
         rss.map((rs) => put(rs, { counted: true })),
         { watermark: "0" },
       );
     }
-    await rig.store.add(rig.epoch, "replicaset", "shop/rs-0719", 0);
-    await rig.store.markSuspect("replicasets", "test");
-    await rig.openGeneration("replicasets");
-    const rows = (await rig.store.readLane("replicasets", 0)).rows;
-    const answer = await rig.manifest("replicasets", rows, "10");
+    await harness.store.add(harness.epoch, "replicaset", "shop/rs-0719", 0);
+    await harness.store.markSuspect("replicasets", "test");
+    await harness.openGeneration("replicasets");
+    const rows = (await harness.store.readLane("replicasets", 0)).rows;
+    const answer = await harness.manifest("replicasets", rows, "10");
     expect(answer.kind === "applied" && answer.bells.length).toBe(500);
-    expect(await rig.readyIn("replicaset", "shop/rs-0719")).toBe(0);
-    expect(await rig.readyIn("replicaset", "shop/rs-0718")).toBe(718);
-    await rig.pass(6_000);
-    expect(await rig.store.sweep(rig.epoch)).toHaveLength(500);
-    expect(await rig.store.sweep(rig.epoch)).toHaveLength(220);
-    expect(await rig.store.sweep(rig.epoch)).toHaveLength(0);
+    expect(await harness.readyIn("replicaset", "shop/rs-0719")).toBe(0);
+    expect(await harness.readyIn("replicaset", "shop/rs-0718")).toBe(718);
+    await harness.pass(6_000);
+    expect(await harness.store.sweep(harness.epoch)).toHaveLength(500);
+    expect(await harness.store.sweep(harness.epoch)).toHaveLength(220);
+    expect(await harness.store.sweep(harness.epoch)).toHaveLength(0);
   });
 
   it("SyncAll comes with each resource that a controller reads, so the last one to be synced opens it", async () => {
-    const rig = await (await open()).open();
+    const harness = await (await open()).open();
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     for (const resource of CACHED_RESOURCES) {
       const answers =
         resource === "replicasets"
-          ? await rig.relist(resource, [rs], "6", (object) => put(object, { counted: true }))
-          : await rig.relist(resource, [], "6");
+          ? await harness.relist(resource, [rs], "6", (object) => put(object, { counted: true }))
+          : await harness.relist(resource, [], "6");
       const bells = answers.flatMap((answer) => rung(answer));
       expect(bells, resource).toEqual(resource === "pods" ? ["replicaset shop/web"] : []);
     }
   });
 }
 
-async function beat(rig: Rig, resource: "pods" | "replicasets", lane: number): Promise<void> {
-  await rig.seed(resource, [], { kind: "W", lane, watermark: "0" });
+async function beat(harness: StoreHarness, resource: "pods" | "replicasets", lane: number): Promise<void> {
+  await harness.seed(resource, [], { kind: "W", lane, watermark: "0" });
 }

@@ -1,12 +1,11 @@
 /** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, Stop } from "../../../shared/ports/store.ts";
 import { CONTROLLERS } from "../../../shared/api/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { EPOCH } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";
 
 const RS = "shop/web";
 const UID = "uid-rs-web";
@@ -18,69 +17,69 @@ const wroteAt = (atMs: number, manager = "kube-controller-manager"): ForeignWrit
 });
 const STOP: Stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
 
-export function guardCases(open: OpenRig): void {
-  const due = async (): Promise<Rig> => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [
+export function guardCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await due());
+  const due = async (): Promise<StoreHarness> => {
+    const harness = await (await open()).synced();
+    await harness.seed("replicasets", [
       put(cachedReplicaSet(), { counted: true, effects: [effect("replicaset", cachedReplicaSet(), { self: true })] }),
     ]);
-    return rig;
+    return harness;
   };
 
-  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async () => {
-    const rig = await due();
-    expect(await rig.store.guard()).toMatchObject({ forgivenMs: 0 });
-    expect(await rig.store.reportForeignWrite(wroteAt(5_000), 5_100)).toEqual({ kind: "stopped" });
-    expect(await rig.store.take(rig.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
-    expect(await rig.store.take(rig.run("replicaset", "shop/none"), {})).toEqual({ kind: "stopped", stop: STOP });
+  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async ({
+    harness,
+  }) => {
+    expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
+    expect(await harness.store.reportForeignWrite(wroteAt(5_000), 5_100)).toEqual({ kind: "stopped" });
+    expect(await harness.store.take(harness.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
+    expect(await harness.store.take(harness.run("replicaset", "shop/none"), {})).toEqual({ kind: "stopped", stop: STOP });
     for (const controller of CONTROLLERS)
-      expect(await rig.store.gate(controller)).toEqual({
+      expect(await harness.store.gate(controller)).toEqual({
         open: false,
         reason:
           "stopped since 1970-01-01T00:00:05.100Z: kube-controller-manager wrote the status of replicasets shop/other at 1970-01-01T00:00:05.000Z",
       });
-    expect(await rig.dirty("replicaset")).toEqual([RS]);
-    await rig.pass(60_000);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    await rig.seed("pods", [put(cachedPod())]);
+    expect(await harness.dirty("replicaset")).toEqual([RS]);
+    await harness.pass(60_000);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async () => {
-    const rig = await due();
-    const { run } = await rig.taken("replicaset", RS);
-    const before = (await rig.store.queued("replicaset"))[0]?.leaseUntilMs;
-    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
-    await rig.fixture.clock.advance(1_000);
-    expect(await rig.store.renew(run)).toBe("stopped");
-    expect((await rig.store.queued("replicaset"))[0]?.leaseUntilMs).toBe(before);
-    expect(await rig.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: UID })).toMatchObject({ kind: "ok" });
-    expect(await rig.store.done(run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ kind: "done", failures: 0 });
-    expect(await rig.store.renew(run)).toBeUndefined();
-    expect(await rig.dirty("replicaset")).toEqual([RS]);
+  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async ({ harness }) => {
+    const { run } = await harness.taken("replicaset", RS);
+    const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
+    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    await harness.fixture.clock.advance(1_000);
+    expect(await harness.store.renew(run)).toBe("stopped");
+    expect((await harness.store.queued("replicaset"))[0]?.leaseUntilMs).toBe(before);
+    expect(await harness.writeThrough(run, "pods", [put(cachedPod())], { ownerUid: UID })).toMatchObject({ kind: "ok" });
+    expect(await harness.store.done(run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ kind: "done", failures: 0 });
+    expect(await harness.store.renew(run)).toBeUndefined();
+    expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
   it("GD2 a new epoch, fence and list change nothing of it", async () => {
-    const rig = await open();
-    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100); // before there is any
-    await rig.synced();
-    expect(await rig.store.take(rig.run("replicaset", RS), {})).toEqual({ kind: "stopped", stop: STOP });
-    expect(await rig.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
-    expect((await rig.store.guard()).stop).toEqual(STOP);
+    const harness = await open();
+    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100); // before there is any
+    await harness.synced();
+    expect(await harness.store.take(harness.run("replicaset", RS), {})).toEqual({ kind: "stopped", stop: STOP });
+    expect(await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
+    expect((await harness.store.guard()).stop).toEqual(STOP);
   });
 
-  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async () => {
-    const rig = await due();
-    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
-    expect(await rig.store.resume({ version: (await rig.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
-    expect(await rig.store.guard()).toMatchObject({ forgivenMs: 7_000 });
+  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async ({ harness }) => {
+    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    expect(await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
+    expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
     for (const atMs of [4_000, 5_000, 7_000])
-      expect(await rig.store.reportForeignWrite(wroteAt(atMs), 9_000)).toEqual({ kind: "forgiven", forgivenMs: 7_000 });
-    expect((await rig.store.guard()).stop).toBeUndefined();
-    await rig.pass(6_000);
-    expect((await rig.store.sweep(rig.epoch)).map(({ key }) => key)).toEqual([RS]);
-    expect((await rig.taken("replicaset", RS)).kind).toBe("ok");
-    expect(await rig.store.reportForeignWrite(wroteAt(8_000), 9_000)).toEqual({ kind: "stopped" });
-    expect((await rig.store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
+      expect(await harness.store.reportForeignWrite(wroteAt(atMs), 9_000)).toEqual({ kind: "forgiven", forgivenMs: 7_000 });
+    expect((await harness.store.guard()).stop).toBeUndefined();
+    await harness.pass(6_000);
+    expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toEqual([RS]);
+    expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
+    expect(await harness.store.reportForeignWrite(wroteAt(8_000), 9_000)).toEqual({ kind: "stopped" });
+    expect((await harness.store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
   });
 
   it("GD4 the newest write stands, and the time of the first report", async () => {
@@ -117,16 +116,15 @@ export function guardCases(open: OpenRig): void {
     }
   });
 
-  it("GD7 who ignores stops goes on; another cluster's are another's", async () => {
-    const rig = await due();
-    await rig.store.reportForeignWrite(wroteAt(5_000), 5_100);
-    const careless = await rig.fixture.beside({ ignoresStop: true });
+  it("GD7 who ignores stops goes on; another cluster's are another's", async ({ harness }) => {
+    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });
-    const run = rig.run("replicaset", RS);
+    const run = harness.run("replicaset", RS);
     expect(await careless.take(run, { uid: UID })).toMatchObject({ kind: "ok" });
-    expect(await careless.renew(run)).toBeGreaterThan(rig.now());
-    expect(await rig.store.renew(run)).toBe("stopped");
-    const elsewhere = await rig.fixture.beside({ cluster: "cluster-of-another" });
+    expect(await careless.renew(run)).toBeGreaterThan(harness.now());
+    expect(await harness.store.renew(run)).toBe("stopped");
+    const elsewhere = await harness.fixture.beside({ cluster: "cluster-of-another" });
     expect((await elsewhere.guard()).stop).toBeUndefined();
     await Promise.all([careless.close(), elsewhere.close()]);
   });

@@ -1,5 +1,5 @@
 /** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { CachedPod } from "../../../shared/api/cached.ts";
@@ -17,23 +17,22 @@ import {
   remove,
   replicaSetOwner,
 } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { ONE_LANE, outcomes, rung, writeOf } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { ONE_LANE, outcomes, rung, writeOf, type StoreHarness } from "../../harness/store/store.ts";
 
 const POD = "shop/web-1";
 const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
 
-export function indexCases(open: OpenRig): void {
-  it("hands back what was put, whole", async () => {
-    const rig = await (await open()).synced();
+export function indexCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("hands back what was put, whole", async ({ harness }) => {
     const object = pod("10", {
       owner: { kind: "ReplicaSet", name: "web", uid: "u1" },
       ready: { status: "True", since: "2026-03-01T10:00:02Z" },
       labels: { "a/b": 'ü"\u0000\u001f' },
     });
-    expect(outcomes(await rig.deliver("pods", [put(object)]))).toEqual(["changed"]);
-    expect(await rig.row("pods", POD)).toEqual({
+    expect(outcomes(await harness.deliver("pods", [put(object)]))).toEqual(["changed"]);
+    expect(await harness.row("pods", POD)).toEqual({
       key: POD,
       uid: object.uid,
       rv: "10",
@@ -43,53 +42,53 @@ export function indexCases(open: OpenRig): void {
     });
   });
 
-  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async () => {
-    const rig = await (await open()).synced();
+  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const { run } = await runOf(rig, "shop/web");
-    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await rig.seed("pods", [put(pod("10"))]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    const { run } = await runOf(harness, "shop/web");
+    await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.seed("pods", [put(pod("10"))]);
     for (const rv of ["9", "10"]) {
       const again = put(pod(rv, { phase: "Running" }), {
         effects: [effect("replicaset", rs)],
         lowers: [{ owner: asOwner("replicaset", rs), op: "c:web-1" }],
       });
-      const answer = await rig.deliver("pods", [again]);
+      const answer = await harness.deliver("pods", [again]);
       expect(outcomes(answer)).toEqual(["same"]);
       expect(rung(answer)).toEqual([]);
     }
-    expect((await rig.row("pods", POD))?.object).toEqual(pod("10"));
-    expect(await rig.dirty("replicaset")).toEqual([]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
+    expect((await harness.row("pods", POD))?.object).toEqual(pod("10"));
+    expect(await harness.dirty("replicaset")).toEqual([]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    expect(await harness.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
   });
 
-  it("IX1 [informer A4] counts nothing for what changes nothing", async () => {
-    const rig = await (await open()).synced();
-    const count = async () => (await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+  it("IX1 [informer A4] counts nothing for what changes nothing", async ({ harness }) => {
+    const count = async () =>
+      (await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
     expect(await count()).toBe(1);
-    await rig.deliver("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+    await harness.deliver("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
     expect(await count()).toBe(1);
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
     expect(await count()).toBe(1);
-    await rig.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
+    await harness.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
     expect(await count()).toBe(2);
   });
 
-  it("[informer T31] adds, updates and deletes in order, with effects each time", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T31] adds, updates and deletes in order, with effects each time", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     for (const item of [put(pod("10")), put(pod("20")), remove(pod("20"), "30")]) {
-      const answer = await rig.deliver("pods", [{ ...item, effects: [effect("replicaset", rs)] }]);
+      const answer = await harness.deliver("pods", [{ ...item, effects: [effect("replicaset", rs)] }]);
       expect(outcomes(answer)).toEqual(["changed"]);
       expect(rung(answer)).toEqual(["replicaset shop/web"]);
-      await finish(rig, "shop/web");
+      await finish(harness, "shop/web");
     }
-    expect(await rig.row("pods", POD)).toBeUndefined();
+    expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
   describe("IX10 an item that nobody has looked for", () => {
@@ -99,26 +98,26 @@ export function indexCases(open: OpenRig): void {
     const woken = { effects: [effect("replicaset", rs)], unread: true };
     const news = put(object, woken);
     const old = { ...news, effects: [], expected: { rv: "10", uid: object.uid, owner: asOwner("replicaset", rs) } };
-    const started = async (...standing: readonly ItemChange[]): Promise<Rig> => {
-      const rig = await (await open()).synced();
-      await rig.seed("replicasets", [put(rs, { counted: true })]);
-      for (const item of standing) await rig.seed("pods", [item]);
-      return rig;
+    const started = async (...standing: readonly ItemChange[]): Promise<StoreHarness> => {
+      const harness = await (await open()).synced();
+      await harness.seed("replicasets", [put(rs, { counted: true })]);
+      for (const item of standing) await harness.seed("pods", [item]);
+      return harness;
     };
 
     it("is done where nothing stands, if it is new", async () => {
-      const rig = await started();
-      const answer = await rig.deliver("pods", [news], { asRead: true });
+      const harness = await started();
+      const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
-      expect(await rig.row("pods", POD)).toMatchObject({ rv: "10", object });
-      expect(await rig.watermark("pods")).toBe("10");
+      expect(await harness.row("pods", POD)).toMatchObject({ rv: "10", object });
+      expect(await harness.watermark("pods")).toBe("10");
     });
 
     it.each([news, old])("changes nothing where it is cached exactly so, new or not", async (item) => {
-      const rig = await started(put(object));
-      const answer = await rig.deliver("pods", [item], { asRead: true, sequence: rig.nextSequence("pods") });
+      const harness = await started(put(object));
+      const answer = await harness.deliver("pods", [item], { asRead: true, sequence: harness.nextSequence("pods") });
       expect([outcomes(answer), rung(answer)]).toEqual([["same"], []]);
-      expect(await rig.watermark("pods")).toBe("10");
+      expect(await harness.watermark("pods")).toBe("10");
     });
 
     it.each<{ what: string; stands: readonly ItemChange[]; item: ItemChange; rows?: readonly string[]; current?: readonly string[] }>([
@@ -135,31 +134,31 @@ export function indexCases(open: OpenRig): void {
       },
       { what: "a delete of nothing", stands: [], item: remove(object, "10", { unread: true }) },
     ])("is answered with what stands there, and not done: $what", async ({ stands, item, rows = [], current = [] }) => {
-      const rig = await started(...stands);
-      const before = [await rig.row("pods", POD), await rig.watermark("pods")];
-      const answer = await rig.deliver("pods", [item], { asRead: true });
+      const harness = await started(...stands);
+      const before = [await harness.row("pods", POD), await harness.watermark("pods")];
+      const answer = await harness.deliver("pods", [item], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0, bells: [], outcomes: [] });
       const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
       expect(found?.rows).toEqual(rows.length > 0 ? [{ resource: "pods", row: before[0] }] : []);
       expect(found?.current?.map(({ row }) => row.rv)).toEqual(current);
-      expect([await rig.row("pods", POD), await rig.watermark("pods")]).toEqual(before);
-      expect(await rig.dirty("replicaset")).toEqual([]);
+      expect([await harness.row("pods", POD), await harness.watermark("pods")]).toEqual(before);
+      expect(await harness.dirty("replicaset")).toEqual([]);
     });
 
     it.each([news, old])("is not done beside a flag or a tombstone", async (item) => {
-      const rig = await started(put(object));
-      const { run } = await runOf(rig, "shop/web");
-      await rig.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
-      expect(await rig.deliver("pods", [item], { asRead: true })).toMatchObject({ kind: "retry", index: 0 });
-      const missing = rig.nextSequence("pods");
-      await rig.seed("pods", [remove(object, "30")], { sequence: missing + 1 });
-      expect(await rig.deliver("pods", [item], { asRead: true, sequence: missing })).toMatchObject({ kind: "retry", index: 0 });
-      expect(await rig.row("pods", POD)).toBeUndefined();
+      const harness = await started(put(object));
+      const { run } = await runOf(harness, "shop/web");
+      await harness.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
+      expect(await harness.deliver("pods", [item], { asRead: true })).toMatchObject({ kind: "retry", index: 0 });
+      const missing = harness.nextSequence("pods");
+      await harness.seed("pods", [remove(object, "30")], { sequence: missing + 1 });
+      expect(await harness.deliver("pods", [item], { asRead: true, sequence: missing })).toMatchObject({ kind: "retry", index: 0 });
+      expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
     it("is not said to be found where its owner is another one: it is read", async () => {
-      const rig = await started(put(pod("9")));
-      const answer = await rig.deliver("pods", [news], { asRead: true });
+      const harness = await started(put(pod("9")));
+      const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
@@ -167,190 +166,181 @@ export function indexCases(open: OpenRig): void {
     it("holds up those after it, which are found with it, and none before it", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
-      const rig = await started(put(of("web-2", "8")), put(of("web-3", "9")));
+      const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));
       const items = names.map((name) => put(of(name, "10"), woken));
-      const answer = await rig.deliver("pods", items, { asRead: true });
+      const answer = await harness.deliver("pods", items, { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 1, outcomes: ["changed"], found: { current: [] } });
       const { found } = answer as Extract<typeof answer, { kind: "retry" }>; // as was just seen
       expect(found?.rows.map(({ row }) => [row.key, row.rv])).toEqual([
         ["shop/web-2", "8"],
         ["shop/web-3", "9"],
       ]);
-      expect(await rig.watermark("pods")).toBe("9");
+      expect(await harness.watermark("pods")).toBe("9");
       expect(
         outcomes(
-          await rig.deliver(
+          await harness.deliver(
             "pods",
             items.slice(1).map(({ unread: _, ...item }) => item),
           ),
         ),
       ).toEqual(["changed", "changed"]);
-      expect(await rig.watermark("pods")).toBe("10");
+      expect(await harness.watermark("pods")).toBe("10");
     });
   });
 
-  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("10"))]);
-    const missing = rig.nextSequence("pods");
-    await rig.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
-    expect(await rig.watermark("pods")).toBe("10");
+  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("10"))]);
+    const missing = harness.nextSequence("pods");
+    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
+    expect(await harness.watermark("pods")).toBe("10");
     const late = { sequence: missing, commit: false } as const;
-    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], late))).toEqual(["late"]);
-    expect(await rig.row("pods", POD)).toBeUndefined();
-    expect(outcomes(await rig.deliver("pods", [put(pod("30"))], late))).toEqual(["late"]);
-    expect(outcomes(await rig.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("20"))], late))).toEqual(["late"]);
+    expect(await harness.row("pods", POD)).toBeUndefined();
+    expect(outcomes(await harness.deliver("pods", [put(pod("30"))], late))).toEqual(["late"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("10"))]);
-    await rig.seed("pods", [remove(pod("10"), "30")]);
-    expect(await rig.watermark("pods")).toBe("30");
-    expect(outcomes(await rig.deliver("pods", [put(pod("20"))]))).toEqual(["absent"]);
-    expect(await rig.row("pods", POD)).toBeUndefined();
+  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("10"))]);
+    await harness.seed("pods", [remove(pod("10"), "30")]);
+    expect(await harness.watermark("pods")).toBe("30");
+    expect(outcomes(await harness.deliver("pods", [put(pod("20"))]))).toEqual(["absent"]);
+    expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [], { kind: "W", watermark: "50" });
-    expect(outcomes(await rig.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
-    expect(outcomes(await rig.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
+  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async ({ harness }) => {
+    await harness.seed("pods", [], { kind: "W", watermark: "50" });
+    expect(outcomes(await harness.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("[informer A5] binds a listed object too", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [remove(pod("10"), "30")], { commit: false });
-    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
+  it("[informer A5] binds a listed object too", async ({ harness }) => {
+    await harness.seed("pods", [remove(pod("10"), "30")], { commit: false });
+    expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
 
-  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async () => {
-    const rig = await (await open()).synced();
+  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.seed("pods", [put(pod("10"))]);
-    const { run } = await runOf(rig, "shop/web");
-    const gone = async () => (await rig.row("pods", POD))?.gone;
-    await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("pods", [put(pod("10"))]);
+    const { run } = await runOf(harness, "shop/web");
+    const gone = async () => (await harness.row("pods", POD))?.gone;
+    await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
     expect(await gone()).toBe(true);
-    await rig.seed("pods", [put(pod("11"))]);
+    await harness.seed("pods", [put(pod("11"))]);
     expect(await gone()).toBe(true);
-    await rig.seed("pods", [put(pod("12", { owner: ownedBy("ReplicaSet", rs) }))]);
-    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]?.map((row) => row.gone)).toEqual([
+    await harness.seed("pods", [put(pod("12", { owner: ownedBy("ReplicaSet", rs) }))]);
+    expect((await harness.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]?.map((row) => row.gone)).toEqual([
       true,
     ]);
-    await rig.seed("pods", [put(pod("13", { uid: "other" }))]);
+    await harness.seed("pods", [put(pod("13", { uid: "other" }))]);
     expect(await gone()).toBe(false);
   });
 
-  it("IX2 [informer A8] ignores a delete older than the row", async () => {
-    const rig = await (await open()).synced();
+  it("IX2 [informer A8] ignores a delete older than the row", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.seed("pods", [put(pod("20", { uid: "second" }))]);
-    const answer = await rig.deliver("pods", [remove(pod("10", { uid: "first" }), "15", { effects: [effect("replicaset", rs)] })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("pods", [put(pod("20", { uid: "second" }))]);
+    const answer = await harness.deliver("pods", [remove(pod("10", { uid: "first" }), "15", { effects: [effect("replicaset", rs)] })]);
     expect(outcomes(answer)).toEqual(["same"]);
     expect(rung(answer)).toEqual([]);
-    expect((await rig.row("pods", POD))?.uid).toBe("second");
+    expect((await harness.row("pods", POD))?.uid).toBe("second");
     // Nor does it leave a tombstone, or bury what the row's own delete left.
-    expect(outcomes(await rig.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
+    expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
-  it("[informer A9] a lesser delete does not replace a greater tombstone", async () => {
-    const rig = await (await open()).synced();
+  it("[informer A9] a lesser delete does not replace a greater tombstone", async ({ harness }) => {
     const ahead = { commit: false } as const;
-    await rig.seed("pods", [remove(pod("10"), "11")], ahead);
-    await rig.seed("pods", [remove(pod("8"), "9")], ahead);
-    expect(outcomes(await rig.deliver("pods", [put(pod("10"))], ahead))).toEqual(["late"]);
-    expect(await rig.row("pods", POD)).toBeUndefined();
+    await harness.seed("pods", [remove(pod("10"), "11")], ahead);
+    await harness.seed("pods", [remove(pod("8"), "9")], ahead);
+    expect(outcomes(await harness.deliver("pods", [put(pod("10"))], ahead))).toEqual(["late"]);
+    expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("[informer A9] a delete of what is not cached queues what its message concerns", async () => {
-    const rig = await (await open()).synced();
+  it("[informer A9] a delete of what is not cached queues what its message concerns", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const answer = await rig.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    const answer = await harness.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
     expect(outcomes(answer)).toEqual(["changed"]);
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
   });
 
-  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async () => {
-    const rig = await (await open()).synced();
+  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async ({ harness }) => {
     const [first, second] = [cachedReplicaSet({ name: "one" }), cachedReplicaSet({ name: "two" })];
-    await rig.seed("replicasets", [put(first, { counted: true }), put(second, { counted: true })]);
+    await harness.seed("replicasets", [put(first, { counted: true }), put(second, { counted: true })]);
     const [old, young] = [
       pod("4", { uid: "uid1", owner: ownedBy("ReplicaSet", first) }),
       pod("6", { uid: "uid2", owner: ownedBy("ReplicaSet", second) }),
     ];
     const both = [effect("replicaset", first), effect("replicaset", second)];
 
-    await rig.seed("pods", [put(old)]);
+    await harness.seed("pods", [put(old)]);
     // The applier splits a message at the second item of a key, so this is two calls of one message.
-    const sequence = rig.nextSequence("pods");
+    const sequence = harness.nextSequence("pods");
     const split = [
-      await rig.deliver("pods", [remove(old, "5", { effects: both.slice(0, 1) })], { sequence, commit: false }),
-      await rig.deliver("pods", [put(young, { effects: both.slice(1) })], { sequence, watermark: "6" }),
+      await harness.deliver("pods", [remove(old, "5", { effects: both.slice(0, 1) })], { sequence, commit: false }),
+      await harness.deliver("pods", [put(young, { effects: both.slice(1) })], { sequence, watermark: "6" }),
     ];
     expect(split.flatMap(rung)).toEqual(["replicaset shop/one", "replicaset shop/two"]);
-    expect((await rig.row("pods", POD))?.uid).toBe("uid2");
+    expect((await harness.row("pods", POD))?.uid).toBe("uid2");
 
-    await finish(rig, "shop/one");
-    await finish(rig, "shop/two");
+    await finish(harness, "shop/one");
+    await finish(harness, "shop/two");
     const third = pod("9", { uid: "uid3", owner: ownedBy("ReplicaSet", first) });
-    const collapsed = await rig.deliver("pods", [put(third, { effects: both })]);
+    const collapsed = await harness.deliver("pods", [put(third, { effects: both })]);
     expect(rung(collapsed)).toEqual(["replicaset shop/one", "replicaset shop/two"]);
-    expect((await rig.row("pods", POD))?.uid).toBe("uid3");
+    expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async () => {
-    const rig = await (await open()).synced();
+  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async ({ harness }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
-    await rig.seed("replicasets", [put(old, { counted: true })]);
-    const { run } = await runOf(rig, "shop/web");
-    await rig.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await rig.store.done(run, { kind: "ok" });
-    const answer = await rig.deliver("replicasets", [
+    await harness.seed("replicasets", [put(old, { counted: true })]);
+    const { run } = await runOf(harness, "shop/web");
+    await harness.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.store.done(run, { kind: "ok" });
+    const answer = await harness.deliver("replicasets", [
       put(young, { counted: true, effects: [effect("replicaset", old, { self: true }), effect("replicaset", young, { self: true })] }),
     ]);
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
-    const { snapshot } = await rig.taken("replicaset", "shop/web");
+    const { snapshot } = await harness.taken("replicaset", "shop/web");
     expect(snapshot.primary?.uid).toBe("rs2");
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("IT4 [informer A10] nor do they come back when the old uid does", async () => {
-    const rig = await (await open()).synced();
+  it("IT4 [informer A10] nor do they come back when the old uid does", async ({ harness }) => {
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
-    await rig.seed("replicasets", [at("rs1", "5")]);
-    const { run } = await runOf(rig, "shop/web");
-    await rig.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.seed("replicasets", [at("rs2", "8")]);
-    await rig.seed("replicasets", [at("rs1", "9")]); // out of a backup, say
-    const { snapshot } = await runOf(rig, "shop/web");
+    await harness.seed("replicasets", [at("rs1", "5")]);
+    const { run } = await runOf(harness, "shop/web");
+    await harness.store.registerIntents(run, "rs1", [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.seed("replicasets", [at("rs2", "8")]);
+    await harness.seed("replicasets", [at("rs1", "9")]); // out of a backup, say
+    const { snapshot } = await runOf(harness, "shop/web");
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
 
-  it("IX3 a deleted primary leaves its namespace", async () => {
-    const rig = await (await open()).synced();
+  it("IX3 a deleted primary leaves its namespace", async ({ harness }) => {
     const primaries = async () =>
-      (await rig.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map((row) => row.rv);
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
+      (await harness.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map(
+        (row) => row.rv,
+      );
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "6" }))]);
     expect(await primaries()).toEqual(["6"]);
-    await rig.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
+    await harness.seed("replicasets", [remove(cachedReplicaSet(), "7", { counted: true })]);
     expect(await primaries()).toEqual([]);
   });
 
-  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const object = pod("10", { owner: ownedBy("ReplicaSet", rs) });
-    await rig.seed("pods", [put(object)]);
-    const { run } = await runOf(rig, "shop/web");
-    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: `d:${object.uid}`, verb: "delete", name: "web-1", uid: object.uid }]);
-    await rig.store.done(run, { kind: "ok" });
+    await harness.seed("pods", [put(object)]);
+    const { run } = await runOf(harness, "shop/web");
+    await harness.store.registerIntents(run, rs.metadata.uid, [{ id: `d:${object.uid}`, verb: "delete", name: "web-1", uid: object.uid }]);
+    await harness.store.done(run, { kind: "ok" });
     const goneItem = (uid: string): ItemChange => ({
       ...remove(pod("20", { uid }), "20", {
         effects: [effect("replicaset", rs)],
@@ -358,12 +348,12 @@ export function indexCases(open: OpenRig): void {
       }),
       type: "gone",
     });
-    expect(outcomes(await rig.deliver("pods", [goneItem("somebody-else")]))).toEqual(["same"]);
-    expect(await rig.row("pods", POD)).toMatchObject({ gone: false });
-    const answer = await rig.deliver("pods", [goneItem(object.uid)]);
+    expect(outcomes(await harness.deliver("pods", [goneItem("somebody-else")]))).toEqual(["same"]);
+    expect(await harness.row("pods", POD)).toMatchObject({ gone: false });
+    const answer = await harness.deliver("pods", [goneItem(object.uid)]);
     expect(outcomes(answer)).toEqual(["changed"]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.row("pods", POD)).toEqual({
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.row("pods", POD)).toEqual({
       key: POD,
       uid: object.uid,
       rv: "10",
@@ -371,64 +361,66 @@ export function indexCases(open: OpenRig): void {
       gone: true,
       object,
     });
-    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([await rig.row("pods", POD)]);
-    expect(await rig.watermark("pods")).toBe("20");
-    expect(outcomes(await rig.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
-    expect(await rig.intents(rs.metadata.uid, "replicaset", "shop/web")).toEqual([]);
-    expect(outcomes(await rig.deliver("pods", [remove(object, "21")]))).toEqual(["changed"]);
-    expect(await rig.row("pods", POD)).toBeUndefined();
-    expect(outcomes(await rig.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
+    expect((await harness.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([
+      await harness.row("pods", POD),
+    ]);
+    expect(await harness.watermark("pods")).toBe("20");
+    expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
+    expect(await harness.intents(rs.metadata.uid, "replicaset", "shop/web")).toEqual([]);
+    expect(outcomes(await harness.deliver("pods", [remove(object, "21")]))).toEqual(["changed"]);
+    expect(await harness.row("pods", POD)).toBeUndefined();
+    expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
   });
 
-  it("[informer T24] of a primary too: its row stays until the stream ends it", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T24] of a primary too: its row stays until the stream ends it", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     expect(
       outcomes(
-        await rig.deliver("replicasets", [{ ...remove(rs, "9", { effects: [effect("replicaset", rs, { self: true })] }), type: "gone" }]),
+        await harness.deliver("replicasets", [
+          { ...remove(rs, "9", { effects: [effect("replicaset", rs, { self: true })] }), type: "gone" },
+        ]),
       ),
     ).toEqual(["changed"]);
-    const { run, snapshot } = await rig.taken("replicaset", "shop/web");
+    const { run, snapshot } = await harness.taken("replicaset", "shop/web");
     expect(snapshot.primary).toMatchObject({ uid: rs.metadata.uid, gone: true });
-    await rig.store.done(run, { kind: "ok" });
+    await harness.store.done(run, { kind: "ok" });
   });
 
-  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async () => {
-    const rig = await (await open()).synced();
+  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async ({ harness }) => {
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
     const other = cachedReplicaSet({ uid: "rs0" });
-    expect(rung(await rig.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
+    expect(rung(await harness.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
     expect(
-      rung(await rig.deliver("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })])),
+      rung(await harness.deliver("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })])),
     ).toEqual(["replicaset shop/web"]);
-    await finish(rig, "shop/web");
-    expect(rung(await rig.deliver("pods", [put(pod("11"), { effects: [effect("replicaset", other)] })]))).toEqual([]);
+    await finish(harness, "shop/web");
+    expect(rung(await harness.deliver("pods", [put(pod("11"), { effects: [effect("replicaset", other)] })]))).toEqual([]);
     expect(
-      rung(await rig.deliver("replicasets", [remove(rs, "12", { counted: true, effects: [effect("replicaset", rs, { self: true })] })])),
+      rung(
+        await harness.deliver("replicasets", [remove(rs, "12", { counted: true, effects: [effect("replicaset", rs, { self: true })] })]),
+      ),
     ).toEqual(["replicaset shop/web"]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("one call rings a key once, at its earliest time", async () => {
-    const rig = await (await open()).synced();
+  it("one call rings a key once, at its earliest time", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const items = [1, 2, 3].map((index) =>
       put(cachedPod({ name: `web-${index}`, resourceVersion: `${10 + index}`, owner: ownedBy("ReplicaSet", rs) }), {
         effects: [effect("replicaset", rs, { urgency: index === 2 ? "act" : "status" })],
       }),
     );
-    const answer = await rig.deliver("pods", items);
+    const answer = await harness.deliver("pods", items);
     expect(answer).toMatchObject({
-      bells: [{ controller: "replicaset", key: "shop/web", uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 }],
+      bells: [{ controller: "replicaset", key: "shop/web", uid: rs.metadata.uid, epoch: harness.epoch, delayMs: 0 }],
     });
   });
 
-  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async () => {
-    const rig = await (await open()).synced();
+  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async ({ harness }) => {
     const slices = async () => {
-      const [first, second, orphans] = await rig.store.readSlices([
+      const [first, second, orphans] = await harness.store.readSlices([
         { resource: "pods", owner: replicaSetOwner("u1") },
         { resource: "pods", owner: replicaSetOwner("u2") },
         { resource: "pods", orphansOf: "shop" },
@@ -436,37 +428,36 @@ export function indexCases(open: OpenRig): void {
       return [first?.length, second?.length, orphans?.length];
     };
     const owner = (uid: string) => ({ owner: { kind: "ReplicaSet", name: uid, uid } });
-    await rig.seed("pods", [put(pod("10", owner("u1")))]);
+    await harness.seed("pods", [put(pod("10", owner("u1")))]);
     expect(await slices()).toEqual([1, 0, 0]);
-    await rig.seed("pods", [put(pod("11", owner("u2")))]);
+    await harness.seed("pods", [put(pod("11", owner("u2")))]);
     expect(await slices()).toEqual([0, 1, 0]);
-    await rig.seed("pods", [put(pod("12"))]);
+    await harness.seed("pods", [put(pod("12"))]);
     expect(await slices()).toEqual([0, 0, 1]);
-    await rig.seed("pods", [remove(pod("12"), "13")]);
+    await harness.seed("pods", [remove(pod("12"), "13")]);
     expect(await slices()).toEqual([0, 0, 0]);
   });
 
-  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async () => {
-    const rig = await (await open()).synced();
+  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async ({ harness }) => {
     const owner = { kind: "ReplicaSet", name: "web", uid: "u1" };
-    await rig.seed(
+    await harness.seed(
       "pods",
       ["c", "a", "b"].map((name, index) => put(cachedPod({ name, resourceVersion: `${index + 10}`, owner }))),
     );
-    await rig.seed("pods", [put(cachedPod({ name: "lone", namespace: "other", resourceVersion: "20" }))]);
-    await rig.seed("replicasets", [
+    await harness.seed("pods", [put(cachedPod({ name: "lone", namespace: "other", resourceVersion: "20" }))]);
+    await harness.seed("replicasets", [
       put(cachedReplicaSet({ name: "y" })),
       put(cachedReplicaSet({ name: "x" })),
       put(cachedReplicaSet({ name: "z", namespace: "other" })),
     ]);
-    const [slice, orphans] = await rig.store.readSlices([
+    const [slice, orphans] = await harness.store.readSlices([
       { resource: "pods", owner: replicaSetOwner("u1", "web") },
       { resource: "pods", orphansOf: "other" },
     ]);
     expect(slice?.map((row) => row.key)).toEqual(["shop/a", "shop/b", "shop/c"]);
     expect(orphans?.map((row) => row.key)).toEqual(["other/lone"]);
-    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
-    expect((await rig.store.readLane("pods", 0)).rows[1]).toEqual({
+    expect((await harness.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["other/lone", "shop/a", "shop/b", "shop/c"]);
+    expect((await harness.store.readLane("pods", 0)).rows[1]).toEqual({
       key: "shop/a",
       uid: "uid-a",
       rv: "11",
@@ -474,7 +465,7 @@ export function indexCases(open: OpenRig): void {
       gone: false,
     });
     const puts = { "shop/a": "11", "shop/b": "1", "shop/c": "9223372036854775808", "shop/none": "5" } as const;
-    const known = await rig.store.readIndex({
+    const known = await harness.store.readIndex({
       rows: Object.entries(puts).map(([key, rv]) => ({ resource: "pods" as const, key: key as `shop/${string}`, put: rv })),
     });
     expect(known.current).toEqual(
@@ -485,7 +476,7 @@ export function indexCases(open: OpenRig): void {
     );
     expect(known.current).toHaveLength(2);
     expect(known.rows.map(({ row }) => [row.key, row.object === undefined])).toEqual([["shop/c", false]]);
-    const view = await rig.store.readIndex({
+    const view = await harness.store.readIndex({
       rows: [
         { resource: "pods", key: "shop/a" },
         { resource: "pods", key: "shop/none" },
@@ -504,7 +495,7 @@ export function indexCases(open: OpenRig): void {
 
   it("IX3 [informer T45] every row stands in its slice and its lane, and nowhere else", async () => {
     const lanes = { ...ONE_LANE, pods: 3 };
-    const rig = await (await open(lanes)).synced();
+    const harness = await (await open(lanes)).synced();
     const random = createSeededRandom(45);
     const pick = <T>(values: readonly T[]): T => values[Math.floor(random.next() * values.length)] as T;
     const owners = [undefined, "u1", "u2", "u3"];
@@ -522,11 +513,11 @@ export function indexCases(open: OpenRig): void {
       }
       for (let lane = 0; lane < lanes.pods; lane++) {
         const items = [...changes.values()].filter((item) => laneOf(item.key, lanes.pods) === lane);
-        if (items.length > 0) outcomes(await rig.deliver("pods", items, { lane }));
+        if (items.length > 0) outcomes(await harness.deliver("pods", items, { lane }));
       }
     }
-    const rows = (await Promise.all([0, 1, 2].map((lane) => rig.store.readLane("pods", lane)))).flatMap((lane) => lane.rows);
-    const slices = await rig.store.readSlices([
+    const rows = (await Promise.all([0, 1, 2].map((lane) => harness.store.readLane("pods", lane)))).flatMap((lane) => lane.rows);
+    const slices = await harness.store.readSlices([
       { resource: "pods", orphansOf: "shop" },
       ...["u1", "u2", "u3"].map((uid) => ({ resource: "pods", owner: replicaSetOwner(uid) }) as const),
     ]);
@@ -537,8 +528,9 @@ export function indexCases(open: OpenRig): void {
     expect(rows.length).toBeGreaterThan(3);
   });
 
-  it("[replicaset P17] [informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async () => {
-    const rig = await (await open()).synced();
+  it("[replicaset P17] [informer T86] orders resourceVersions beyond 2^53 and 2^64 exactly, and by length before digits", async ({
+    harness,
+  }) => {
     const ascending = [
       "9",
       "10",
@@ -552,57 +544,55 @@ export function indexCases(open: OpenRig): void {
       "100000000000000000000",
     ];
     for (const [index, rv] of ascending.entries()) {
-      expect(outcomes(await rig.deliver("pods", [put(pod(rv))]))).toEqual(["changed"]);
-      expect(await rig.watermark("pods")).toBe(rv);
+      expect(outcomes(await harness.deliver("pods", [put(pod(rv))]))).toEqual(["changed"]);
+      expect(await harness.watermark("pods")).toBe(rv);
       for (const older of ascending.slice(0, index + 1)) {
-        expect(outcomes(await rig.deliver("pods", [put(pod(older))])), `${older} over ${rv}`).toEqual(["same"]);
+        expect(outcomes(await harness.deliver("pods", [put(pod(older))])), `${older} over ${rv}`).toEqual(["same"]);
         const lone = put(cachedPod({ name: `late-${index}`, resourceVersion: older }));
-        expect(outcomes(await rig.deliver("pods", [lone])), `${older} below ${rv}`).toEqual(["absent"]);
-        expect(await rig.watermark("pods")).toBe(rv);
+        expect(outcomes(await harness.deliver("pods", [lone])), `${older} below ${rv}`).toEqual(["absent"]);
+        expect(await harness.watermark("pods")).toBe(rv);
       }
       for (const older of ascending.slice(0, index))
-        expect(outcomes(await rig.deliver("pods", [remove(pod(rv), older)]))).toEqual(["same"]);
+        expect(outcomes(await harness.deliver("pods", [remove(pod(rv), older)]))).toEqual(["same"]);
     }
     for (const [index, rv] of ascending.entries()) {
       const name = `tomb-${index}`;
       const deleted = `2${"0".repeat(20)}${index}`;
-      await rig.seed("pods", [remove(cachedPod({ name }), deleted)], { commit: false });
-      expect(outcomes(await rig.deliver("pods", [put(cachedPod({ name, resourceVersion: rv }))], { kind: "L", commit: false }))).toEqual([
-        "late",
-      ]);
+      await harness.seed("pods", [remove(cachedPod({ name }), deleted)], { commit: false });
+      expect(
+        outcomes(await harness.deliver("pods", [put(cachedPod({ name, resourceVersion: rv }))], { kind: "L", commit: false })),
+      ).toEqual(["late"]);
     }
   });
 
-  it("[informer T83] two clusters share nothing", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("10"))]);
-    const other = await rig.fixture.beside({ cluster: "another" });
+  it("[informer T83] two clusters share nothing", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("10"))]);
+    const other = await harness.fixture.beside({ cluster: "another" });
     expect(await other.epoch()).toBeUndefined();
     expect((await other.readIndex({ rows: [{ resource: "pods", key: POD }] })).rows).toEqual([]);
     await other.close();
   });
 
-  it("remembers what travelled of a Deployment and its owner chain", async () => {
-    const rig = await (await open()).synced();
+  it("remembers what travelled of a Deployment and its owner chain", async ({ harness }) => {
     const deployment = cachedDeployment({ resourceVersion: "5" });
     const rs = cachedReplicaSet({ resourceVersion: "6", owner: ownedBy("Deployment", deployment) });
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const [slice] = await rig.store.readSlices([{ resource: "replicasets", owner: asOwner("deployment", deployment) }]);
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    const [slice] = await harness.store.readSlices([{ resource: "replicasets", owner: asOwner("deployment", deployment) }]);
     expect(slice?.map((row) => row.object)).toEqual([rs]);
-    expect((await rig.row("deployments", "shop/web"))?.object).toEqual(deployment);
+    expect((await harness.row("deployments", "shop/web"))?.object).toEqual(deployment);
   });
 }
 
 /** A run of the key, which is made dirty for it. */
-async function runOf(rig: Rig, key: string) {
-  await rig.store.add(rig.epoch, "replicaset", key, 0);
-  return rig.taken("replicaset", key);
+async function runOf(harness: StoreHarness, key: string) {
+  await harness.store.add(harness.epoch, "replicaset", key, 0);
+  return harness.taken("replicaset", key);
 }
 
-async function finish(rig: Rig, key: string): Promise<void> {
-  const { run } = await rig.taken("replicaset", key);
-  await rig.store.done(run, { kind: "ok" });
+async function finish(harness: StoreHarness, key: string): Promise<void> {
+  const { run } = await harness.taken("replicaset", key);
+  await harness.store.done(run, { kind: "ok" });
 }
 
 function sortByKey<T extends { readonly key: string }>(rows: readonly T[]): readonly T[] {

@@ -1,12 +1,11 @@
 /** Intents and their recovery (informer §13 layers 1 and 4; IT1–IT4). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { Intent, Taken } from "../../../shared/ports/store.ts";
 import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS as DEADLINE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { rung } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -17,88 +16,94 @@ const create = (name: string) => ({ id: `c:${name}`, verb: "create", name }) as 
 const destroy = (name: string) => ({ id: `d:uid-${name}`, verb: "delete", name, uid: `uid-${name}` }) as const;
 const owned = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
-export function intentCases(open: OpenRig): void {
+export function intentCases(open: OpenStore): void {
+  const it = base
+    .extend("started", async () => await running())
+    .extend("harness", ({ started }) => started.harness)
+    .extend("run", ({ started }) => started.run);
   /** A replica set, and a run of it. */
-  const running = async (): Promise<{ readonly rig: Rig; readonly run: Taken }> => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    const { run } = await again(rig);
-    return { rig, run };
+  const running = async (): Promise<{ readonly harness: StoreHarness; readonly run: Taken }> => {
+    const harness = await (await open()).synced();
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    const { run } = await again(harness);
+    return { harness, run };
   };
-  const again = async (rig: Rig) => {
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    return rig.taken(C, KEY);
+  const again = async (harness: StoreHarness) => {
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    return harness.taken(C, KEY);
   };
   /** What stands, seen by a run of its own; `run` must be over. */
-  const standing = async (rig: Rig): Promise<readonly Intent[]> => {
-    const { run, snapshot } = await again(rig);
-    await rig.store.done(run, { kind: "ok" });
+  const standing = async (harness: StoreHarness): Promise<readonly Intent[]> => {
+    const { run, snapshot } = await again(harness);
+    await harness.store.done(run, { kind: "ok" });
     return snapshot.intents;
   };
-  const stamps = async (rig: Rig) => (await standing(rig)).map((op) => [op.id, op.deadlineMs]);
+  const stamps = async (harness: StoreHarness) => (await standing(harness)).map((op) => [op.id, op.deadlineMs]);
   const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
-  it("registers pending ops with 15 s to go; the same ones again are the same ops", async () => {
-    const { rig, run } = await running();
+  it("registers pending ops with 15 s to go; the same ones again are the same ops", async ({ harness, run }) => {
     const ops = [create("a"), destroy("b")];
     for (let time = 0; time < 2; time++) {
-      expect(await rig.store.registerIntents(run, UID, ops)).toBe("ok");
-      await rig.pass(1_000);
+      expect(await harness.store.registerIntents(run, UID, ops)).toBe("ok");
+      await harness.pass(1_000);
     }
-    await rig.store.done(run, { kind: "ok" });
-    const deadlineMs = rig.now() - 1_000 + DEADLINE_MS;
-    expect(await standing(rig)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
+    await harness.store.done(run, { kind: "ok" });
+    const deadlineMs = harness.now() - 1_000 + DEADLINE_MS;
+    expect(await standing(harness)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
   });
 
-  it("IT1 registers nothing without the lease, or for another uid than the key's", async () => {
-    const { rig, run } = await running();
-    expect(await rig.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
-    expect(await rig.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
-    await rig.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);
-    expect(await rig.store.registerIntents(run, UID, [create("a")])).toBe("stolen");
-    await rig.seed("replicasets", [remove(cachedReplicaSet({ uid: "rs2" }), "10", { counted: true })]);
-    expect(await rig.store.registerIntents(run, "rs2", [create("a")])).toBe("stolen");
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "12" }), { counted: true })]);
-    await rig.store.done(run, { kind: "ok" });
-    expect(await standing(rig)).toEqual([]);
+  it("IT1 registers nothing without the lease, or for another uid than the key's", async ({ harness, run }) => {
+    expect(await harness.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
+    expect(await harness.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
+    await harness.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);
+    expect(await harness.store.registerIntents(run, UID, [create("a")])).toBe("stolen");
+    await harness.seed("replicasets", [remove(cachedReplicaSet({ uid: "rs2" }), "10", { counted: true })]);
+    expect(await harness.store.registerIntents(run, "rs2", [create("a")])).toBe("stolen");
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "12" }), { counted: true })]);
+    await harness.store.done(run, { kind: "ok" });
+    expect(await standing(harness)).toEqual([]);
   });
 
-  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), destroy("b"), create("c")]);
-    await rig.store.done(run, { kind: "ok" });
-    const sequence = rig.nextSequence("pods");
+  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async ({
+    harness,
+    run,
+  }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), destroy("b"), create("c")]);
+    await harness.store.done(run, { kind: "ok" });
+    const sequence = harness.nextSequence("pods");
     const items = [put(owned("a", "10"), lowers("c:a", "d:uid-a")), put(owned("b", "11"), lowers("c:b", "d:uid-b"))];
-    expect(rung(await rig.deliver("pods", items, { sequence }))).toEqual([`${C} ${KEY}`]);
-    expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
-    for (const again of [await rig.deliver("pods", items, { sequence }), await rig.deliver("pods", items)]) expect(rung(again)).toEqual([]);
-    expect((await standing(rig)).map((op) => op.id)).toEqual(["c:c"]);
+    expect(rung(await harness.deliver("pods", items, { sequence }))).toEqual([`${C} ${KEY}`]);
+    expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
+    for (const again of [await harness.deliver("pods", items, { sequence }), await harness.deliver("pods", items)])
+      expect(rung(again)).toEqual([]);
+    expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async () => {
-    const { rig, run } = await running();
+  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async ({
+    harness,
+    run,
+  }) => {
     const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
     const [made, doomed] = [names("m", 10), names("d", 30)];
-    await rig.store.registerIntents(run, UID, [...made.map(create), ...doomed.map(destroy)]);
-    await rig.store.done(run, { kind: "ok" });
+    await harness.store.registerIntents(run, UID, [...made.map(create), ...doomed.map(destroy)]);
+    await harness.store.done(run, { kind: "ok" });
     const created = [...made, "stray"].map((name, i) => put(owned(name, `${10 + i}`), lowers(`c:${name}`)));
-    await rig.deliver("pods", created);
-    expect((await standing(rig)).map((op) => op.name)).toEqual(expect.arrayContaining(doomed));
-    expect(await standing(rig)).toHaveLength(30);
+    await harness.deliver("pods", created);
+    expect((await standing(harness)).map((op) => op.name)).toEqual(expect.arrayContaining(doomed));
+    expect(await standing(harness)).toHaveLength(30);
     const ended = [...doomed, "stray"].map((name, i) => remove(owned(name, `${30 + i}`), `${30 + i}`, lowers(`d:uid-${name}`)));
-    await rig.deliver("pods", ended);
-    expect(await standing(rig)).toEqual([]);
+    await harness.deliver("pods", ended);
+    expect(await standing(harness)).toEqual([]);
     // Nor does what was seen too often pay for the next one.
-    const { run: next } = await again(rig);
-    await rig.store.registerIntents(next, UID, [create("next")]);
-    await rig.store.done(next, { kind: "ok" });
-    expect((await standing(rig)).map((op) => op.name)).toEqual(["next"]);
+    const { run: next } = await again(harness);
+    await harness.store.registerIntents(next, UID, [create("next")]);
+    await harness.store.done(next, { kind: "ok" });
+    expect((await standing(harness)).map((op) => op.name)).toEqual(["next"]);
   });
 
-  it("IT2 an event that lowers nothing wakes nobody", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("c")]);
-    await rig.store.done(run, { kind: "ok" });
+  it("IT2 an event that lowers nothing wakes nobody", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("c")]);
+    await harness.store.done(run, { kind: "ok" });
     const others = {
       lowers: [
         { owner: "other", op: "c:c" },
@@ -106,78 +111,75 @@ export function intentCases(open: OpenRig): void {
         { owner: OWNER, op: "d:c" },
       ],
     };
-    expect(rung(await rig.deliver("pods", [put(owned("c", "10"), others)]))).toEqual([]);
-    expect(await standing(rig)).toHaveLength(1);
+    expect(rung(await harness.deliver("pods", [put(owned("c", "10"), others)]))).toEqual([]);
+    expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering is quiet, one of its refused creates too", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
-    const answer = await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
+  it("a worker's own lowering is quiet, one of its refused creates too", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
+    const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
-    expect(await rig.dirty(C)).toEqual([]);
-    expect(await rig.store.done(run, { kind: "retry" })).toMatchObject({ bell: { delayMs: 5 } });
-    expect(await standing(rig)).toEqual([]);
+    expect(await harness.dirty(C)).toEqual([]);
+    expect(await harness.store.done(run, { kind: "retry" })).toMatchObject({ bell: { delayMs: 5 } });
+    expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
+  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
-    expect(await rig.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
+    expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
       kind: "ok",
       outcomes: ["changed", "changed", "changed"],
     });
-    await rig.store.done(run, { kind: "ok" });
-    const { snapshot } = await again(rig);
+    await harness.store.done(run, { kind: "ok" });
+    const { snapshot } = await again(harness);
     expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
   });
 
-  it("IT1 a worker lowers and re-plans ops of its own token only", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
-    await rig.store.done(run, { kind: "ok" });
-    const other = await again(rig);
-    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
-    await rig.store.done(other.run, { kind: "ok" });
-    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([
+  it("IT1 a worker lowers and re-plans ops of its own token only", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await harness.store.done(run, { kind: "ok" });
+    const other = await again(harness);
+    await harness.writeThrough(other.run, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
+    await harness.store.done(other.run, { kind: "ok" });
+    expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([
       ["c:a", "pending"],
       ["c:b", "pending"],
     ]);
   });
 
-  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:b"], hold: ["c:a", "c:b", "c:x"] });
-    const untilMs = rig.now() + EXPECTATION_MS;
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:none"] });
-    await rig.store.done(run, { kind: "ok" });
-    expect(await standing(rig)).toMatchObject([{ id: "c:a", state: "pending", deadlineMs: untilMs }]);
-    await rig.pass(EXPECTATION_MS - 1);
-    expect(await standing(rig)).toHaveLength(1);
-    await rig.pass(1);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    const { kind, snapshot } = await rig.taken(C, KEY);
+  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async ({
+    harness,
+    run,
+  }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:b"], hold: ["c:a", "c:b", "c:x"] });
+    const untilMs = harness.now() + EXPECTATION_MS;
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:none"] });
+    await harness.store.done(run, { kind: "ok" });
+    expect(await standing(harness)).toMatchObject([{ id: "c:a", state: "pending", deadlineMs: untilMs }]);
+    await harness.pass(EXPECTATION_MS - 1);
+    expect(await standing(harness)).toHaveLength(1);
+    await harness.pass(1);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const { kind, snapshot } = await harness.taken(C, KEY);
     expect([kind, snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
   });
 
-  it("an op of another run is not held", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.store.done(run, { kind: "ok" });
-    const other = await again(rig);
-    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID, hold: ["c:a"] });
-    await rig.store.done(other.run, { kind: "ok" });
-    expect((await standing(rig)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
+  it("an op of another run is not held", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.store.done(run, { kind: "ok" });
+    const other = await again(harness);
+    await harness.writeThrough(other.run, "pods", [], { ownerUid: UID, hold: ["c:a"] });
+    await harness.store.done(other.run, { kind: "ok" });
+    expect((await standing(harness)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
   });
 
-  it("an unanswered create goes back to planned and remembers how long it may still land", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
-    await rig.pass(5_000);
-    const landsUntil = rig.now() + MAY_LAND_MS;
-    await rig.writeThrough(run, "pods", [], {
+  it("an unanswered create goes back to planned and remembers how long it may still land", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
+    await harness.pass(5_000);
+    const landsUntil = harness.now() + MAY_LAND_MS;
+    await harness.writeThrough(run, "pods", [], {
       ownerUid: UID,
       plan: [
         { id: "c:a", mayLand: true },
@@ -185,108 +187,104 @@ export function intentCases(open: OpenRig): void {
         { id: "c:c", mayLand: false },
       ],
     });
-    await rig.store.done(run, { kind: "retry" });
-    expect(await standing(rig)).toMatchObject([
+    await harness.store.done(run, { kind: "retry" });
+    expect(await standing(harness)).toMatchObject([
       { id: "c:a", state: "planned", mayLandUntilMs: landsUntil },
       { id: "c:b", state: "planned", mayLandUntilMs: 77 },
       { id: "c:c", state: "planned" },
     ]);
-    const [, , c] = await standing(rig);
+    const [, , c] = await standing(harness);
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("back to planned only if the op still stands: what the stream has seen is not planned again", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
-    await rig.store.done(run, { kind: "retry" });
-    expect(await standing(rig)).toEqual([]);
+  it("back to planned only if the op still stands: what the stream has seen is not planned again", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
+    await harness.store.done(run, { kind: "retry" });
+    expect(await standing(harness)).toEqual([]);
   });
 
-  it("planned ops block nothing: no deadline, no recovery", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
-    await rig.store.done(run, { kind: "ok" });
-    await rig.pass(60_000);
-    const next = await again(rig);
+  it("planned ops block nothing: no deadline, no recovery", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
+    await harness.store.done(run, { kind: "ok" });
+    await harness.pass(60_000);
+    const next = await again(harness);
     expect([next.kind, next.snapshot.intents.map((op) => op.state)]).toEqual(["ok", ["planned"]]);
-    expect(await rig.dirty(C)).toEqual([]);
+    expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.pass(1_000);
-    await rig.store.done(run, { kind: "ok" });
-    const next = await again(rig);
+  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.pass(1_000);
+    await harness.store.done(run, { kind: "ok" });
+    const next = await again(harness);
     expect([next.kind, next.snapshot.intents.map((op) => op.id)]).toEqual(["ok", ["c:a"]]);
-    expect(await rig.readyIn(C, KEY)).toBe(DEADLINE_MS - 1_000);
-    expect(await rig.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
+    expect(await harness.readyIn(C, KEY)).toBe(DEADLINE_MS - 1_000);
+    expect(await harness.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
   it("IT3 [replicaset 20] [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
     for (const age of [LEASE_MS, 300_000]) {
-      const { rig, run } = await running();
-      await rig.store.registerIntents(run, UID, [create("a"), destroy("b")]);
-      await rig.pass(age); // killed −9
-      const next = await rig.taken(C, KEY);
+      const { harness, run } = await running();
+      await harness.store.registerIntents(run, UID, [create("a"), destroy("b")]);
+      await harness.pass(age); // killed −9
+      const next = await harness.taken(C, KEY);
       expect(next.kind).toBe("recover");
       expect(next.snapshot.primary?.uid).toBe(UID);
       expect(next.snapshot.intents.map((op) => op.id)).toEqual(["c:a", "d:uid-b"]);
       // a is found, b is not.
       const found = put(owned("a", "10"), lowers("c:a"));
-      expect(await rig.writeThrough(next.run, "pods", [found], { ownerUid: UID, lower: ["c:a", "d:uid-b"] })).toMatchObject({ kind: "ok" });
-      expect(await rig.store.done(next.run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ bell: { delayMs: 0 } });
-      const after = await rig.taken(C, KEY);
+      expect(await harness.writeThrough(next.run, "pods", [found], { ownerUid: UID, lower: ["c:a", "d:uid-b"] })).toMatchObject({
+        kind: "ok",
+      });
+      expect(await harness.store.done(next.run, { kind: "requeueAfter", delayMs: 0 })).toMatchObject({ bell: { delayMs: 0 } });
+      const after = await harness.taken(C, KEY);
       expect([after.kind, after.snapshot.intents, after.snapshot.dependents.map((row) => row.key)]).toEqual(["ok", [], ["shop/a"]]);
     }
   });
 
-  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.pass(1_000);
-    await rig.store.done(run, { kind: "ok" });
-    const second = await again(rig);
-    await rig.store.registerIntents(second.run, UID, [create("b")]);
-    await rig.store.done(second.run, { kind: "ok" });
-    await rig.pass(DEADLINE_MS - 1_000);
-    const third = await rig.taken(C, KEY);
+  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.pass(1_000);
+    await harness.store.done(run, { kind: "ok" });
+    const second = await again(harness);
+    await harness.store.registerIntents(second.run, UID, [create("b")]);
+    await harness.store.done(second.run, { kind: "ok" });
+    await harness.pass(DEADLINE_MS - 1_000);
+    const third = await harness.taken(C, KEY);
     expect([third.kind, third.snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
-    await rig.writeThrough(third.run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }], lower: ["c:b"] });
-    await rig.store.done(third.run, { kind: "ok" });
-    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([
+    await harness.writeThrough(third.run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }], lower: ["c:b"] });
+    await harness.store.done(third.run, { kind: "ok" });
+    expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([
       ["c:a", "planned"],
       ["c:b", "pending"],
     ]);
   });
 
-  it("IT1 a recovering run that is frozen in its turn is void as well", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b")]);
-    await rig.pass(LEASE_MS);
-    const frozen = await rig.taken(C, KEY);
-    await rig.pass(LEASE_MS);
-    const holder = await rig.taken(C, KEY);
+  it("IT1 a recovering run that is frozen in its turn is void as well", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
+    await harness.pass(LEASE_MS);
+    const frozen = await harness.taken(C, KEY);
+    await harness.pass(LEASE_MS);
+    const holder = await harness.taken(C, KEY);
     expect([frozen.kind, holder.kind]).toEqual(["recover", "recover"]);
     for (const late of [run, frozen.run])
-      await rig.writeThrough(late, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
-    await rig.writeThrough(holder.run, "pods", [], { ownerUid: UID, lower: ["c:b"] });
-    await rig.store.done(holder.run, { kind: "ok" });
-    expect((await standing(rig)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
+      await harness.writeThrough(late, "pods", [], { ownerUid: UID, lower: ["c:a"], plan: [{ id: "c:b", mayLand: true }] });
+    await harness.writeThrough(holder.run, "pods", [], { ownerUid: UID, lower: ["c:b"] });
+    await harness.store.done(holder.run, { kind: "ok" });
+    expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("registering gives the run's pending ops their whole time from then", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
-    await rig.pass(3_000);
-    await rig.store.registerIntents(run, UID, [create("c")]);
-    const registered = rig.now() + DEADLINE_MS;
-    await rig.store.done(run, { kind: "ok" });
-    expect(await stamps(rig)).toEqual([
+  it("registering gives the run's pending ops their whole time from then", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
+    await harness.pass(3_000);
+    await harness.store.registerIntents(run, UID, [create("c")]);
+    const registered = harness.now() + DEADLINE_MS;
+    await harness.store.done(run, { kind: "ok" });
+    expect(await stamps(harness)).toEqual([
       ["c:a", registered],
       ["c:b", registered],
       ["c:c", registered],
@@ -296,71 +294,67 @@ export function intentCases(open: OpenRig): void {
 
   it("writing through gives the run's pending ops their whole time from then, whether its rows moved or not", async () => {
     for (const moved of [false, true]) {
-      const { rig, run } = await running();
-      await rig.store.registerIntents(run, UID, [create("a"), create("p")]);
-      await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
-      await rig.pass(3_000);
+      const { harness, run } = await running();
+      await harness.store.registerIntents(run, UID, [create("a"), create("p")]);
+      await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
+      await harness.pass(3_000);
       const items = moved
         ? [put(owned("x", "10"), { expected: { key: "shop/x", uid: "x", rv: "3", gone: false, object: owned("x", "3") } })]
         : [];
-      expect((await rig.writeThrough(run, "pods", [], { ownerUid: UID, items })).kind).toBe(moved ? "retry" : "ok");
-      const written = rig.now() + DEADLINE_MS;
-      await rig.store.done(run, { kind: "ok" });
-      expect(await stamps(rig)).toEqual([
+      expect((await harness.writeThrough(run, "pods", [], { ownerUid: UID, items })).kind).toBe(moved ? "retry" : "ok");
+      const written = harness.now() + DEADLINE_MS;
+      await harness.store.done(run, { kind: "ok" });
+      expect(await stamps(harness)).toEqual([
         ["c:a", written],
         ["c:p", written - 3_000],
       ]);
     }
   });
 
-  it("another run's write-through does not prolong what is not its own", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.store.done(run, { kind: "ok" });
-    const deadlineMs = rig.now() + DEADLINE_MS;
-    await rig.pass(3_000);
-    const other = await again(rig);
-    await rig.writeThrough(other.run, "pods", [], { ownerUid: UID });
-    await rig.store.done(other.run, { kind: "ok" });
-    expect(await standing(rig)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
+  it("another run's write-through does not prolong what is not its own", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.store.done(run, { kind: "ok" });
+    const deadlineMs = harness.now() + DEADLINE_MS;
+    await harness.pass(3_000);
+    const other = await again(harness);
+    await harness.writeThrough(other.run, "pods", [], { ownerUid: UID });
+    await harness.store.done(other.run, { kind: "ok" });
+    expect(await standing(harness)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
   });
 
-  it("[informer T75] the second invocation takes the planned name again", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
-    await rig.store.done(run, { kind: "retry" });
-    const second = await again(rig);
+  it("[informer T75] the second invocation takes the planned name again", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
+    await harness.store.done(run, { kind: "retry" });
+    const second = await again(harness);
     const [op] = second.snapshot.intents;
     expect(op).toMatchObject({ id: "c:a", name: "a", state: "planned" });
-    await rig.store.registerIntents(second.run, UID, [
+    await harness.store.registerIntents(second.run, UID, [
       { ...create("a"), ...(op?.mayLandUntilMs !== undefined && { mayLandUntilMs: op.mayLandUntilMs }) },
     ]);
-    await rig.store.done(second.run, { kind: "ok" });
-    expect(await standing(rig)).toMatchObject([
+    await harness.store.done(second.run, { kind: "ok" });
+    expect(await standing(harness)).toMatchObject([
       { id: "c:a", state: "pending", token: second.run.token, mayLandUntilMs: op?.mayLandUntilMs },
     ]);
   });
 
-  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
-    expect((await rig.taken(C, KEY)).snapshot.intents).toEqual([]);
-    await rig.pass(LEASE_MS);
+  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
+    expect((await harness.taken(C, KEY)).snapshot.intents).toEqual([]);
+    await harness.pass(LEASE_MS);
     // Even the same uid finds nothing: what was deleted is deleted.
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
-    const heir = await rig.taken(C, KEY);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
+    const heir = await harness.taken(C, KEY);
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
-  it("pods come and go without taking intents along", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [create("a")]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);
-    await rig.seed("pods", [remove(cachedPod({ name: "odd", uid: UID }), "11")]);
-    expect(await standing(rig)).toHaveLength(1);
+  it("pods come and go without taking intents along", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [create("a")]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);
+    await harness.seed("pods", [remove(cachedPod({ name: "odd", uid: UID }), "11")]);
+    expect(await standing(harness)).toHaveLength(1);
   });
 }

@@ -1,116 +1,119 @@
 /** Messages of a lane: fences, sequences, watermarks (informer §11.3 A1–A3, A11–A13; IX5, IX6). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { ItemChange } from "../../../shared/ports/store.ts";
 import { cachedPod, cachedReplicaSet, effect, listed, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { ONE_LANE, outcomes, rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
-export function laneCases(open: OpenRig): void {
+export function laneCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
   it("IX5 [informer A1] a message of another epoch is dropped, without one it comes back", async () => {
-    const rig = await open();
-    expect(await rig.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
-    await rig.synced();
-    expect(await rig.deliver("pods", [put(pod("10"))], { epoch: "e0" })).toEqual({ kind: "dropped", why: "epoch" });
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    const harness = await open();
+    expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
+    await harness.synced();
+    expect(await harness.deliver("pods", [put(pod("10"))], { epoch: "e0" })).toEqual({ kind: "dropped", why: "epoch" });
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async () => {
-    const rig = await (await open()).synced();
-    const before = { ...(await rig.health("pods")) };
+  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async ({ harness }) => {
+    const before = { ...(await harness.health("pods")) };
     for (const fence of ["99", "9"]) {
-      expect(await rig.deliver("pods", [put(pod("10"))], { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
-      expect(await rig.manifest("pods", [], "90", { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
-      expect(await rig.store.stashManifest(rig.header("pods", { fence, sequence: 2, lane: 0 }), [])).toEqual({
+      expect(await harness.deliver("pods", [put(pod("10"))], { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
+      expect(await harness.manifest("pods", [], "90", { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
+      expect(await harness.store.stashManifest(harness.header("pods", { fence, sequence: 2, lane: 0 }), [])).toEqual({
         kind: "dropped",
         why: "fence",
       });
-      expect(await rig.deliver("pods", [], { fence, sequence: 2, kind: "W", watermark: "90" })).toEqual({ kind: "dropped", why: "fence" });
+      expect(await harness.deliver("pods", [], { fence, sequence: 2, kind: "W", watermark: "90" })).toEqual({
+        kind: "dropped",
+        why: "fence",
+      });
     }
     for (const fence of ["101", "1000"])
-      expect(await rig.deliver("pods", [put(pod("10"))], { fence, sequence: 1 })).toEqual({ kind: "notOpen" });
-    expect(await rig.health("pods")).toEqual(before);
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+      expect(await harness.deliver("pods", [put(pod("10"))], { fence, sequence: 1 })).toEqual({ kind: "notOpen" });
+    expect(await harness.health("pods")).toEqual(before);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
   it("[informer A2] a resource whose fence was never opened waits too", async () => {
-    const rig = await open();
-    await rig.store.openEpoch({
-      epoch: rig.epoch,
+    const harness = await open();
+    await harness.store.openEpoch({
+      epoch: harness.epoch,
       clusterUid: "c",
       projection: 1,
       digestPrefix: "k1.f1",
       hashLayout: "v1.36",
-      fence: rig.fence,
+      fence: harness.fence,
     });
-    expect(await rig.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
+    expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async () => {
-    const rig = await (await open()).synced();
+  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async ({
+    harness,
+  }) => {
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
-    await rig.seed("replicasets", [put(clean, { counted: true }), put(dirty, { counted: true })]);
-    const sequence = rig.nextSequence("pods");
+    await harness.seed("replicasets", [put(clean, { counted: true }), put(dirty, { counted: true })]);
+    const sequence = harness.nextSequence("pods");
     const items = [put(pod("10"), { effects: [effect("replicaset", clean), effect("replicaset", dirty)] })];
-    expect(rung(await rig.deliver("pods", items, { sequence }))).toEqual(["replicaset shop/clean", "replicaset shop/dirty"]);
-    const { run } = await rig.taken("replicaset", "shop/clean");
-    await rig.store.done(run, { kind: "ok" });
+    expect(rung(await harness.deliver("pods", items, { sequence }))).toEqual(["replicaset shop/clean", "replicaset shop/dirty"]);
+    const { run } = await harness.taken("replicaset", "shop/clean");
+    await harness.store.done(run, { kind: "ok" });
 
-    await rig.seed("pods", [remove(pod("10"), "11")]);
-    const again = await rig.deliver("pods", items, { sequence });
+    await harness.seed("pods", [remove(pod("10"), "11")]);
+    const again = await harness.deliver("pods", items, { sequence });
     expect(again.kind).toBe("duplicate");
     expect(rung(again)).toEqual(["replicaset shop/dirty"]);
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
-    expect(await rig.dirty("replicaset")).toEqual(["shop/dirty"]);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
+    expect(await harness.dirty("replicaset")).toEqual(["shop/dirty"]);
   });
 
-  it("[informer A3] a sequence applied out of order is a repeat as well", async () => {
-    const rig = await (await open()).synced();
-    const sequence = rig.nextSequence("pods") + 1;
+  it("[informer A3] a sequence applied out of order is a repeat as well", async ({ harness }) => {
+    const sequence = harness.nextSequence("pods") + 1;
     const items = [put(pod("10"))];
-    expect(outcomes(await rig.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
-    await rig.seed("pods", [remove(pod("10"), "11")], { sequence: sequence + 1 });
-    expect(await rig.deliver("pods", items, { sequence, kind: "L" })).toMatchObject({ kind: "duplicate" });
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    expect(outcomes(await harness.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
+    await harness.seed("pods", [remove(pod("10"), "11")], { sequence: sequence + 1 });
+    expect(await harness.deliver("pods", items, { sequence, kind: "L" })).toMatchObject({ kind: "duplicate" });
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer T25b] a half-applied pack is applied again, with effects once and one step of the sequence", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T25b] a half-applied pack is applied again, with effects once and one step of the sequence", async ({ harness }) => {
     const rss = [1, 2, 3, 4, 5].map((index) => cachedReplicaSet({ name: `rs-${index}` }));
-    await rig.seed(
+    await harness.seed(
       "replicasets",
       rss.map((rs) => put(rs, { counted: true })),
     );
     const items = rss.map((rs, index) =>
       put(cachedPod({ name: `web-${index}`, resourceVersion: `${index + 10}` }), { effects: [effect("replicaset", rs)] }),
     );
-    const sequence = rig.nextSequence("pods");
-    await rig.seed("pods", items.slice(0, 2), { sequence, commit: false }); // and then the applier dies
-    expect(await rig.watermark("pods")).toBe("0");
-    for (const key of await rig.dirty("replicaset")) await rig.store.done((await rig.taken("replicaset", key)).run, { kind: "ok" });
+    const sequence = harness.nextSequence("pods");
+    await harness.seed("pods", items.slice(0, 2), { sequence, commit: false }); // and then the applier dies
+    expect(await harness.watermark("pods")).toBe("0");
+    for (const key of await harness.dirty("replicaset"))
+      await harness.store.done((await harness.taken("replicaset", key)).run, { kind: "ok" });
 
-    const whole = await rig.deliver("pods", items, { sequence });
+    const whole = await harness.deliver("pods", items, { sequence });
     expect(outcomes(whole)).toEqual(["same", "same", "changed", "changed", "changed"]);
     expect(rung(whole)).toEqual(["replicaset shop/rs-3", "replicaset shop/rs-4", "replicaset shop/rs-5"]);
-    expect(await rig.watermark("pods")).toBe("14");
-    expect(await laneOf(rig)).toMatchObject({ last: sequence });
+    expect(await harness.watermark("pods")).toBe("14");
+    expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
-  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async () => {
-    const rig = await (await open()).synced();
-    const first = rig.nextSequence("pods");
+  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async ({
+    harness,
+  }) => {
+    const first = harness.nextSequence("pods");
     const at = (offset: number) => ({ sequence: first + offset });
     // The reversed life of one pod: D3, M2, A1.
-    await rig.seed("pods", [remove(pod("2"), "3")], at(2));
-    expect([await rig.row("pods", "shop/web-1"), await rig.watermark("pods")]).toEqual([undefined, "0"]);
-    expect(outcomes(await rig.deliver("pods", [put(pod("2"))], at(1)))).toEqual(["late"]);
-    expect([await rig.row("pods", "shop/web-1"), await rig.watermark("pods")]).toEqual([undefined, "0"]);
-    expect(outcomes(await rig.deliver("pods", [put(pod("1"))], at(0)))).toEqual(["late"]);
-    expect([await rig.row("pods", "shop/web-1"), await rig.watermark("pods")]).toEqual([undefined, "3"]);
+    await harness.seed("pods", [remove(pod("2"), "3")], at(2));
+    expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "0"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("2"))], at(1)))).toEqual(["late"]);
+    expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "0"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("1"))], at(0)))).toEqual(["late"]);
+    expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
     // 4, 5, 7 of a batch whose entries 3 and 6 were rejected and sent again.
     for (const [offset, want] of [
       [4, "3"],
@@ -119,72 +122,67 @@ export function laneCases(open: OpenRig): void {
       [3, "15"],
       [6, "17"],
     ] as const) {
-      await rig.deliver("pods", [put(cachedPod({ name: `p${offset}`, resourceVersion: `${offset + 10}` }))], at(offset));
-      expect(await rig.watermark("pods")).toBe(want);
+      await harness.deliver("pods", [put(cachedPod({ name: `p${offset}`, resourceVersion: `${offset + 10}` }))], at(offset));
+      expect(await harness.watermark("pods")).toBe(want);
     }
-    expect(await laneOf(rig)).toMatchObject({ last: first + 7 });
+    expect(await laneOf(harness)).toMatchObject({ last: first + 7 });
   });
 
-  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [], { kind: "W", watermark: "50" });
-    await rig.seed("pods", [], { kind: "W", watermark: "9" });
-    expect(await rig.watermark("pods")).toBe("50");
-    await rig.seed("pods", [put(pod("60"))], { kind: "L" });
-    expect(await rig.watermark("pods")).toBe("50");
-    await rig.seed("pods", [put(pod("70"))]);
-    expect(await rig.watermark("pods")).toBe("70");
+  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async ({ harness }) => {
+    await harness.seed("pods", [], { kind: "W", watermark: "50" });
+    await harness.seed("pods", [], { kind: "W", watermark: "9" });
+    expect(await harness.watermark("pods")).toBe("50");
+    await harness.seed("pods", [put(pod("60"))], { kind: "L" });
+    expect(await harness.watermark("pods")).toBe("50");
+    await harness.seed("pods", [put(pod("70"))]);
+    expect(await harness.watermark("pods")).toBe("70");
   });
 
   it("IX6 lanes are each other's neighbours, no more", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 3 })).synced();
-    await rig.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
-    expect((await rig.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
+    const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
+    await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
+    expect((await harness.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
   });
 
-  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async () => {
-    const rig = await (await open()).synced();
-    const first = rig.nextSequence("pods");
-    await rig.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
-    expect(outcomes(await rig.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
-    expect(await rig.watermark("pods")).toBe("1");
-    expect(outcomes(await rig.deliver("pods", [put(pod("2"))], { sequence: first + 1 }))).toEqual(["late"]);
-    expect([await rig.row("pods", "shop/web-1"), await rig.watermark("pods")]).toEqual([undefined, "3"]);
+  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async ({ harness }) => {
+    const first = harness.nextSequence("pods");
+    await harness.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
+    expect(outcomes(await harness.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
+    expect(await harness.watermark("pods")).toBe("1");
+    expect(outcomes(await harness.deliver("pods", [put(pod("2"))], { sequence: first + 1 }))).toEqual(["late"]);
+    expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
   });
 
-  it("[informer A12] tombstones go when W passes them", async () => {
-    const rig = await (await open()).synced();
-    const first = rig.nextSequence("pods");
-    await rig.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
-    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
-    await rig.seed("pods", [], { kind: "W", watermark: "5", sequence: first });
-    expect(await rig.watermark("pods")).toBe("30");
+  it("[informer A12] tombstones go when W passes them", async ({ harness }) => {
+    const first = harness.nextSequence("pods");
+    await harness.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
+    expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
+    await harness.seed("pods", [], { kind: "W", watermark: "5", sequence: first });
+    expect(await harness.watermark("pods")).toBe("30");
     // Only a listed object can tell: it is exempt from A6, and no tombstone stops it any more.
-    expect(outcomes(await rig.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
+    expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async ({ harness }) => {
+    await harness.openGeneration("pods");
     const missing = pod("20");
-    expect(await rig.manifest("pods", [listed(missing)], "30")).toEqual({ kind: "needed", keys: ["shop/web-1"] });
-    expect(await rig.health("pods")).toMatchObject({ frozenLanes: [0], needed: ["shop/web-1"], watermarks: ["0"] });
-    await rig.seed("pods", [put(cachedPod({ name: "late", resourceVersion: "40" }))]);
-    expect(await rig.watermark("pods")).toBe("0");
-    expect(await laneOf(rig)).toMatchObject({ last: rig.nextSequence("pods") - 1, frozen: true });
+    expect(await harness.manifest("pods", [listed(missing)], "30")).toEqual({ kind: "needed", keys: ["shop/web-1"] });
+    expect(await harness.health("pods")).toMatchObject({ frozenLanes: [0], needed: ["shop/web-1"], watermarks: ["0"] });
+    await harness.seed("pods", [put(cachedPod({ name: "late", resourceVersion: "40" }))]);
+    expect(await harness.watermark("pods")).toBe("0");
+    expect(await laneOf(harness)).toMatchObject({ last: harness.nextSequence("pods") - 1, frozen: true });
     // An event of the window that was missed: absence at W says nothing about it yet.
-    expect(outcomes(await rig.deliver("pods", [put(missing)], { kind: "L" }))).toEqual(["changed"]);
-    expect((await rig.manifest("pods", [listed(missing)], "30")).kind).toBe("applied");
-    expect(await rig.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
+    expect(outcomes(await harness.deliver("pods", [put(missing)], { kind: "L" }))).toEqual(["changed"]);
+    expect((await harness.manifest("pods", [listed(missing)], "30")).kind).toBe("applied");
+    expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A13] what waited behind a hole of a frozen lane does not move W either", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    const first = rig.nextSequence("pods");
-    await rig.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });
-    expect((await rig.manifest("pods", [listed(pod("20"))], "30", { sequence: first })).kind).toBe("needed");
-    expect(await laneOf(rig)).toMatchObject({ last: first + 1, watermark: "0" });
+  it("[informer A13] what waited behind a hole of a frozen lane does not move W either", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    const first = harness.nextSequence("pods");
+    await harness.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });
+    expect((await harness.manifest("pods", [listed(pod("20"))], "30", { sequence: first })).kind).toBe("needed");
+    expect(await laneOf(harness)).toMatchObject({ last: first + 1, watermark: "0" });
   });
 
   it("[informer T33] any order and multiplicity of messages ends in the same rows, with effects once", async () => {
@@ -200,19 +198,19 @@ export function laneCases(open: OpenRig): void {
       return life.slice(0, 2 + index).map((item) => ({ ...item, effects: [effect("replicaset", rs)] }));
     });
     for (let seed = 1; seed <= 10; seed++) {
-      const rig = await (await open()).synced();
-      await rig.seed("replicasets", [put(rs, { counted: true })]);
-      const first = rig.nextSequence("pods");
+      const harness = await (await open()).synced();
+      await harness.seed("replicasets", [put(rs, { counted: true })]);
+      const first = harness.nextSequence("pods");
       const messages = lives.flat().map((item, index) => ({ item, sequence: first + index }));
       const storm = shuffled([...messages, ...messages, ...messages, ...messages, ...messages], seed);
       let changes = 0;
       for (const { item, sequence } of storm) {
-        const answer = await rig.deliver("pods", [item], { sequence });
+        const answer = await harness.deliver("pods", [item], { sequence });
         if (answer.kind === "applied") changes++;
         else expect(answer.kind).toBe("duplicate");
       }
       expect(changes, `seed ${seed}`).toBe(messages.length);
-      const rows = (await rig.store.readLane("pods", 0)).rows;
+      const rows = (await harness.store.readLane("pods", 0)).rows;
       expect(
         rows.map((row) => [row.key, row.rv, row.uid]),
         `seed ${seed}`,
@@ -220,13 +218,13 @@ export function laneCases(open: OpenRig): void {
         ["shop/a", "11", "uid-a"],
         ["shop/c", "213", "again"],
       ]);
-      expect(await rig.watermark("pods")).toBe("213");
+      expect(await harness.watermark("pods")).toBe("213");
     }
   });
 }
 
-async function laneOf(rig: Rig) {
-  const answer = await rig.openFence("pods");
+async function laneOf(harness: StoreHarness) {
+  const answer = await harness.openFence("pods");
   if (answer.kind !== "open") throw new Error(answer.kind);
   return answer.lanes[0];
 }

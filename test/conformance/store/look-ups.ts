@@ -1,5 +1,5 @@
 /** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, IX8). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import {
@@ -14,91 +14,89 @@ import {
   remove,
   replicaSetOwner,
 } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
 
 const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
-export function lookUpCases(open: OpenRig): void {
-  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async () => {
-    const rig = await (await open()).synced();
+export function lookUpCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
-    const { counts } = await rig.store.readIndex({ counts: [COUNT] });
+    const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
 
-    const blind = await rig.deliver("pods", [put(orphan)], { counts });
+    const blind = await harness.deliver("pods", [put(orphan)], { counts });
     expect(blind).toEqual({ kind: "retry", index: 0, bells: [], outcomes: [] });
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
 
-    const again = await rig.store.readIndex({ primaries: [COUNT] });
+    const again = await harness.store.readIndex({ primaries: [COUNT] });
     expect(again.primaries[0]?.rows.map((row) => row.uid)).toEqual([rs.metadata.uid]);
-    const seeing = await rig.deliver("pods", [put(orphan, { effects: [effect("replicaset", rs)] })], { counts: again.counts });
+    const seeing = await harness.deliver("pods", [put(orphan, { effects: [effect("replicaset", rs)] })], { counts: again.counts });
     expect(rung(seeing)).toEqual(["replicaset shop/web"]);
   });
 
-  it("IX8 counts are of one namespace of one resource", async () => {
-    const rig = await (await open()).synced();
-    const { counts } = await rig.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
-    await rig.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
-    expect(outcomes(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { counts }))).toEqual(["changed"]);
-    await rig.seed("deployments", [put(cachedDeployment(), { counted: true })]);
-    expect(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))], { counts })).toMatchObject({ kind: "retry", index: 0 });
+  it("IX8 counts are of one namespace of one resource", async ({ harness }) => {
+    const { counts } = await harness.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
+    await harness.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
+    expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { counts }))).toEqual(["changed"]);
+    await harness.seed("deployments", [put(cachedDeployment(), { counted: true })]);
+    expect(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "11" }))], { counts })).toMatchObject({
+      kind: "retry",
+      index: 0,
+    });
   });
 
-  it("IX8 counts are compared once, at the start: a call's own changes do not count", async () => {
-    const rig = await (await open()).synced();
-    const { counts } = await rig.store.readIndex({ counts: [COUNT] });
+  it("IX8 counts are compared once, at the start: a call's own changes do not count", async ({ harness }) => {
+    const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const items = ["a", "b", "c"].map((name) => put(cachedReplicaSet({ name }), { counted: true }));
-    expect(outcomes(await rig.deliver("replicasets", items, { counts }))).toEqual(["changed", "changed", "changed"]);
-    const after = await rig.store.readIndex({ primaries: [COUNT] });
+    expect(outcomes(await harness.deliver("replicasets", items, { counts }))).toEqual(["changed", "changed", "changed"]);
+    const after = await harness.store.readIndex({ primaries: [COUNT] });
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("IX8 counts move by stream, sweep and write-through alike", async () => {
-    const rig = await (await open()).synced();
-    const count = async () => (await rig.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
+  it("IX8 counts move by stream, sweep and write-through alike", async ({ harness }) => {
+    const count = async () => (await harness.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    const { run } = await rig.taken("replicaset", "shop/web");
-    await rig.writeThrough(run, "replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "6" }), { counted: true })], {
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    const { run } = await harness.taken("replicaset", "shop/web");
+    await harness.writeThrough(run, "replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "6" }), { counted: true })], {
       ownerUid: rs.metadata.uid,
     });
     expect(await count()).toBe(2);
-    await rig.openGeneration("replicasets");
-    await rig.manifest("replicasets", [], "7", {
+    await harness.openGeneration("replicasets");
+    await harness.manifest("replicasets", [], "7", {
       sweep: (row) => ({ type: "delete", key: row.key, uid: row.uid, rv: "7", effects: [], counted: true, lowers: [] }),
     });
     expect(await count()).toBe(4);
   });
 
-  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async () => {
-    const rig = await (await open()).synced();
+  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c"].map((name) => cachedPod({ name, resourceVersion: "10" }));
-    const sequence = rig.nextSequence("pods");
-    const read = await rig.read(
+    const sequence = harness.nextSequence("pods");
+    const read = await harness.read(
       "pods",
       pods.map((each) => put(each, { effects: [effect("replicaset", rs)] })),
     );
-    await rig.seed("pods", [put(cachedPod({ name: "b", resourceVersion: "9" }))], { sequence: sequence + 5, commit: false });
+    await harness.seed("pods", [put(cachedPod({ name: "b", resourceVersion: "9" }))], { sequence: sequence + 5, commit: false });
 
-    const stopped = await rig.deliver("pods", read, { sequence, asRead: true });
+    const stopped = await harness.deliver("pods", read, { sequence, asRead: true });
     expect(stopped).toMatchObject({ kind: "retry", index: 1, outcomes: ["changed"] });
     expect(rung(stopped)).toEqual(["replicaset shop/web"]);
-    expect(await rig.row("pods", "shop/c")).toBeUndefined();
-    expect(await rig.watermark("pods")).toBe("0");
+    expect(await harness.row("pods", "shop/c")).toBeUndefined();
+    expect(await harness.watermark("pods")).toBe("0");
 
-    const rest = await rig.deliver("pods", read.slice(1), { sequence, watermark: "10" });
+    const rest = await harness.deliver("pods", read.slice(1), { sequence, watermark: "10" });
     expect(outcomes(rest)).toEqual(["changed", "changed"]);
-    expect(await rig.watermark("pods")).toBe("10");
+    expect(await harness.watermark("pods")).toBe("10");
   });
 
-  it("IX8 compares rv, uid and owner, presence and absence", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
+  it("IX8 compares rv, uid and owner, presence and absence", async ({ harness }) => {
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));
     const right = { rv: "10", uid: "uid-web-1", owner: replicaSetOwner("u1", "web") };
     const wrong = [
@@ -110,55 +108,56 @@ export function lookUpCases(open: OpenRig): void {
     ];
     for (const expected of wrong) {
       const { expected: _, ...rest } = item;
-      const answer = await rig.deliver("pods", [expected ? { ...rest, expected } : rest], { asRead: true, commit: false });
+      const answer = await harness.deliver("pods", [expected ? { ...rest, expected } : rest], { asRead: true, commit: false });
       expect(answer, JSON.stringify(expected)).toMatchObject({ kind: "retry", index: 0 });
     }
     const none = put(cachedPod({ name: "new", resourceVersion: "20" }));
-    expect(await rig.deliver("pods", [{ ...none, expected: right }], { asRead: true, commit: false })).toMatchObject({
+    expect(await harness.deliver("pods", [{ ...none, expected: right }], { asRead: true, commit: false })).toMatchObject({
       kind: "retry",
       index: 0,
     });
-    expect(outcomes(await rig.deliver("pods", [{ ...item, expected: right }], { asRead: true }))).toEqual(["changed"]);
+    expect(outcomes(await harness.deliver("pods", [{ ...item, expected: right }], { asRead: true }))).toEqual(["changed"]);
   });
 
-  it("[informer A4] what is stale is not compared: its look-ups do not matter", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
-    expect(outcomes(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
-    expect(outcomes(await rig.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);
+  it("[informer A4] what is stale is not compared: its look-ups do not matter", async ({ harness }) => {
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
+    expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
+    expect(outcomes(await harness.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);
   });
 
   it("[deployment T20] [informer T44] the last two pods of a Recreate Deployment die in two lanes: it is queued by the second alone", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 2 })).synced();
+    const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const deployment = cachedDeployment();
     const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c", "d", "e"].map((name, index) =>
       cachedPod({ name, resourceVersion: `${index + 10}`, owner: ownedBy("ReplicaSet", rs) }),
     );
     const [left, right] = [0, 1].map((lane) => pods.find((each) => laneOf(keyOf(each), 2) === lane));
     if (!left || !right) throw new Error("names of both lanes are needed");
-    await rig.seed("pods", [put(left)]);
-    await rig.seed("pods", [put(right)]);
+    await harness.seed("pods", [put(left)]);
+    await harness.seed("pods", [put(right)]);
     // Both appliers look while both pods are there.
     const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    const [first, second] = [await rig.read("pods", [remove(left, "20", ifEmpty)]), await rig.read("pods", [remove(right, "21", ifEmpty)])];
-    expect(rung(await rig.deliver("pods", first, { asRead: true }))).toEqual([]);
-    expect(rung(await rig.deliver("pods", second, { asRead: true }))).toEqual(["deployment shop/web"]);
+    const [first, second] = [
+      await harness.read("pods", [remove(left, "20", ifEmpty)]),
+      await harness.read("pods", [remove(right, "21", ifEmpty)]),
+    ];
+    expect(rung(await harness.deliver("pods", first, { asRead: true }))).toEqual([]);
+    expect(rung(await harness.deliver("pods", second, { asRead: true }))).toEqual(["deployment shop/web"]);
   });
 
-  it("[informer T44] a pod that leaves the slice without dying counts as gone from it", async () => {
-    const rig = await (await open()).synced();
+  it("[informer T44] a pod that leaves the slice without dying counts as gone from it", async ({ harness }) => {
     const deployment = cachedDeployment();
     const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: ownedBy("ReplicaSet", rs) }))]);
-    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), ifEmpty)]))).toEqual(
-      [],
-    );
-    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "12" }), ifEmpty)]))).toEqual(["deployment shop/web"]);
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: ownedBy("ReplicaSet", rs) }))]);
+    expect(
+      rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), ifEmpty)])),
+    ).toEqual([]);
+    expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "12" }), ifEmpty)]))).toEqual(["deployment shop/web"]);
   });
 }

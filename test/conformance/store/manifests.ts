@@ -1,99 +1,96 @@
 /** Manifests: what a list says about absence (informer §11.5, IX7). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/api/lane.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
 
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
-export function manifestCases(open: OpenRig): void {
-  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async () => {
-    const rig = await (await open()).synced();
+export function manifestCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const [a, b] = [pod("a", "10"), pod("b", "11")];
     const c = cachedPod({ name: "c", resourceVersion: "12", owner: ownedBy("ReplicaSet", rs) });
-    await rig.seed("pods", [put(a), put(b), put(c)]);
-    await rig.openGeneration("pods");
-    const answer = await rig.manifest("pods", [listed(a), listed(b)], "40", {
+    await harness.seed("pods", [put(a), put(b), put(c)]);
+    await harness.openGeneration("pods");
+    const answer = await harness.manifest("pods", [listed(a), listed(b)], "40", {
       sweep: () => remove(c, "40", { effects: [effect("replicaset", rs)] }),
     });
     expect(outcomes(answer)).toEqual(["changed"]);
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
-    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/a", "shop/b"]);
-    expect(await rig.watermark("pods")).toBe("40");
-    expect((await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([]);
-    expect(outcomes(await rig.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
+    expect((await harness.store.readLane("pods", 0)).rows.map((row) => row.key)).toEqual(["shop/a", "shop/b"]);
+    expect(await harness.watermark("pods")).toBe("40");
+    expect((await harness.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]))[0]).toEqual([]);
+    expect(outcomes(await harness.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 
-  it("[informer T38] an add that was in flight when its object was deleted unseen is gone after the manifest", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("x", "10"))]);
-    await rig.relist("pods", [], "20");
-    expect(await rig.row("pods", "shop/x")).toBeUndefined();
-    expect(outcomes(await rig.deliver("pods", [put(pod("x", "10"))]))).toEqual(["absent"]);
+  it("[informer T38] an add that was in flight when its object was deleted unseen is gone after the manifest", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("x", "10"))]);
+    await harness.relist("pods", [], "20");
+    expect(await harness.row("pods", "shop/x")).toBeUndefined();
+    expect(outcomes(await harness.deliver("pods", [put(pod("x", "10"))]))).toEqual(["absent"]);
   });
 
-  it("[informer T39] what is newer than the list stays", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    await rig.seed("pods", [put(pod("y", "41"))], { watermark: "0" });
-    expect((await rig.manifest("pods", [], "40")).kind).toBe("applied");
-    expect((await rig.row("pods", "shop/y"))?.rv).toBe("41");
+  it("[informer T39] what is newer than the list stays", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    await harness.seed("pods", [put(pod("y", "41"))], { watermark: "0" });
+    expect((await harness.manifest("pods", [], "40")).kind).toBe("applied");
+    expect((await harness.row("pods", "shop/y"))?.rv).toBe("41");
   });
 
-  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("zombie", "5"))]);
-    await rig.openGeneration("pods");
-    const first = rig.nextSequence("pods");
+  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("zombie", "5"))]);
+    await harness.openGeneration("pods");
+    const first = harness.nextSequence("pods");
     const a = pod("a", "10");
-    const manifest = () => rig.manifest("pods", [listed(a)], "20", { sequence: first + 1 });
+    const manifest = () => harness.manifest("pods", [listed(a)], "20", { sequence: first + 1 });
     expect(await manifest()).toEqual({ kind: "early" });
-    expect(await rig.row("pods", "shop/zombie")).toBeDefined();
-    expect(await rig.health("pods")).toMatchObject({ frozenLanes: [], syncedGeneration: 1, watermarks: ["5"] });
-    await rig.seed("pods", [put(a)], { kind: "L", sequence: first });
+    expect(await harness.row("pods", "shop/zombie")).toBeDefined();
+    expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], syncedGeneration: 1, watermarks: ["5"] });
+    await harness.seed("pods", [put(a)], { kind: "L", sequence: first });
     expect((await manifest()).kind).toBe("applied");
-    expect(await rig.row("pods", "shop/zombie")).toBeUndefined();
-    expect(await rig.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
+    expect(await harness.row("pods", "shop/zombie")).toBeUndefined();
+    expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    const first = rig.nextSequence("pods");
-    expect(await rig.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
-    await rig.fixture.clock.advance(7_000);
-    expect(await rig.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
-    expect((await rig.health("pods"))?.holeForMs).toBe(7_000);
-    await rig.seed("pods", [put(pod("a", "10"))], { kind: "L", sequence: first });
-    expect((await rig.health("pods"))?.holeForMs).toBeUndefined();
+  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async ({
+    harness,
+  }) => {
+    await harness.openGeneration("pods");
+    const first = harness.nextSequence("pods");
+    expect(await harness.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
+    await harness.fixture.clock.advance(7_000);
+    expect(await harness.manifest("pods", [], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
+    expect((await harness.health("pods"))?.holeForMs).toBe(7_000);
+    await harness.seed("pods", [put(pod("a", "10"))], { kind: "L", sequence: first });
+    expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
-    const first = rig.nextSequence("pods");
+  it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async ({ harness }) => {
+    await harness.openGeneration("pods");
+    const first = harness.nextSequence("pods");
     const a = pod("a", "10");
-    expect(await rig.manifest("pods", [listed(a)], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
-    await rig.raiseFence("101");
-    await rig.relist("pods", [a], "25", put);
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3, watermarks: ["25"] });
+    expect(await harness.manifest("pods", [listed(a)], "20", { sequence: first + 1 })).toEqual({ kind: "early" });
+    await harness.raiseFence("101");
+    await harness.relist("pods", [a], "25", put);
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3, watermarks: ["25"] });
   });
 
   it("[informer T42] [informer T30] a generation names the greatest W as its floor, a fence the least as resume point", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 3 })).synced();
+    const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     for (const [lane, watermark] of [
       [0, "9"],
       [1, "100"],
       [2, "80"],
     ] as const)
-      await rig.seed("pods", [], { kind: "W", lane, watermark });
-    expect(await rig.openGeneration("pods")).toBe("100");
-    expect(await rig.openFence("pods", "101")).toMatchObject({
+      await harness.seed("pods", [], { kind: "W", lane, watermark });
+    expect(await harness.openGeneration("pods")).toBe("100");
+    expect(await harness.openFence("pods", "101")).toMatchObject({
       kind: "open",
       lanes: [
         { watermark: "9", last: 0 },
@@ -103,140 +100,134 @@ export function manifestCases(open: OpenRig): void {
     });
   });
 
-  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
+  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
       commit: false,
     });
-    await rig.seed("pods", [remove(pod("deleted", "10"), "25"), remove(pod("dead", "10"), "12")], { commit: false });
-    await rig.openGeneration("pods");
+    await harness.seed("pods", [remove(pod("deleted", "10"), "25"), remove(pod("dead", "10"), "12")], { commit: false });
+    await harness.openGeneration("pods");
     const rows = ["same", "newer", "older", "deleted", "dead", "never"].map((name) => listed(pod(name, "12")));
     const sixth = listed(pod("same", "10"));
-    expect(await rig.manifest("pods", [sixth, ...rows.slice(1)], "20")).toEqual({
+    expect(await harness.manifest("pods", [sixth, ...rows.slice(1)], "20")).toEqual({
       kind: "needed",
       keys: ["shop/older", "shop/dead", "shop/never"],
     });
-    expect((await rig.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
+    expect((await harness.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
   });
 
-  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("zombie", "5"))]);
-    await rig.openGeneration("pods");
-    expect((await rig.manifest("pods", [listed(pod("never", "6"))], "20")).kind).toBe("needed");
-    expect(await rig.row("pods", "shop/zombie")).toBeDefined();
-    expect(await rig.health("pods")).toMatchObject({ syncedGeneration: 1, watermarks: ["5"], needed: ["shop/never"] });
-    await rig.openGeneration("pods");
-    expect(await rig.health("pods")).toMatchObject({ generation: 3, needed: [], frozenLanes: [0] });
+  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("zombie", "5"))]);
+    await harness.openGeneration("pods");
+    expect((await harness.manifest("pods", [listed(pod("never", "6"))], "20")).kind).toBe("needed");
+    expect(await harness.row("pods", "shop/zombie")).toBeDefined();
+    expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 1, watermarks: ["5"], needed: ["shop/never"] });
+    await harness.openGeneration("pods");
+    expect(await harness.health("pods")).toMatchObject({ generation: 3, needed: [], frozenLanes: [0] });
   });
 
   it("IX7 what is needed is known lane by lane", async () => {
     const lanes = { ...ONE_LANE, pods: 2 };
-    const rig = await (await open(lanes)).synced();
+    const harness = await (await open(lanes)).synced();
     const pods = ["a", "b", "c", "d", "e"].map((name) => pod(name, "10"));
     const [left, right] = [0, 1].map((lane) => pods.find((each) => laneOf(keyOf(each), 2) === lane));
     if (!left || !right) throw new Error("names of both lanes are needed");
-    await rig.openGeneration("pods");
-    await rig.manifest("pods", [listed(left)], "20", { lane: 0 });
-    await rig.manifest("pods", [listed(right)], "20", { lane: 1 });
-    expect(await rig.health("pods")).toMatchObject({ needed: [keyOf(left), keyOf(right)].sort(), frozenLanes: [0, 1] });
-    await rig.seed("pods", [put(left)], { kind: "L" });
-    await rig.manifest("pods", [listed(left)], "20", { lane: 0 });
-    expect(await rig.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
+    await harness.openGeneration("pods");
+    await harness.manifest("pods", [listed(left)], "20", { lane: 0 });
+    await harness.manifest("pods", [listed(right)], "20", { lane: 1 });
+    expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(left), keyOf(right)].sort(), frozenLanes: [0, 1] });
+    await harness.seed("pods", [put(left)], { kind: "L" });
+    await harness.manifest("pods", [listed(left)], "20", { lane: 0 });
+    expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
-    await rig.openGeneration("pods");
-    const header = rig.header("pods", { lane: 0 });
-    const deletes = await rig.read("pods", [remove(pod("a", "10"), "40"), remove(pod("b", "10"), "40")]);
+  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
+    await harness.openGeneration("pods");
+    const header = harness.header("pods", { lane: 0 });
+    const deletes = await harness.read("pods", [remove(pod("a", "10"), "40"), remove(pod("b", "10"), "40")]);
     const manifest = { listRV: "40", rows: [], counts: [] };
-    await rig.seed("pods", [put(pod("b", "20"))], { sequence: header.sequence + 9, commit: false });
+    await harness.seed("pods", [put(pod("b", "20"))], { sequence: header.sequence + 9, commit: false });
     const retry = { kind: "retry", index: 0, bells: [], outcomes: [] };
-    expect(await rig.store.applyManifest(header, { ...manifest, sweep: deletes })).toEqual(retry); // b moved
-    expect(await rig.store.applyManifest(header, { ...manifest, sweep: deletes.slice(0, 1) })).toEqual(retry); // b is not swept
-    expect(await rig.store.applyManifest(header, { ...manifest, rows: [listed(pod("b", "20"))], sweep: deletes })).toEqual(retry); // b is listed
-    const right = await rig.read("pods", deletes);
+    expect(await harness.store.applyManifest(header, { ...manifest, sweep: deletes })).toEqual(retry); // b moved
+    expect(await harness.store.applyManifest(header, { ...manifest, sweep: deletes.slice(0, 1) })).toEqual(retry); // b is not swept
+    expect(await harness.store.applyManifest(header, { ...manifest, rows: [listed(pod("b", "20"))], sweep: deletes })).toEqual(retry); // b is listed
+    const right = await harness.read("pods", deletes);
     expect(
-      await rig.store.applyManifest(header, {
+      await harness.store.applyManifest(header, {
         ...manifest,
         sweep: right,
         counts: [{ resource: "replicasets", namespace: "shop", count: 7 }],
       }),
     ).toEqual(retry);
-    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(2);
-    expect((await rig.manifest("pods", [], "40")).kind).toBe("applied");
-    expect((await rig.store.readLane("pods", 0)).rows).toEqual([]);
+    expect((await harness.store.readLane("pods", 0)).rows).toHaveLength(2);
+    expect((await harness.manifest("pods", [], "40")).kind).toBe("applied");
+    expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("IX7 a manifest of several parts is acted on with the last", async () => {
-    const rig = await (await open()).synced();
+  it("IX7 a manifest of several parts is acted on with the last", async ({ harness }) => {
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
-    await rig.openGeneration("pods");
-    await rig.seed(
+    await harness.openGeneration("pods");
+    await harness.seed(
       "pods",
       pods.map((each) => put(each)),
       { kind: "L" },
     );
-    const first = rig.nextSequence("pods");
-    const part = (sequence: number) => rig.header("pods", { lane: 0, sequence });
+    const first = harness.nextSequence("pods");
+    const part = (sequence: number) => harness.header("pods", { lane: 0, sequence });
     const rows = pods.map(listed);
-    expect(await rig.store.stashManifest(part(first + 1), rows.slice(1, 2))).toEqual({ kind: "early" });
-    expect((await rig.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("applied");
-    expect((await rig.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("duplicate");
-    expect((await rig.store.stashManifest(part(first + 1), rows.slice(1, 2))).kind).toBe("applied");
-    expect(await rig.store.readManifest(part(first + 2))).toEqual({ rows: rows.slice(0, 2), parts: 2 });
-    const all = [...(await rig.store.readManifest(part(first + 2))).rows, ...rows.slice(2)];
-    expect((await rig.manifest("pods", all, "20", { sequence: first + 2 })).kind).toBe("applied");
-    expect(await rig.store.readManifest(part(first + 3))).toEqual({ rows: [], parts: 0 });
-    expect((await rig.store.readLane("pods", 0)).rows).toHaveLength(3);
-    expect(await rig.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
+    expect(await harness.store.stashManifest(part(first + 1), rows.slice(1, 2))).toEqual({ kind: "early" });
+    expect((await harness.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("applied");
+    expect((await harness.store.stashManifest(part(first), rows.slice(0, 1))).kind).toBe("duplicate");
+    expect((await harness.store.stashManifest(part(first + 1), rows.slice(1, 2))).kind).toBe("applied");
+    expect(await harness.store.readManifest(part(first + 2))).toEqual({ rows: rows.slice(0, 2), parts: 2 });
+    const all = [...(await harness.store.readManifest(part(first + 2))).rows, ...rows.slice(2)];
+    expect((await harness.manifest("pods", all, "20", { sequence: first + 2 })).kind).toBe("applied");
+    expect(await harness.store.readManifest(part(first + 3))).toEqual({ rows: [], parts: 0 });
+    expect((await harness.store.readLane("pods", 0)).rows).toHaveLength(3);
+    expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
-  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async () => {
-    const rig = await (await open()).synced();
-    await rig.openGeneration("pods");
+  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async ({ harness }) => {
+    await harness.openGeneration("pods");
     const stash = async (name: string) => {
-      const header = rig.header("pods", { lane: 0 });
-      const answer = await rig.store.stashManifest(header, [listed(pod(name, "10"))]);
-      await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: header.sequence + 1 });
+      const header = harness.header("pods", { lane: 0 });
+      const answer = await harness.store.stashManifest(header, [listed(pod(name, "10"))]);
+      await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: header.sequence + 1 });
       return answer.kind;
     };
-    const stashed = async () => (await rig.store.readManifest(rig.header("pods", { lane: 0 }))).rows.map((row) => row.key);
+    const stashed = async () => (await harness.store.readManifest(harness.header("pods", { lane: 0 }))).rows.map((row) => row.key);
     expect(await stash("a")).toBe("applied");
     expect(await stashed()).toEqual(["shop/a"]);
-    await rig.openGeneration("pods");
+    await harness.openGeneration("pods");
     expect(await stashed()).toEqual([]);
     expect(await stash("b")).toBe("applied");
     expect(await stashed()).toEqual(["shop/b"]);
-    await rig.raiseFence("101");
+    await harness.raiseFence("101");
     expect(await stashed()).toEqual([]);
   });
 
   it("[informer T49] a resource without objects is synced by manifests without rows", async () => {
-    const rig = await (await open({ ...ONE_LANE, pods: 3 })).open();
-    await rig.openGeneration("pods");
-    for (const lane of [0, 1]) await rig.manifest("pods", [], "7", { lane });
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCING", syncedGeneration: 0, generation: 1 });
-    await rig.manifest("pods", [], "7", { lane: 2 });
-    expect(await rig.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
+    const harness = await (await open({ ...ONE_LANE, pods: 3 })).open();
+    await harness.openGeneration("pods");
+    for (const lane of [0, 1]) await harness.manifest("pods", [], "7", { lane });
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCING", syncedGeneration: 0, generation: 1 });
+    await harness.manifest("pods", [], "7", { lane: 2 });
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
   });
 
-  it("sweeps primaries like any delete: intents, look-ups and queue follow", async () => {
-    const rig = await (await open()).synced();
+  it("sweeps primaries like any delete: intents, look-ups and queue follow", async ({ harness }) => {
     const rs = cachedReplicaSet({ resourceVersion: "5" });
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    const { run } = await rig.taken("replicaset", "shop/web");
-    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }]);
-    await rig.store.done(run, { kind: "retry" });
-    await rig.openGeneration("replicasets");
-    const answer = await rig.manifest("replicasets", [], "9", {
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    const { run } = await harness.taken("replicaset", "shop/web");
+    await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }]);
+    await harness.store.done(run, { kind: "retry" });
+    await harness.openGeneration("replicasets");
+    const answer = await harness.manifest("replicasets", [], "9", {
       sweep: () => remove(rs, "9", { counted: true, effects: [effect("replicaset", rs, { self: true })] }),
     });
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
-    const { snapshot } = await rig.taken("replicaset", "shop/web");
+    const { snapshot } = await harness.taken("replicaset", "shop/web");
     expect(snapshot).toEqual({ dependents: [], orphans: [], intents: [], failures: 0 });
   });
 }

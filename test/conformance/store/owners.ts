@@ -14,8 +14,8 @@ import {
   put,
   remove,
 } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { rung } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { rung } from "../../harness/store/store.ts";
 
 const deployment = cachedDeployment();
 const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
@@ -30,60 +30,62 @@ const PARTIAL: readonly { readonly name: string; readonly namespace?: string; re
   { name: "a name that goes on in the uid", owner: { ...OWN, name: `${OWN.name}\0${OWN.uid}`, uid: "x" } },
 ];
 
-export function ownerCases(open: OpenRig): void {
+export function ownerCases(open: OpenStore): void {
   it.each(PARTIAL)("IT4 a pod that names $name stands in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
+    const harness = await (await open()).synced();
+    await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const own = cachedPod({ name: "own", resourceVersion: "10", owner: OWN });
     const foreign = cachedPod({ namespace, name: "foreign", resourceVersion: "11", owner });
-    await rig.seed("pods", [put(own), put(foreign)]);
-    const { snapshot } = await rig.taken("replicaset", keyOf(rs));
+    await harness.seed("pods", [put(own), put(foreign)]);
+    const { snapshot } = await harness.taken("replicaset", keyOf(rs));
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/own"]);
     expect(snapshot.orphans).toEqual([]);
   });
 
   it("IT4 a ReplicaSet of another namespace that names the Deployment's uid stands in no slice of its", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("deployments", [put(deployment, { counted: true, effects: [effect("deployment", deployment, { self: true })] })]);
+    const harness = await (await open()).synced();
+    await harness.seed("deployments", [put(deployment, { counted: true, effects: [effect("deployment", deployment, { self: true })] })]);
     const foreign = cachedReplicaSet({ namespace: "mallory", name: "evil", owner: ownedBy("Deployment", deployment) });
-    await rig.seed("replicasets", [put(rs, { counted: true }), put(foreign, { counted: true })]);
-    const { snapshot } = await rig.taken("deployment", keyOf(deployment));
+    await harness.seed("replicasets", [put(rs, { counted: true }), put(foreign, { counted: true })]);
+    const { snapshot } = await harness.taken("deployment", keyOf(deployment));
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 
   it.each(PARTIAL)("IT2 a pod that names $name answers no intent of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
-    const { run } = await rig.taken("replicaset", keyOf(rs));
-    await rig.store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    const harness = await (await open()).synced();
+    await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
+    const { run } = await harness.taken("replicaset", keyOf(rs));
+    await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     const foreign = cachedPod({ namespace, name: "web-1", resourceVersion: "11", owner });
     const answered = ownerOfCached("pods", foreign);
     const lowers = answered === undefined ? [] : [{ owner: answered, op: "c:web-1" }];
-    expect(rung(await rig.deliver("pods", [put(foreign, { lowers })]))).toEqual([]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.add(rig.epoch, "replicaset", keyOf(rs), 0);
-    expect(await rig.intents(rs.metadata.uid, "replicaset", keyOf(rs))).toHaveLength(1);
+    expect(rung(await harness.deliver("pods", [put(foreign, { lowers })]))).toEqual([]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.add(harness.epoch, "replicaset", keyOf(rs), 0);
+    expect(await harness.intents(rs.metadata.uid, "replicaset", keyOf(rs))).toHaveLength(1);
   });
 
   it("[informer T44] a foreign pod does not keep the slice of a Recreate Deployment's ReplicaSet from being empty", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
+    const harness = await (await open()).synced();
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
     const last = cachedPod({ name: "last", resourceVersion: "10", owner: OWN });
-    await rig.seed("pods", [put(last), put(cachedPod({ namespace: "mallory", name: "x", resourceVersion: "11", owner: OWN }))]);
+    await harness.seed("pods", [put(last), put(cachedPod({ namespace: "mallory", name: "x", resourceVersion: "11", owner: OWN }))]);
     const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    expect(rung(await rig.deliver("pods", [remove(last, "20", ifEmpty)]))).toEqual(["deployment shop/web"]);
+    expect(rung(await harness.deliver("pods", [remove(last, "20", ifEmpty)]))).toEqual(["deployment shop/web"]);
   });
 
   it("a ReplicaSet and a ReplicationController of one name and uid own different pods", async () => {
-    const rig = await (await open()).synced();
+    const harness = await (await open()).synced();
     const rc = cachedReplicationController({ uid: rs.metadata.uid });
-    await rig.seed("replicationcontrollers", [put(rc, { counted: true, effects: [effect("replicationcontroller", rc, { self: true })] })]);
-    await rig.seed("pods", [
+    await harness.seed("replicationcontrollers", [
+      put(rc, { counted: true, effects: [effect("replicationcontroller", rc, { self: true })] }),
+    ]);
+    await harness.seed("pods", [
       put(cachedPod({ name: "of-rs", resourceVersion: "10", owner: OWN })),
       put(cachedPod({ name: "of-rc", resourceVersion: "11", owner: ownedBy("ReplicationController", rc) })),
     ]);
-    const { snapshot } = await rig.taken("replicationcontroller", keyOf(rc));
+    const { snapshot } = await harness.taken("replicationcontroller", keyOf(rc));
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/of-rc"]);
   });
 

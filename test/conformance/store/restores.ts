@@ -2,31 +2,33 @@
  * Lists of a restored cluster: its objects have the versions they had, while its lists are far above all that was ever seen, as
  * `etcdutl snapshot restore --bump-revision` has it (IX9). What the cache knows of the lost history is newer than what is listed.
  */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { CachedPod } from "../../../shared/api/cached.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, listed, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { outcomes, rung } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { outcomes, rung } from "../../harness/store/store.ts";
 
 const POD = "shop/web-1";
 const LIST = "1000000405";
 const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cachedPod({ resourceVersion, ...overrides });
 
-export function restoreCases(open: OpenRig): void {
-  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async () => {
-    const rig = await (await open()).synced();
+export function restoreCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.seed("pods", [put(pod("460", { labels: { lost: "1" } }))]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("pods", [put(pod("460", { labels: { lost: "1" } }))]);
     const restored = put(pod("449", { owner: ownedBy("ReplicaSet", rs) }), { effects: [effect("replicaset", rs)] });
-    const answer = await rig.deliver("pods", [restored], { kind: "L", listRV: LIST });
+    const answer = await harness.deliver("pods", [restored], { kind: "L", listRV: LIST });
     expect(outcomes(answer)).toEqual(["changed"]);
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
-    expect(await rig.row("pods", POD)).toMatchObject({ rv: "449", object: restored.object });
-    const [mine] = await rig.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
+    expect(await harness.row("pods", POD)).toMatchObject({ rv: "449", object: restored.object });
+    const [mine] = await harness.store.readSlices([{ resource: "pods", owner: asOwner("replicaset", rs) }]);
     expect(mine?.map(({ rv }) => rv)).toEqual(["449"]);
-    expect((await rig.store.readSlices([{ resource: "pods", orphansOf: "shop" }]))[0]).toEqual([]);
+    expect((await harness.store.readSlices([{ resource: "pods", orphansOf: "shop" }]))[0]).toEqual([]);
   });
 
   it.each([
@@ -37,11 +39,11 @@ export function restoreCases(open: OpenRig): void {
     { name: "newer than the list by a digit", row: "1000", came: "449", listRV: "999", outcome: "same" },
     { name: "newer, when nothing is known of the list", row: "41", came: "10", listRV: undefined, outcome: "same" },
   ])("IX9 [informer A4] [informer T39] a row $name: $outcome", async ({ row, came, listRV, outcome }) => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod(row))]);
+    const harness = await (await open()).synced();
+    await harness.seed("pods", [put(pod(row))]);
     const list = listRV === undefined ? {} : { listRV };
-    expect(outcomes(await rig.deliver("pods", [put(pod(came))], { kind: "L", ...list }))).toEqual([outcome]);
-    expect((await rig.row("pods", POD))?.rv).toBe(outcome === "changed" ? came : row);
+    expect(outcomes(await harness.deliver("pods", [put(pod(came))], { kind: "L", ...list }))).toEqual([outcome]);
+    expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? came : row);
   });
 
   it.each([
@@ -50,77 +52,74 @@ export function restoreCases(open: OpenRig): void {
     { name: "newer than what is listed, not than the list", tombstone: "30", outcome: "changed" },
     { name: "of the listed version", tombstone: "10", outcome: "late" },
   ])("IX9 [informer A5] a tombstone $name: $outcome", async ({ tombstone, outcome }) => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [remove(pod("9"), tombstone)], { commit: false });
-    expect(outcomes(await rig.deliver("pods", [put(pod("10"))], { kind: "L", listRV: "40" }))).toEqual([outcome]);
-    expect((await rig.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
+    const harness = await (await open()).synced();
+    await harness.seed("pods", [remove(pod("9"), tombstone)], { commit: false });
+    expect(outcomes(await harness.deliver("pods", [put(pod("10"))], { kind: "L", listRV: "40" }))).toEqual([outcome]);
+    expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async () => {
-    const rig = await (await open()).synced();
+  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async ({ harness }) => {
     const rs = cachedReplicaSet();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.seed("pods", [put(pod("460"))]);
-    await rig.store.add(rig.epoch, "replicaset", "shop/web", 0);
-    const { run } = await rig.taken("replicaset", "shop/web");
-    await rig.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("460").uid }] });
-    expect(await rig.row("pods", POD)).toMatchObject({ gone: true });
-    await rig.seed("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
-    expect(await rig.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.seed("pods", [put(pod("460"))]);
+    await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
+    const { run } = await harness.taken("replicaset", "shop/web");
+    await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("460").uid }] });
+    expect(await harness.row("pods", POD)).toMatchObject({ gone: true });
+    await harness.seed("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
+    expect(await harness.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
   });
 
-  it("IX9 [informer A3] the same message again does not take back what came after it", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("460"))]);
-    const sequence = rig.nextSequence("pods");
-    const deliver = () => rig.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST, sequence });
+  it("IX9 [informer A3] the same message again does not take back what came after it", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("460"))]);
+    const sequence = harness.nextSequence("pods");
+    const deliver = () => harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST, sequence });
     expect(outcomes(await deliver())).toEqual(["changed"]);
-    await rig.seed("pods", [put(pod("1000000406"))]);
+    await harness.seed("pods", [put(pod("1000000406"))]);
     expect(await deliver()).toMatchObject({ kind: "duplicate" });
-    expect((await rig.row("pods", POD))?.rv).toBe("1000000406");
+    expect((await harness.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async () => {
-    const rig = await (await open()).synced();
+  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
-    await rig.relist("replicasets", [rs], "450", (object) => put(object, { counted: true }));
-    await rig.seed("pods", [put(pod("460"))]);
-    await rig.openGeneration("pods");
-    await rig.seed("pods", [put(pod("449"))], { kind: "L", listRV: LIST, commit: false });
+    await harness.relist("replicasets", [rs], "450", (object) => put(object, { counted: true }));
+    await harness.seed("pods", [put(pod("460"))]);
+    await harness.openGeneration("pods");
+    await harness.seed("pods", [put(pod("449"))], { kind: "L", listRV: LIST, commit: false });
     const reason = expect.stringContaining("the cluster was restored");
-    const shut = async () => (await rig.store.gate("replicaset")).open === false;
+    const shut = async () => (await harness.store.gate("replicaset")).open === false;
     for (const resource of ["pods", "replicasets", "deployments"] as const)
-      expect(await rig.health(resource)).toMatchObject({ state: "SUSPECT" });
-    expect(await rig.store.gate("deployment")).toEqual({ open: false, reason });
-    await rig.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
-    await rig.manifest("pods", [listed(pod("449"))], LIST); // was under way when the rest became suspect
+      expect(await harness.health(resource)).toMatchObject({ state: "SUSPECT" });
+    expect(await harness.store.gate("deployment")).toEqual({ open: false, reason });
+    await harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST });
+    await harness.manifest("pods", [listed(pod("449"))], LIST); // was under way when the rest became suspect
     expect(await shut()).toBe(true);
-    await rig.relist("pods", [pod("449")], LIST, put);
+    await harness.relist("pods", [pod("449")], LIST, put);
     expect(await shut()).toBe(true);
-    await rig.relist("replicasets", [rs], LIST, put);
+    await harness.relist("replicasets", [rs], LIST, put);
     expect(await shut()).toBe(false);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("IX9 a list that shows nothing of another history leaves the gates open", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
-    await rig.openGeneration("pods");
+  it("IX9 a list that shows nothing of another history leaves the gates open", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
+    await harness.openGeneration("pods");
     const listedNow = [pod("12"), cachedPod({ name: "since", resourceVersion: "9" }), cachedPod({ name: "new", resourceVersion: "30" })];
-    await rig.deliver(
+    await harness.deliver(
       "pods",
       listedNow.map((each) => put(each)),
       { kind: "L", listRV: "40" },
     );
-    expect(await rig.store.gate("replicaset")).toEqual({ open: true });
+    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("460"))]);
+  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
       const request = { resource: "pods" as const, key: POD, put: "449", ...(listRV !== undefined && { listRV }) };
-      const { rows, current } = await rig.store.readIndex({ rows: [request] });
+      const { rows, current } = await harness.store.readIndex({ rows: [request] });
       return { rows: rows.map(({ row }) => row.rv), current: current?.map(({ row }) => row.rv) };
     };
     expect(await look()).toEqual({ rows: [], current: ["460"] });
@@ -128,18 +127,17 @@ export function restoreCases(open: OpenRig): void {
     expect(await look(LIST)).toEqual({ rows: ["460"], current: [] });
   });
 
-  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async () => {
-    const rig = await (await open()).synced();
+  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async ({ harness }) => {
     const named = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv });
-    await rig.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });
-    await rig.seed("pods", [remove(named("buried", "440"), "461"), remove(named("deleted", "440"), "1000000406")], { commit: false });
-    await rig.openGeneration("pods");
+    await harness.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });
+    await harness.seed("pods", [remove(named("buried", "440"), "461"), remove(named("deleted", "440"), "1000000406")], { commit: false });
+    await harness.openGeneration("pods");
     const rows = ["lost", "since", "buried", "deleted"].map((name) => listed(named(name, "449")));
-    expect(await rig.manifest("pods", rows, LIST)).toEqual({ kind: "needed", keys: ["shop/lost", "shop/buried"] });
-    await rig.openGeneration("pods");
-    await rig.seed("pods", [put(named("lost", "449")), put(named("buried", "449"))], { kind: "L", listRV: LIST });
-    expect((await rig.manifest("pods", rows, LIST)).kind).toBe("applied");
-    expect((await rig.store.readLane("pods", 0)).rows.map(({ key, rv }) => `${key} ${rv}`)).toEqual([
+    expect(await harness.manifest("pods", rows, LIST)).toEqual({ kind: "needed", keys: ["shop/lost", "shop/buried"] });
+    await harness.openGeneration("pods");
+    await harness.seed("pods", [put(named("lost", "449")), put(named("buried", "449"))], { kind: "L", listRV: LIST });
+    expect((await harness.manifest("pods", rows, LIST)).kind).toBe("applied");
+    expect((await harness.store.readLane("pods", 0)).rows.map(({ key, rv }) => `${key} ${rv}`)).toEqual([
       "shop/buried 449",
       "shop/lost 449",
       "shop/since 1000000406",

@@ -1,94 +1,90 @@
 /** The account of items: what came, and what became of it (informer §16, TY1). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { LaneTally } from "../../../shared/ports/store.ts";
 import { countsOf, unbalanced } from "../../support/account.ts";
 import { cachedPod, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import type { StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
 /** What is counted of pods, once it is sure that it adds up. */
-async function counted(rig: Rig): Promise<Readonly<Record<string, number>>> {
-  const tallies: readonly LaneTally[] = await rig.store.tallies();
+async function counted(harness: StoreHarness): Promise<Readonly<Record<string, number>>> {
+  const tallies: readonly LaneTally[] = await harness.store.tallies();
   expect(unbalanced(tallies)).toEqual([]);
   return countsOf(tallies);
 }
 
-export function tallyCases(open: OpenRig): void {
-  it("TY1 nothing came, nothing is counted", async () => {
-    const rig = await (await open()).synced();
-    expect(await rig.store.tallies()).toEqual([]);
+export function tallyCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  it("TY1 nothing came, nothing is counted", async ({ harness }) => {
+    expect(await harness.store.tallies()).toEqual([]);
   });
 
-  it("TY1 an item ends in one way, and in that one only", async () => {
-    const rig = await (await open()).synced();
-    const sequence = rig.nextSequence("pods");
+  it("TY1 an item ends in one way, and in that one only", async ({ harness }) => {
+    const sequence = harness.nextSequence("pods");
     const items = [put(pod("a", "10")), put(pod("b", "11")), put(pod("c", "12"))];
-    await rig.deliver("pods", items, { sequence });
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 3 });
-    await rig.deliver("pods", items, { sequence });
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 3, "pods:0 duplicate": 3 });
+    await harness.deliver("pods", items, { sequence });
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
+    await harness.deliver("pods", items, { sequence });
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 3, "pods:0 duplicate": 3 });
     // A4, A6, A9.
-    await rig.deliver("pods", [put(pod("a", "10")), put(pod("gone", "5")), remove(pod("b", "11"), "20")]);
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 4, "pods:0 duplicate": 3, "pods:0 superseded": 2 });
-    await rig.deliver("pods", items.slice(0, 2), { fence: "99", sequence: 1 });
-    await rig.deliver("pods", items.slice(0, 1), { epoch: "e0", sequence: 1 });
-    expect(await counted(rig)).toEqual({
+    await harness.deliver("pods", [put(pod("a", "10")), put(pod("gone", "5")), remove(pod("b", "11"), "20")]);
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 4, "pods:0 duplicate": 3, "pods:0 superseded": 2 });
+    await harness.deliver("pods", items.slice(0, 2), { fence: "99", sequence: 1 });
+    await harness.deliver("pods", items.slice(0, 1), { epoch: "e0", sequence: 1 });
+    expect(await counted(harness)).toEqual({
       "pods:0 applied": 4,
       "pods:0 duplicate": 3,
       "pods:0 superseded": 2,
       "pods:0 fenced": 2,
       "pods:0 otherEpoch": 1,
     });
-    const [tally] = await rig.store.tallies();
+    const [tally] = await harness.store.tallies();
     expect(tally).toMatchObject({ resource: "pods", lane: 0, received: 12 });
   });
 
   it("TY1 what comes again is not at its end: no epoch, a fence to come, a row that moved", async () => {
-    const rig = await open();
-    await rig.deliver("pods", [put(pod("a", "10"))]);
-    await rig.synced();
-    await rig.deliver("pods", [put(pod("a", "10"))], { fence: "101", sequence: 1 });
-    expect(await counted(rig)).toEqual({});
-    await rig.seed("pods", [put(pod("b", "10"))]);
+    const harness = await open();
+    await harness.deliver("pods", [put(pod("a", "10"))]);
+    await harness.synced();
+    await harness.deliver("pods", [put(pod("a", "10"))], { fence: "101", sequence: 1 });
+    expect(await counted(harness)).toEqual({});
+    await harness.seed("pods", [put(pod("b", "10"))]);
     // The second item was decided on a row that is not there any more as it was.
     const stale = { ...put(pod("b", "30")), expected: { rv: "9", uid: "other" } };
-    expect(await rig.deliver("pods", [put(pod("a", "20")), stale, put(pod("c", "31"))], { asRead: true })).toMatchObject({
+    expect(await harness.deliver("pods", [put(pod("a", "20")), stale, put(pod("c", "31"))], { asRead: true })).toMatchObject({
       kind: "retry",
       index: 1,
     });
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 2 });
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 2 });
   });
 
-  it("TY1 what a manifest sweeps is counted, what it only names is not", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
-    await rig.openGeneration("pods");
-    expect((await rig.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 3 });
-    await rig.deliver("pods", [], { kind: "W", watermark: "95" });
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 3 });
+  it("TY1 what a manifest sweeps is counted, what it only names is not", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
+    await harness.openGeneration("pods");
+    expect((await harness.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
+    await harness.deliver("pods", [], { kind: "W", watermark: "95" });
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
   });
 
-  it("TY1 what is quarantined or given up came, too; a name that came by no lane did not", async () => {
-    const rig = await (await open()).synced();
+  it("TY1 what is quarantined or given up came, too; a name that came by no lane did not", async ({ harness }) => {
     const entry = { what: "x", where: "y", why: "z", atMs: 0 };
-    await rig.store.quarantine(entry);
-    await rig.store.quarantine(entry, { resource: "deployments", lane: 0, fate: "quarantined", items: 1 });
-    await rig.store.quarantine(entry, { resource: "pods", lane: 7, fate: "dead", items: 12 });
-    await rig.store.quarantine(entry, { fate: "dead", items: 1 });
-    expect(await counted(rig)).toEqual({ "deployments:0 quarantined": 1, "pods:7 dead": 12, "unknown:0 dead": 1 });
+    await harness.store.quarantine(entry);
+    await harness.store.quarantine(entry, { resource: "deployments", lane: 0, fate: "quarantined", items: 1 });
+    await harness.store.quarantine(entry, { resource: "pods", lane: 7, fate: "dead", items: 12 });
+    await harness.store.quarantine(entry, { fate: "dead", items: 1 });
+    expect(await counted(harness)).toEqual({ "deployments:0 quarantined": 1, "pods:7 dead": 12, "unknown:0 dead": 1 });
   });
 
-  it("TY1 a new epoch changes no count, another cluster has its own", async () => {
-    const rig = await (await open()).synced();
-    await rig.seed("pods", [put(pod("a", "10"))]);
-    const record = await rig.store.epoch();
-    if (record) await rig.store.openEpoch({ ...record, epoch: "e2" }, record.epoch);
-    expect(await counted(rig)).toEqual({ "pods:0 applied": 1 });
-    const other = await rig.fixture.beside({ cluster: "another" });
+  it("TY1 a new epoch changes no count, another cluster has its own", async ({ harness }) => {
+    await harness.seed("pods", [put(pod("a", "10"))]);
+    const record = await harness.store.epoch();
+    if (record) await harness.store.openEpoch({ ...record, epoch: "e2" }, record.epoch);
+    expect(await counted(harness)).toEqual({ "pods:0 applied": 1 });
+    const other = await harness.fixture.beside({ cluster: "another" });
     expect(await other.tallies()).toEqual([]);
   });
 }

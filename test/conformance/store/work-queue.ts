@@ -1,11 +1,10 @@
 /** The work queue (informer §12; WQ1–WQ5). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { rung } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { rung, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -13,30 +12,30 @@ const C = "replicaset";
 const BACKOFF_MS = 10;
 const rs = cachedReplicaSet();
 
-export function workQueueCases(open: OpenRig): void {
-  const ready = async (): Promise<Rig> => {
-    const rig = await (await open()).synced();
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    return rig;
+export function workQueueCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await ready());
+  const ready = async (): Promise<StoreHarness> => {
+    const harness = await (await open()).synced();
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    return harness;
   };
-  const add = (rig: Rig, delayMs = 0, key = KEY) => rig.store.add(rig.epoch, C, key, delayMs);
+  const add = (harness: StoreHarness, delayMs = 0, key = KEY) => harness.store.add(harness.epoch, C, key, delayMs);
 
-  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async () => {
-    const rig = await ready();
+  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async ({ harness }) => {
     const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
     const foreign = [
       cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
       cachedPod({ name: "far", namespace: "other" }),
     ];
-    await rig.seed(
+    await harness.seed(
       "pods",
       [own, orphan, ...foreign].map((pod) => put(pod)),
     );
-    await add(rig);
-    const run = rig.run(C, KEY);
-    expect(await rig.take(run)).toEqual({
+    await add(harness);
+    const run = harness.run(C, KEY);
+    expect(await harness.take(run)).toEqual({
       kind: "ok",
-      leaseUntilMs: rig.now() + LEASE_MS,
+      leaseUntilMs: harness.now() + LEASE_MS,
       snapshot: {
         primary: { key: KEY, uid: rs.metadata.uid, rv: "1", gone: false, object: rs },
         dependents: [{ key: "shop/own", uid: own.uid, rv: "1", owner: asOwner("replicaset", rs), gone: false, object: own }],
@@ -48,33 +47,31 @@ export function workQueueCases(open: OpenRig): void {
   });
 
   it("a Deployment's dependents are replica sets", async () => {
-    const rig = await (await open()).synced();
+    const harness = await (await open()).synced();
     const deployment = cachedDeployment();
     const [owned, orphan] = [
       cachedReplicaSet({ name: "owned", owner: ownedBy("Deployment", deployment) }),
       cachedReplicaSet({ name: "orphan" }),
     ];
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(owned, { counted: true }), put(orphan, { counted: true })]);
-    await rig.store.add(rig.epoch, "deployment", KEY, 0);
-    const { snapshot } = await rig.taken("deployment", KEY);
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(owned, { counted: true }), put(orphan, { counted: true })]);
+    await harness.store.add(harness.epoch, "deployment", KEY, 0);
+    const { snapshot } = await harness.taken("deployment", KEY);
     expect([snapshot.dependents, snapshot.orphans].map((rows) => rows.map((row) => row.key))).toEqual([["shop/owned"], ["shop/orphan"]]);
   });
 
-  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async () => {
-    const rig = await ready();
+  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async ({ harness }) => {
     const bells = [];
-    for (let count = 0; count < 100; count++) bells.push(await add(rig));
+    for (let count = 0; count < 100; count++) bells.push(await add(harness));
     expect(bells.filter((bell) => bell !== undefined)).toEqual([
-      { controller: C, key: KEY, uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 },
+      { controller: C, key: KEY, uid: rs.metadata.uid, epoch: harness.epoch, delayMs: 0 },
     ]);
-    const { run } = await rig.taken(C, KEY);
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
+    const { run } = await harness.taken(C, KEY);
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
   });
 
-  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async () => {
-    const rig = await ready();
+  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async ({ harness }) => {
     const bells: string[] = [];
     for (let time = 1; time <= 100; time++) {
       const versions = Array.from({ length: 100 }, (_, i) =>
@@ -82,7 +79,7 @@ export function workQueueCases(open: OpenRig): void {
       );
       bells.push(
         ...rung(
-          await rig.deliver(
+          await harness.deliver(
             "pods",
             versions.map((pod) => put(pod, { effects: [effect(C, rs, { urgency: "status" })] })),
           ),
@@ -90,205 +87,194 @@ export function workQueueCases(open: OpenRig): void {
       );
     }
     expect(bells).toEqual([`${C} ${KEY}`]);
-    const { run, snapshot } = await rig.taken(C, KEY);
+    const { run, snapshot } = await harness.taken(C, KEY);
     expect(snapshot.dependents.map(({ rv }) => Number(rv))).toEqual(expect.arrayContaining([10_000, 10_099]));
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    expect(await rig.store.queued(C)).toEqual([]);
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async () => {
-    const rig = await ready();
-    await add(rig);
-    const { run } = await rig.taken(C, KEY);
-    await add(rig);
-    await add(rig);
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done", bell: { key: KEY, delayMs: 0 } });
-    const again = await rig.taken(C, KEY);
-    expect(await rig.store.done(again.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    expect(await rig.store.queued(C)).toEqual([]);
+  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async ({ harness }) => {
+    await add(harness);
+    const { run } = await harness.taken(C, KEY);
+    await add(harness);
+    await add(harness);
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done", bell: { key: KEY, delayMs: 0 } });
+    const again = await harness.taken(C, KEY);
+    expect(await harness.store.done(again.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async () => {
-    const rig = await ready();
-    expect(await add(rig, 10_000)).toMatchObject({ delayMs: 10_000 });
-    expect(await add(rig, 1_000)).toMatchObject({ delayMs: 1_000 });
-    expect(await add(rig, 20_000)).toBeUndefined();
-    expect(await rig.readyIn(C, KEY)).toBe(1_000);
-    await rig.pass(400);
-    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 600, bell: { key: KEY, delayMs: 600 } });
-    await rig.pass(600);
-    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async ({ harness }) => {
+    expect(await add(harness, 10_000)).toMatchObject({ delayMs: 10_000 });
+    expect(await add(harness, 1_000)).toMatchObject({ delayMs: 1_000 });
+    expect(await add(harness, 20_000)).toBeUndefined();
+    expect(await harness.readyIn(C, KEY)).toBe(1_000);
+    await harness.pass(400);
+    expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 600, bell: { key: KEY, delayMs: 600 } });
+    await harness.pass(600);
+    expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async () => {
-    const rig = await ready();
-    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
-    expect(await rig.readyIn(C, KEY)).toBe(5 * 2 ** 11);
-    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
+  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async ({ harness }) => {
+    for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
+    expect(await harness.readyIn(C, KEY)).toBe(5 * 2 ** 11);
+    expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
       `${C} ${KEY}`,
     ]);
-    const { run, snapshot } = await rig.taken(C, KEY);
+    const { run, snapshot } = await harness.taken(C, KEY);
     expect(snapshot.failures).toBe(12);
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    await add(rig);
-    expect((await rig.taken(C, KEY)).snapshot.failures).toBe(0);
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    await add(harness);
+    expect((await harness.taken(C, KEY)).snapshot.failures).toBe(0);
   });
 
-  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async () => {
-    const rig = await ready();
+  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async ({ harness }) => {
     const delays = [];
     for (let failure = 1; failure <= 20; failure++) {
-      await fail(rig, KEY, failure);
-      delays.push(await rig.readyIn(C, KEY));
-      await rig.pass(delays.at(-1) ?? 0);
+      await fail(harness, KEY, failure);
+      delays.push(await harness.readyIn(C, KEY));
+      await harness.pass(delays.at(-1) ?? 0);
     }
     expect(delays).toEqual([...Array.from({ length: 18 }, (_, index) => 5 * 2 ** index), 1_000_000, 1_000_000]);
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    await fail(rig, KEY, 1);
-    expect(await rig.readyIn(C, KEY)).toBe(5);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    await fail(harness, KEY, 1);
+    expect(await harness.readyIn(C, KEY)).toBe(5);
   });
 
-  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async () => {
-    const rig = await ready();
-    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
+  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async ({ harness }) => {
+    for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     const end = async (withinMs: number): Promise<number | undefined> => {
-      await rig.store.add(rig.epoch, C, KEY, 0);
-      await rig.store.done((await rig.taken(C, KEY)).run, { kind: "retry", withinMs });
-      return await rig.readyIn(C, KEY);
+      await harness.store.add(harness.epoch, C, KEY, 0);
+      await harness.store.done((await harness.taken(C, KEY)).run, { kind: "retry", withinMs });
+      return await harness.readyIn(C, KEY);
     };
     expect([await end(701), await end(0), await end(1_000_000)]).toEqual([701, 0, 5 * 2 ** 14]);
-    await rig.pass(5 * 2 ** 14);
-    expect((await rig.taken(C, KEY)).snapshot.failures).toBe(15);
+    await harness.pass(5 * 2 ** 14);
+    expect((await harness.taken(C, KEY)).snapshot.failures).toBe(15);
   });
 
-  it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async () => {
-    const rig = await ready();
+  it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async ({ harness }) => {
     for (let failure = 1; failure <= 3; failure++) {
-      await fail(rig, KEY, failure);
-      await rig.pass(5 * 2 ** failure);
+      await fail(harness, KEY, failure);
+      await harness.pass(5 * 2 ** failure);
     }
-    const { run } = await rig.taken(C, KEY);
-    expect(await rig.store.done(run, { kind: "requeueAfter", delayMs: 50 })).toMatchObject({ failures: 0, bell: { delayMs: 50 } });
-    await rig.pass(50);
-    const again = await rig.taken(C, KEY);
+    const { run } = await harness.taken(C, KEY);
+    expect(await harness.store.done(run, { kind: "requeueAfter", delayMs: 50 })).toMatchObject({ failures: 0, bell: { delayMs: 50 } });
+    await harness.pass(50);
+    const again = await harness.taken(C, KEY);
     expect(again.snapshot.failures).toBe(0);
-    expect(await rig.store.done(again.run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
+    expect(await harness.store.done(again.run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
   });
 
-  const dropped = async (rig: Rig, failures: number): Promise<void> => {
+  const dropped = async (harness: StoreHarness, failures: number): Promise<void> => {
     for (let failure = 1; failure < failures; failure++) {
-      await fail(rig, KEY, failure);
-      await rig.pass(5 * 2 ** failure);
+      await fail(harness, KEY, failure);
+      await harness.pass(5 * 2 ** failure);
     }
-    if (failures === 1) await add(rig);
-    expect(await rig.store.done((await rig.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
+    if (failures === 1) await add(harness);
+    expect(await harness.store.done((await harness.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
   };
 
-  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async () => {
-    const rig = await ready();
-    await rig.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
-    await add(rig, 0, "shop/aside");
-    await rig.store.done((await rig.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
-    await dropped(rig, 3);
-    const sinceMs = rig.now();
-    await rig.pass(600_000);
-    expect(await rig.store.queued(C)).toEqual([]);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    expect(await rig.store.parked(C)).toEqual([{ key: KEY, sinceMs, failures: 3 }]);
-    expect(await rig.store.parked("deployment")).toEqual([]);
+  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async ({
+    harness,
+  }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
+    await add(harness, 0, "shop/aside");
+    await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
+    await dropped(harness, 3);
+    const sinceMs = harness.now();
+    await harness.pass(600_000);
+    expect(await harness.store.queued(C)).toEqual([]);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    expect(await harness.store.parked(C)).toEqual([{ key: KEY, sinceMs, failures: 3 }]);
+    expect(await harness.store.parked("deployment")).toEqual([]);
   });
 
-  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async () => {
-    const rig = await ready();
-    await dropped(rig, 2);
+  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async ({ harness }) => {
+    await dropped(harness, 2);
     const event = put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs, { urgency: "status" })] });
-    expect(rung(await rig.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
-    expect(await rig.store.parked(C)).toEqual([]);
-    const { run, snapshot } = await rig.taken(C, KEY);
+    expect(rung(await harness.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
+    expect(await harness.store.parked(C)).toEqual([]);
+    const { run, snapshot } = await harness.taken(C, KEY);
     expect(snapshot.failures).toBe(0);
-    expect(await rig.store.parked(C)).toEqual([]); // it runs
-    expect(await rig.store.done(run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
-    await rig.pass(5);
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    expect(await rig.store.parked(C)).toEqual([]);
+    expect(await harness.store.parked(C)).toEqual([]); // it runs
+    expect(await harness.store.done(run, { kind: "retry" })).toMatchObject({ failures: 1, bell: { delayMs: 5 } });
+    await harness.pass(5);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async () => {
-    const rig = await ready();
-    await dropped(rig, 1);
-    await rig.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
-    expect(await rig.store.parked(C)).toEqual([]);
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
-    expect(await rig.store.parked(C)).toEqual([]);
-    await add(rig);
-    const { run } = await rig.taken(C, KEY);
-    await add(rig);
-    expect(await rig.store.done(run, { kind: "drop" })).toMatchObject({ bell: { key: KEY } });
-    expect(await rig.store.parked(C)).toEqual([]);
-    await add(rig, 0, "shop/nobody");
-    await rig.store.done((await rig.taken(C, "shop/nobody")).run, { kind: "drop" });
-    expect(await rig.store.parked(C)).toEqual([]);
+  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async ({ harness }) => {
+    await dropped(harness, 1);
+    await harness.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
+    expect(await harness.store.parked(C)).toEqual([]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
+    expect(await harness.store.parked(C)).toEqual([]);
+    await add(harness);
+    const { run } = await harness.taken(C, KEY);
+    await add(harness);
+    expect(await harness.store.done(run, { kind: "drop" })).toMatchObject({ bell: { key: KEY } });
+    expect(await harness.store.parked(C)).toEqual([]);
+    await add(harness, 0, "shop/nobody");
+    await harness.store.done((await harness.taken(C, "shop/nobody")).run, { kind: "drop" });
+    expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async () => {
-    const rig = await ready();
+  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async ({ harness }) => {
     const names = Array.from({ length: 10 }, (_, index) => `rs-${index}`);
     const seeded = names.map((name) => put(cachedReplicaSet({ name, resourceVersion: "2" }), { counted: true }));
-    await rig.seed("replicasets", seeded);
-    await rig.seed("replicasets", [remove(rs, "3", { counted: true })]);
-    await add(rig, 0, "shop/rs-3");
-    await rig.store.done((await rig.taken(C, "shop/rs-3")).run, { kind: "drop" });
-    const bells = await rig.store.resync(rig.epoch, C, 1_000);
+    await harness.seed("replicasets", seeded);
+    await harness.seed("replicasets", [remove(rs, "3", { counted: true })]);
+    await add(harness, 0, "shop/rs-3");
+    await harness.store.done((await harness.taken(C, "shop/rs-3")).run, { kind: "drop" });
+    const bells = await harness.store.resync(harness.epoch, C, 1_000);
     expect(bells.map(({ key, delayMs }) => [key, delayMs])).toEqual(names.map((name, index) => [`shop/${name}`, index * 100]));
-    expect(await rig.store.parked(C)).toEqual([]);
-    expect(await rig.store.resync(rig.epoch, C, 1_000)).toEqual([]); // they are queued
-    expect(await rig.store.resync(rig.epoch, "deployment", 1_000)).toEqual([]);
-    expect(await rig.store.resync("e-other", C, 1_000)).toEqual([]);
+    expect(await harness.store.parked(C)).toEqual([]);
+    expect(await harness.store.resync(harness.epoch, C, 1_000)).toEqual([]); // they are queued
+    expect(await harness.store.resync(harness.epoch, "deployment", 1_000)).toEqual([]);
+    expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
 
-  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async () => {
-    const rig = await ready();
+  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async ({ harness }) => {
     const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
-    await rig.seed("replicasets", [put(other, { counted: true })]);
-    for (let failure = 1; failure <= 12; failure++) await fail(rig, KEY, failure);
-    await add(rig, 200, "shop/zoo");
-    expect(await rig.store.resync(rig.epoch, C, 1_000)).toEqual([]);
-    expect([await rig.readyIn(C, KEY), await rig.readyIn(C, "shop/zoo")]).toEqual([5 * 2 ** 11, 200]);
-    await rig.store.add(rig.epoch, C, "shop/zoo", 0);
-    await rig.store.done((await rig.taken(C, "shop/zoo")).run, { kind: "requeueAfter", delayMs: 3_600_000 });
-    await rig.store.resync(rig.epoch, C, 1_000);
-    expect(await rig.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
+    await harness.seed("replicasets", [put(other, { counted: true })]);
+    for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
+    await add(harness, 200, "shop/zoo");
+    expect(await harness.store.resync(harness.epoch, C, 1_000)).toEqual([]);
+    expect([await harness.readyIn(C, KEY), await harness.readyIn(C, "shop/zoo")]).toEqual([5 * 2 ** 11, 200]);
+    await harness.store.add(harness.epoch, C, "shop/zoo", 0);
+    await harness.store.done((await harness.taken(C, "shop/zoo")).run, { kind: "requeueAfter", delayMs: 3_600_000 });
+    await harness.store.resync(harness.epoch, C, 1_000);
+    expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
   });
 
-  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async () => {
-    const rig = await ready();
+  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async ({ harness }) => {
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));
     for (const part of [rss.slice(0, 75), rss.slice(75)])
-      await rig.seed(
+      await harness.seed(
         "replicasets",
         part.map((each) => put(each, { counted: true })),
         { watermark: "0" },
       );
-    for (const each of rss) await fail(rig, `shop/${each.metadata.name}`, 1);
-    const delays = await Promise.all(rss.map((each) => rig.readyIn(C, `shop/${each.metadata.name}`)));
+    for (const each of rss) await fail(harness, `shop/${each.metadata.name}`, 1);
+    const delays = await Promise.all(rss.map((each) => harness.readyIn(C, `shop/${each.metadata.name}`)));
     expect(delays.slice(0, 100)).toEqual(Array.from({ length: 100 }, () => 5));
     expect(delays.slice(100)).toEqual(Array.from({ length: 50 }, (_, index) => (index + 1) * 100));
-    await rig.seed("deployments", [put(cachedDeployment(), { counted: true })]);
-    await rig.store.add(rig.epoch, "deployment", KEY, 0);
-    await rig.store.done((await rig.taken("deployment", KEY)).run, { kind: "retry" });
-    expect(await rig.readyIn("deployment", KEY)).toBe(5);
+    await harness.seed("deployments", [put(cachedDeployment(), { counted: true })]);
+    await harness.store.add(harness.epoch, "deployment", KEY, 0);
+    await harness.store.done((await harness.taken("deployment", KEY)).run, { kind: "retry" });
+    expect(await harness.readyIn("deployment", KEY)).toBe(5);
   });
 
-  it("[informer T66] the bucket fills again, up to its burst and no further", async () => {
-    const rig = await ready();
+  it("[informer T66] the bucket fills again, up to its burst and no further", async ({ harness }) => {
     const delayOf = async () => {
-      await add(rig, 0, "shop/bucket");
-      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "drop" });
-      await add(rig, 0, "shop/bucket");
-      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "retry" });
-      const delay = await rig.readyIn(C, "shop/bucket");
-      await add(rig, 0, "shop/bucket");
-      await rig.store.done((await rig.taken(C, "shop/bucket")).run, { kind: "drop" });
+      await add(harness, 0, "shop/bucket");
+      await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "drop" });
+      await add(harness, 0, "shop/bucket");
+      await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "retry" });
+      const delay = await harness.readyIn(C, "shop/bucket");
+      await add(harness, 0, "shop/bucket");
+      await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "drop" });
       return delay;
     };
     const delays = async (count: number) => {
@@ -297,201 +283,194 @@ export function workQueueCases(open: OpenRig): void {
       return all;
     };
     expect((await delays(102)).slice(99)).toEqual([5, 100, 200]);
-    await rig.pass(500);
+    await harness.pass(500);
     expect(await delays(4)).toEqual([5, 5, 5, 100]);
-    await rig.pass(3_600_000);
+    await harness.pass(3_600_000);
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async () => {
-    const rig = await ready();
-    await rig.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
-    await rig.pass(5_000);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    await rig.pass(1);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([{ controller: C, key: KEY, uid: rs.metadata.uid, epoch: rig.epoch, delayMs: 0 }]);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async ({ harness }) => {
+    await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
+    await harness.pass(5_000);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    await harness.pass(1);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([
+      { controller: C, key: KEY, uid: rs.metadata.uid, epoch: harness.epoch, delayMs: 0 },
+    ]);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async () => {
-    const rig = await ready();
-    await add(rig);
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    await rig.pass(1_000);
-    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // taken
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "empty" });
-    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // empty
-    await rig.store.markSuspect("pods", "test");
-    expect(await rig.store.take(rig.run(C, KEY), {})).toMatchObject({ kind: "gated" });
-    await rig.relist("pods", [], "9");
-    await rig.taken(C, KEY);
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
-    await rig.pass(LEASE_MS);
-    expect(await add(rig)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
+  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async ({ harness }) => {
+    await add(harness);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    await harness.pass(1_000);
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // taken
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // empty
+    await harness.store.markSuspect("pods", "test");
+    expect(await harness.store.take(harness.run(C, KEY), {})).toMatchObject({ kind: "gated" });
+    await harness.relist("pods", [], "9");
+    await harness.taken(C, KEY);
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
+    await harness.pass(LEASE_MS);
+    expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
   });
 
-  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async () => {
-    const rig = await ready();
-    await add(rig);
-    const { run } = await rig.taken(C, KEY);
-    expect(await add(rig)).toBeUndefined();
-    expect(rung(await rig.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([]);
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
-    expect(await add(rig)).toBeUndefined(); // a young one is out
+  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async ({ harness }) => {
+    await add(harness);
+    const { run } = await harness.taken(C, KEY);
+    expect(await add(harness)).toBeUndefined();
+    expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([]);
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
+    expect(await add(harness)).toBeUndefined(); // a young one is out
   });
 
-  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async () => {
-    const rig = await ready();
+  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async ({ harness }) => {
     for (const [age, rings] of [
       [4_999, false],
       [5_000, true],
     ] as const) {
-      await add(rig);
-      await rig.taken(C, KEY);
-      await add(rig, 100_000);
-      await rig.pass(LEASE_MS);
-      expect(await rig.store.sweep(rig.epoch)).toHaveLength(1); // due now, while the key itself is ready much later
-      await rig.pass(age);
-      expect((await add(rig, 100)) !== undefined, `${age} ms`).toBe(rings);
-      const { run } = await rig.taken(C, KEY);
-      await rig.store.done(run, { kind: "ok" });
+      await add(harness);
+      await harness.taken(C, KEY);
+      await add(harness, 100_000);
+      await harness.pass(LEASE_MS);
+      expect(await harness.store.sweep(harness.epoch)).toHaveLength(1); // due now, while the key itself is ready much later
+      await harness.pass(age);
+      expect((await add(harness, 100)) !== undefined, `${age} ms`).toBe(rings);
+      const { run } = await harness.taken(C, KEY);
+      await harness.store.done(run, { kind: "ok" });
     }
   });
 
-  it("WQ5 a doorbell covers no earlier time than its own", async () => {
-    const rig = await ready();
-    expect(await add(rig, 4_000)).toBeDefined();
-    await rig.pass(1_000);
-    expect(await add(rig, 2_000)).toMatchObject({ delayMs: 2_000 });
-    await rig.pass(1_900);
-    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100 });
+  it("WQ5 a doorbell covers no earlier time than its own", async ({ harness }) => {
+    expect(await add(harness, 4_000)).toBeDefined();
+    await harness.pass(1_000);
+    expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
+    await harness.pass(1_900);
+    expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100 });
     // NOTYET is a new doorbell: due in 100 ms, it does not cover what is earlier.
-    expect(await add(rig, 0)).toMatchObject({ delayMs: 0 });
+    expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async () => {
-    const rig = await ready();
-    await add(rig);
+  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async ({ harness }) => {
+    await add(harness);
     const rings: number[] = [];
-    const start = rig.now();
+    const start = harness.now();
     for (let second = 1; second <= 1_400; second++) {
-      await rig.pass(1_000);
-      if ((await rig.store.sweep(rig.epoch)).length > 0) rings.push((rig.now() - start) / 1_000);
+      await harness.pass(1_000);
+      if ((await harness.store.sweep(harness.epoch)).length > 0) rings.push((harness.now() - start) / 1_000);
     }
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async () => {
-    const rig = await ready();
-    await add(rig);
+  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async ({ harness }) => {
+    await add(harness);
     let rings = 0;
     for (let second = 1; second <= 37; second++) {
-      await rig.pass(1_000);
-      rings += (await rig.store.sweep(rig.epoch)).length;
+      await harness.pass(1_000);
+      rings += (await harness.store.sweep(harness.epoch)).length;
     }
     expect(rings).toBe(3); // and the next one not before 76 s
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    const missing = rig.nextSequence("pods");
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: missing + 1 });
-    await rig.fixture.clock.advance(2_001);
-    expect(await rig.store.take(rig.run(C, KEY), {})).toMatchObject({ kind: "gated" });
-    await rig.seed("pods", [], { kind: "W", watermark: "0", sequence: missing });
-    expect(await rig.store.sweep(rig.epoch)).toHaveLength(1);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    const missing = harness.nextSequence("pods");
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: missing + 1 });
+    await harness.fixture.clock.advance(2_001);
+    expect(await harness.store.take(harness.run(C, KEY), {})).toMatchObject({ kind: "gated" });
+    await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: missing });
+    expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
   });
 
-  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async () => {
-    const rig = await ready();
-    await add(rig);
-    await add(rig, 60_000, "shop/future");
-    const { run } = await rig.taken(C, KEY);
-    await add(rig);
-    await rig.pass(LEASE_MS - 1_000);
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    await rig.pass(1_000);
-    await rig.store.markSuspect("pods", "test");
-    expect(await rig.store.sweep(rig.epoch)).toEqual([]);
-    await rig.relist("pods", [], "9");
-    await rig.pass(6_000);
-    expect((await rig.store.sweep(rig.epoch)).map((bell) => bell.key)).toContain(KEY);
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
+  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async ({ harness }) => {
+    await add(harness);
+    await add(harness, 60_000, "shop/future");
+    const { run } = await harness.taken(C, KEY);
+    await add(harness);
+    await harness.pass(LEASE_MS - 1_000);
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    await harness.pass(1_000);
+    await harness.store.markSuspect("pods", "test");
+    expect(await harness.store.sweep(harness.epoch)).toEqual([]);
+    await harness.relist("pods", [], "9");
+    await harness.pass(6_000);
+    expect((await harness.store.sweep(harness.epoch)).map((bell) => bell.key)).toContain(KEY);
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
   });
 
-  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async () => {
-    const rig = await ready();
-    await add(rig);
+  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async ({ harness }) => {
+    await add(harness);
     const ids = { uid: rs.metadata.uid };
     const results = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => rig.store.take(rig.run(C, KEY, `worker-${index % 10}-${index}`), ids)),
+      Array.from({ length: 50 }, (_, index) => harness.store.take(harness.run(C, KEY, `worker-${index % 10}-${index}`), ids)),
     );
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async () => {
-    const rig = await ready();
-    await add(rig);
-    const first = await rig.taken(C, KEY);
-    await rig.pass(LEASE_MS - 1);
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
-    await rig.pass(1);
-    const second = await rig.taken(C, KEY);
+  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async ({
+    harness,
+  }) => {
+    await add(harness);
+    const first = await harness.taken(C, KEY);
+    await harness.pass(LEASE_MS - 1);
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
+    await harness.pass(1);
+    const second = await harness.taken(C, KEY);
     expect(second.run.token).not.toBe(first.run.token);
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async () => {
-    const rig = await ready();
-    const unended = async (): Promise<number | undefined> => (await rig.taken(C, KEY)).snapshot.unended;
+  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async ({
+    harness,
+  }) => {
+    const unended = async (): Promise<number | undefined> => (await harness.taken(C, KEY)).snapshot.unended;
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
-      await add(rig);
-      await rig.pass(BACKOFF_MS);
+      await add(harness);
+      await harness.pass(BACKOFF_MS);
       expect(await unended()).toBeUndefined();
-      await rig.pass(LEASE_MS);
+      await harness.pass(LEASE_MS);
       expect(await unended()).toBe(1);
-      await rig.pass(LEASE_MS);
-      const third = await rig.taken(C, KEY);
+      await harness.pass(LEASE_MS);
+      const third = await harness.taken(C, KEY);
       expect(third.snapshot.unended).toBe(2);
-      expect(await rig.take(third.run)).toMatchObject({ kind: "ok", snapshot: { unended: 2 } });
-      await rig.store.renew(third.run);
-      await rig.pass(LEASE_MS);
-      const fourth = await rig.taken(C, KEY);
+      expect(await harness.take(third.run)).toMatchObject({ kind: "ok", snapshot: { unended: 2 } });
+      await harness.store.renew(third.run);
+      await harness.pass(LEASE_MS);
+      const fourth = await harness.taken(C, KEY);
       expect(fourth.snapshot.unended).toBe(3);
-      await rig.store.done(fourth.run, outcome);
+      await harness.store.done(fourth.run, outcome);
     }
-    await add(rig);
-    await rig.pass(BACKOFF_MS);
+    await add(harness);
+    await harness.pass(BACKOFF_MS);
     expect(await unended()).toBeUndefined();
   });
 
-  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async () => {
-    const rig = await ready();
-    await add(rig);
-    const first = await rig.taken(C, KEY);
-    await rig.pass(10_000);
-    expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS);
-    await rig.pass(LEASE_MS - 1);
-    expect(await rig.store.take(rig.run(C, KEY), {})).toEqual({ kind: "busy" });
-    await rig.pass(10_000);
-    expect(await rig.store.renew(first.run)).toBe(rig.now() + LEASE_MS); // late, but nobody took it over
-    await rig.pass(LEASE_MS);
-    await rig.taken(C, KEY);
-    expect(await rig.store.renew(first.run)).toBeUndefined();
+  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async ({ harness }) => {
+    await add(harness);
+    const first = await harness.taken(C, KEY);
+    await harness.pass(10_000);
+    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS);
+    await harness.pass(LEASE_MS - 1);
+    expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
+    await harness.pass(10_000);
+    expect(await harness.store.renew(first.run)).toBe(harness.now() + LEASE_MS); // late, but nobody took it over
+    await harness.pass(LEASE_MS);
+    await harness.taken(C, KEY);
+    expect(await harness.store.renew(first.run)).toBeUndefined();
   });
 
-  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async () => {
-    const rig = await ready();
-    await add(rig);
-    const frozen = await rig.taken(C, KEY);
-    await rig.pass(2 * LEASE_MS);
-    const holder = await rig.taken(C, KEY);
-    const before = await rig.store.queued(C);
+  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async ({ harness }) => {
+    await add(harness);
+    const frozen = await harness.taken(C, KEY);
+    await harness.pass(2 * LEASE_MS);
+    const holder = await harness.taken(C, KEY);
+    const before = await harness.store.queued(C);
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 5 }, { kind: "drop" }] as const)
-      expect(await rig.store.done(frozen.run, outcome)).toEqual({ kind: "stolen" });
-    expect(await rig.store.renew(frozen.run)).toBeUndefined();
-    expect(await rig.store.registerIntents(frozen.run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }])).toBe("stolen");
-    expect(await rig.store.queued(C)).toEqual(before);
-    expect(await rig.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+      expect(await harness.store.done(frozen.run, outcome)).toEqual({ kind: "stolen" });
+    expect(await harness.store.renew(frozen.run)).toBeUndefined();
+    expect(await harness.store.registerIntents(frozen.run, rs.metadata.uid, [{ id: "c:x", verb: "create", name: "x" }])).toBe("stolen");
+    expect(await harness.store.queued(C)).toEqual(before);
+    expect(await harness.store.done(holder.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
   it.each([
@@ -503,156 +482,147 @@ export function workQueueCases(open: OpenRig): void {
     "WQ2 [informer T124] the same end once more, its answer having been lost, tells its doorbell: $outcome.kind",
     async (ended) => {
       const { outcome, delayMs } = ended;
-      const rig = await ready();
-      await add(rig);
-      const { run } = await rig.taken(C, KEY);
-      await rig.store.done(run, outcome);
-      const before = [await rig.store.queued(C), await rig.store.parked(C)];
-      const again = await rig.store.done(run, outcome);
+      const harness = await ready();
+      await add(harness);
+      const { run } = await harness.taken(C, KEY);
+      await harness.store.done(run, outcome);
+      const before = [await harness.store.queued(C), await harness.store.parked(C)];
+      const again = await harness.store.done(run, outcome);
       expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
-      expect([await rig.store.queued(C), await rig.store.parked(C)]).toEqual(before);
-      await add(rig);
-      const heir = await rig.taken(C, KEY);
-      expect(await rig.store.done(run, outcome)).toEqual({ kind: "stolen" });
-      expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+      expect([await harness.store.queued(C), await harness.store.parked(C)]).toEqual(before);
+      await add(harness);
+      const heir = await harness.taken(C, KEY);
+      expect(await harness.store.done(run, outcome)).toEqual({ kind: "stolen" });
+      expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
     },
   );
 
-  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async () => {
-    const rig = await ready();
-    expect(await add(rig, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
-    await rig.pass(900_000);
-    expect(await rig.take(rig.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
-    await rig.pass(100_000);
-    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async ({ harness }) => {
+    expect(await add(harness, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
+    await harness.pass(900_000);
+    expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
+    await harness.pass(100_000);
+    expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async () => {
-    const rig = await ready();
+  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async ({ harness }) => {
     const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
-    await rig.seed("replicasets", [put(owned, { counted: true })]);
-    await add(rig, 0, "shop/owned");
-    const run = rig.run(C, "shop/owned");
+    await harness.seed("replicasets", [put(owned, { counted: true })]);
+    await add(harness, 0, "shop/owned");
+    const run = harness.run(C, "shop/owned");
     const ids = { uid: owned.metadata.uid, owner: asOwner("deployment", cachedDeployment()) };
     for (const wrong of [{}, { uid: ids.uid }, { ...ids, uid: "old" }, { ...ids, owner: "old" }])
-      expect(await rig.store.take(run, wrong)).toEqual({ kind: "moved", ...ids });
-    expect(await rig.dirty(C)).toEqual(["shop/owned"]);
-    expect(await rig.store.take(run, ids)).toMatchObject({ kind: "ok" });
+      expect(await harness.store.take(run, wrong)).toEqual({ kind: "moved", ...ids });
+    expect(await harness.dirty(C)).toEqual(["shop/owned"]);
+    expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async () => {
-    const rig = await ready();
-    await fail(rig, KEY, 1);
-    await rig.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
-    const run = rig.run(C, KEY);
-    expect(await rig.store.take(run, { uid: rs.metadata.uid })).toEqual({ kind: "moved" });
-    expect(await rig.store.take(run, {})).toEqual({
+  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async ({ harness }) => {
+    await fail(harness, KEY, 1);
+    await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
+    const run = harness.run(C, KEY);
+    expect(await harness.store.take(run, { uid: rs.metadata.uid })).toEqual({ kind: "moved" });
+    expect(await harness.store.take(run, {})).toEqual({
       kind: "ok",
-      leaseUntilMs: rig.now() + LEASE_MS,
+      leaseUntilMs: harness.now() + LEASE_MS,
       snapshot: { dependents: [], orphans: [], intents: [], failures: 0 },
     });
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    expect(await rig.store.queued(C)).toEqual([]);
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async () => {
-    const rig = await ready();
+  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
-    await rig.seed(
+    await harness.seed(
       "pods",
       pods.map((pod) => put(pod)),
     );
     let rv = 100;
     const change = () =>
-      rig.deliver("pods", [
+      harness.deliver("pods", [
         put(cachedPod({ ...pods[0], resourceVersion: `${++rv}` }), { effects: [effect(C, rs, { urgency: "status" })] }),
       ]);
     // Never run: at once.
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
-    const { run } = await rig.taken(C, KEY);
+    const { run } = await harness.taken(C, KEY);
     // Running: as if it ended now.
     await change();
-    expect(await rig.readyIn(C, KEY)).toBe(40);
-    await rig.pass(30);
+    expect(await harness.readyIn(C, KEY)).toBe(40);
+    await harness.pass(30);
     await change();
-    expect(await rig.readyIn(C, KEY)).toBe(10);
-    await rig.pass(10);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    expect(await harness.readyIn(C, KEY)).toBe(10);
+    await harness.pass(10);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     // Ended 15 ms ago.
-    await rig.pass(15);
+    await harness.pass(15);
     expect(await change()).toMatchObject({ bells: [{ delayMs: 25 }] });
     expect(rung(await change())).toEqual([]);
     // An act effect overtakes.
-    const act = await rig.deliver("pods", [remove(pods[1] ?? cachedPod(), "300", { effects: [effect(C, rs)] })]);
+    const act = await harness.deliver("pods", [remove(pods[1] ?? cachedPod(), "300", { effects: [effect(C, rs)] })]);
     expect(act).toMatchObject({ bells: [{ delayMs: 0 }] });
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    await rig.pass(60_000);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    await harness.pass(60_000);
     rv = 300;
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects of a primary that came back do not wait for its predecessor's run", async () => {
-    const rig = await ready();
+  it("status effects of a primary that came back do not wait for its predecessor's run", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
-    await rig.seed(
+    await harness.seed(
       "pods",
       pods.map((pod) => put(pod)),
     );
-    await add(rig);
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
-    await rig.seed("replicasets", [remove(rs, "9", { counted: true })]);
-    await rig.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
-    const answer = await rig.deliver("pods", [
+    await add(harness);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
+    await harness.seed("replicasets", [remove(rs, "9", { counted: true })]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "10" }), { counted: true })]);
+    const answer = await harness.deliver("pods", [
       put(cachedPod({ ...pods[0], resourceVersion: "20" }), { effects: [effect(C, rs, { urgency: "status" })] }),
     ]);
     expect(answer).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects wait a second at most", async () => {
-    const rig = await ready();
+  it("status effects wait a second at most", async ({ harness }) => {
     for (let part = 0; part < 12; part++) {
       const pods = Array.from({ length: 90 }, (_, index) => cachedPod({ name: `p${part}-${index}`, owner: ownedBy("ReplicaSet", rs) }));
-      await rig.seed(
+      await harness.seed(
         "pods",
         pods.map((pod) => put(pod)),
         { watermark: "0" },
       );
     }
-    await add(rig);
-    await rig.store.done((await rig.taken(C, KEY)).run, { kind: "ok" });
+    await add(harness);
+    await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     const status = put(cachedPod({ name: "p0-0", owner: ownedBy("ReplicaSet", rs), resourceVersion: "9" }), {
       effects: [effect(C, rs, { urgency: "status" })],
     });
-    expect(await rig.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
+    expect(await harness.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
   });
 
-  it("[informer T79] a resync puts each key in once and overtakes nothing", async () => {
-    const rig = await ready();
-    await add(rig, 0, "shop/early");
-    for (const key of ["shop/early", "shop/late"]) await add(rig, 5_000, key);
-    expect((await rig.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - rig.now()])).toEqual([
+  it("[informer T79] a resync puts each key in once and overtakes nothing", async ({ harness }) => {
+    await add(harness, 0, "shop/early");
+    for (const key of ["shop/early", "shop/late"]) await add(harness, 5_000, key);
+    expect((await harness.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
       ["shop/early", 0],
       ["shop/late", 5_000],
     ]);
   });
 
-  it("controllers have queues of their own", async () => {
-    const rig = await ready();
-    await add(rig);
-    expect(await rig.dirty("deployment")).toEqual([]);
-    expect(await rig.store.take(rig.run("deployment", KEY), {})).toEqual({ kind: "empty" });
-    expect((await rig.taken(C, KEY)).kind).toBe("ok");
+  it("controllers have queues of their own", async ({ harness }) => {
+    await add(harness);
+    expect(await harness.dirty("deployment")).toEqual([]);
+    expect(await harness.store.take(harness.run("deployment", KEY), {})).toEqual({ kind: "empty" });
+    expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("shows what is queued and running, by key", async () => {
-    const rig = await ready();
-    await add(rig, 700, "shop/b");
-    await add(rig);
-    await rig.taken(C, KEY);
-    await add(rig);
-    const now = rig.now();
-    expect(await rig.store.queued(C)).toEqual([
+  it("shows what is queued and running, by key", async ({ harness }) => {
+    await add(harness, 700, "shop/b");
+    await add(harness);
+    await harness.taken(C, KEY);
+    await add(harness);
+    const now = harness.now();
+    expect(await harness.store.queued(C)).toEqual([
       { key: "shop/b", readyAtMs: now + 700, failures: 0 },
       { key: KEY, readyAtMs: now, leaseUntilMs: now + LEASE_MS, failures: 0 },
     ]);
@@ -660,9 +630,9 @@ export function workQueueCases(open: OpenRig): void {
 }
 
 /** One run that fails for the nth time. */
-async function fail(rig: Rig, key: string, nth: number): Promise<void> {
-  await rig.store.add(rig.epoch, C, key, 0);
-  const { run } = await rig.taken(C, key);
-  const answer = await rig.store.done(run, { kind: "retry" });
+async function fail(harness: StoreHarness, key: string, nth: number): Promise<void> {
+  await harness.store.add(harness.epoch, C, key, 0);
+  const { run } = await harness.taken(C, key);
+  const answer = await harness.store.done(run, { kind: "retry" });
   expect(answer).toMatchObject({ kind: "done", failures: nth });
 }

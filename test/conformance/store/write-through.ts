@@ -1,12 +1,11 @@
 /** Own answers and live reads in the cache (informer §13 layer 2). */
-import { expect, it } from "vitest";
+import { expect, it as base } from "vitest";
 
 import type { Taken } from "../../../shared/ports/store.ts";
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
-import type { OpenRig } from "../store.ts";
-import { outcomes, rung, writeOf } from "./rig.ts";
-import type { Rig } from "./rig.ts";
+import type { OpenStore } from "../store.ts";
+import { outcomes, rung, writeOf, type StoreHarness } from "../../harness/store/store.ts";
 
 const KEY = "shop/web";
 const C = "replicaset";
@@ -16,141 +15,148 @@ const UID = rs.metadata.uid;
 const OWNER = asOwner("replicaset", rs);
 const owned = (resourceVersion: string, name = "web-1") => cachedPod({ name, resourceVersion, owner: ownedBy("ReplicaSet", rs) });
 
-export function writeThroughCases(open: OpenRig): void {
-  const running = async (): Promise<{ readonly rig: Rig; readonly run: Taken }> => {
-    const rig = await (await open()).synced();
-    await rig.seed("deployments", [put(deployment, { counted: true })]);
-    await rig.seed("replicasets", [put(rs, { counted: true })]);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    const { run } = await rig.taken(C, KEY);
-    return { rig, run };
+export function writeThroughCases(open: OpenStore): void {
+  const it = base
+    .extend("started", async () => await running())
+    .extend("harness", ({ started }) => started.harness)
+    .extend("run", ({ started }) => started.run);
+  const running = async (): Promise<{ readonly harness: StoreHarness; readonly run: Taken }> => {
+    const harness = await (await open()).synced();
+    await harness.seed("deployments", [put(deployment, { counted: true })]);
+    await harness.seed("replicasets", [put(rs, { counted: true })]);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const { run } = await harness.taken(C, KEY);
+    return { harness, run };
   };
 
-  it("a changed row queues the key being synced, whose done rings it", async () => {
-    const { rig, run } = await running();
-    expect(rung(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
-    expect(await rig.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
+  it("a changed row queues the key being synced, whose done rings it", async ({ harness, run }) => {
+    expect(rung(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
+    expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
-  it("[informer A4] an answer that the stream has told already queues nobody", async () => {
-    const { rig, run } = await running();
-    await rig.seed("pods", [put(owned("10"))]);
+  it("[informer A4] an answer that the stream has told already queues nobody", async ({ harness, run }) => {
+    await harness.seed("pods", [put(owned("10"))]);
     const effects = [effect("deployment", deployment), effect(C, rs)];
-    expect(await rig.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
+    expect(await harness.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
       kind: "ok",
       bells: [],
       outcomes: ["same"],
     });
-    expect([await rig.dirty(C), await rig.dirty("deployment")]).toEqual([[], []]);
+    expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async () => {
-    const { rig, run } = await running();
-    for (const version of ["5", "10", "8"]) await rig.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
+  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async ({
+    harness,
+    run,
+  }) => {
+    for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
-    await rig.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
-    expect([await rig.row("pods", "shop/web-1"), await rig.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
+    await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
+    expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async () => {
-    const { rig, run } = await running();
+  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async ({
+    harness,
+    run,
+  }) => {
     const seen = async () => {
-      await rig.store.add(rig.epoch, C, KEY, 0);
-      const taken = await rig.taken(C, KEY);
-      await rig.store.done(taken.run, { kind: "ok" });
+      await harness.store.add(harness.epoch, C, KEY, 0);
+      const taken = await harness.taken(C, KEY);
+      await harness.store.done(taken.run, { kind: "ok" });
       return [taken.snapshot.primary?.rv, ...taken.snapshot.dependents.map(({ rv }) => rv)];
     };
-    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
-    await rig.writeThrough(run, "replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "100" } })], { ownerUid: UID });
-    await rig.store.done(run, { kind: "ok" });
+    await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    await harness.writeThrough(run, "replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "100" } })], {
+      ownerUid: UID,
+    });
+    await harness.store.done(run, { kind: "ok" });
     expect(await seen()).toEqual(["100", "10"]);
-    await rig.deliver("pods", [put(owned("5"))]);
-    await rig.deliver("replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "50" } })]);
+    await harness.deliver("pods", [put(owned("5"))]);
+    await harness.deliver("replicasets", [put({ ...rs, metadata: { ...rs.metadata, resourceVersion: "50" } })]);
     expect(await seen()).toEqual(["100", "10"]);
-    await rig.deliver("pods", [put(owned("15"))]);
+    await harness.deliver("pods", [put(owned("15"))]);
     expect(await seen()).toEqual(["100", "15"]);
   });
 
-  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
-    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
+    await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
-    await rig.seed("replicasets", [remove(rs, "19", { counted: true })]);
-    await rig.seed("replicasets", [put(heir, { counted: true })]);
+    await harness.seed("replicasets", [remove(rs, "19", { counted: true })]);
+    await harness.seed("replicasets", [put(heir, { counted: true })]);
     // A late answer to the old one's call: true of its pod, and nothing to the heir.
-    await rig.writeThrough(run, "pods", [put(owned("30", "web-2"))], { ownerUid: UID });
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    const { snapshot } = await rig.taken(C, KEY);
+    await harness.writeThrough(run, "pods", [put(owned("30", "web-2"))], { ownerUid: UID });
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const { snapshot } = await harness.taken(C, KEY);
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async () => {
-    const { rig, run } = await running();
-    await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
-    await rig.store.done(run, { kind: "ok" });
-    await rig.deliver("pods", [put(owned("10"))]);
-    await rig.deliver("pods", [remove(owned("10"), "11")]);
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    expect((await rig.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
+  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async ({
+    harness,
+    run,
+  }) => {
+    await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    await harness.store.done(run, { kind: "ok" });
+    await harness.deliver("pods", [put(owned("10"))]);
+    await harness.deliver("pods", [remove(owned("10"), "11")]);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async () => {
-    const { rig, run } = await running();
-    await rig.seed("pods", [], { kind: "W", watermark: "50" });
-    const answer = await rig.writeThrough(run, "pods", [put(owned("10"), { effects: [effect("deployment", deployment)] })], {
+  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async ({
+    harness,
+    run,
+  }) => {
+    await harness.seed("pods", [], { kind: "W", watermark: "50" });
+    const answer = await harness.writeThrough(run, "pods", [put(owned("10"), { effects: [effect("deployment", deployment)] })], {
       ownerUid: UID,
     });
     expect(outcomes(answer)).toEqual(["absent"]);
-    expect(await rig.dirty(C)).toEqual([KEY]);
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    expect(await harness.dirty(C)).toEqual([KEY]);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async () => {
-    const { rig, run } = await running();
-    await rig.seed("pods", [remove(owned("10"), "80")], { commit: false });
-    const answer = await rig.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
+  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async ({ harness, run }) => {
+    await harness.seed("pods", [remove(owned("10"), "80")], { commit: false });
+    const answer = await harness.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
-    expect(await rig.dirty(C)).toEqual([KEY]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async () => {
-    const { rig, run } = await running();
-    await rig.seed("pods", [], { kind: "W", watermark: "50" });
-    const items = await rig.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
-    await rig.seed("pods", [put(owned("55", "moved"))]);
-    const answer = await rig.writeThrough(run, "pods", [], { items, ownerUid: UID });
+  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async ({ harness, run }) => {
+    await harness.seed("pods", [], { kind: "W", watermark: "50" });
+    const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
+    await harness.seed("pods", [put(owned("55", "moved"))]);
+    const answer = await harness.writeThrough(run, "pods", [], { items, ownerUid: UID });
     expect(answer).toMatchObject({ kind: "retry", index: 1, outcomes: ["absent"] });
-    expect(await rig.dirty(C)).toEqual([KEY]);
-    await rig.seed("pods", [put(owned("60", "moved"))]);
-    expect(outcomes(await rig.writeThrough(run, "pods", items.slice(1), { ownerUid: UID }))).toEqual(["same"]);
-    expect(await rig.dirty(C)).toEqual([KEY]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
+    await harness.seed("pods", [put(owned("60", "moved"))]);
+    expect(outcomes(await harness.writeThrough(run, "pods", items.slice(1), { ownerUid: UID }))).toEqual(["same"]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a row that moved leaves the ops as they are", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await rig.seed("pods", [put(owned("10", "gone"))]);
+  it("a row that moved leaves the ops as they are", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.seed("pods", [put(owned("10", "gone"))]);
     const items = [put(owned("20"), { expected: { key: "shop/web-1", uid: "x", rv: "3", gone: false, object: owned("3") } })];
     const ops = { ownerUid: UID, lower: ["c:web-1"], gone: [{ key: "shop/gone", uid: "uid-gone" }] };
-    expect(await rig.writeThrough(run, "pods", [], { ...ops, items })).toEqual({ kind: "retry", index: 0, bells: [], outcomes: [] });
-    expect((await rig.row("pods", "shop/gone"))?.gone).toBe(false);
+    expect(await harness.writeThrough(run, "pods", [], { ...ops, items })).toEqual({ kind: "retry", index: 0, bells: [], outcomes: [] });
+    expect((await harness.row("pods", "shop/gone"))?.gone).toBe(false);
     expect(
-      await rig.writeThrough(run, "pods", [], { ...ops, items, counts: [{ resource: "replicasets", namespace: "shop", count: 99 }] }),
+      await harness.writeThrough(run, "pods", [], { ...ops, items, counts: [{ resource: "replicasets", namespace: "shop", count: 99 }] }),
     ).toMatchObject({ kind: "retry", index: 0 });
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    expect(await rig.intents(UID, C, KEY)).toHaveLength(1);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    expect(await harness.intents(UID, C, KEY)).toHaveLength(1);
   });
 
-  it("IX8 namespace counts hold for write-through too", async () => {
-    const { rig, run } = await running();
-    const { counts } = await rig.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
-    await rig.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
-    expect(await rig.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
+  it("IX8 namespace counts hold for write-through too", async ({ harness, run }) => {
+    const { counts } = await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
+    await harness.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
+    expect(await harness.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
       kind: "retry",
       index: 0,
       bells: [],
@@ -158,31 +164,29 @@ export function writeThroughCases(open: OpenRig): void {
     });
   });
 
-  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async () => {
-    const { rig, run } = await running();
+  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async ({ harness, run }) => {
     const written = { ...rs, metadata: { ...rs.metadata, resourceVersion: "7" }, status: { replicas: 1, observedGeneration: 1 } };
     const effects = [effect(C, rs, { self: true, urgency: "status" }), effect("deployment", deployment, { urgency: "status" })];
-    const answer = await rig.writeThrough(run, "replicasets", [put(written, { effects })], { ownerUid: UID, ownStatus: true });
+    const answer = await harness.writeThrough(run, "replicasets", [put(written, { effects })], { ownerUid: UID, ownStatus: true });
     expect(rung(answer)).toEqual(["deployment shop/web"]);
-    expect(await rig.dirty(C)).toEqual([]);
-    const event = await rig.deliver("replicasets", [put(written, { effects })]);
+    expect(await harness.dirty(C)).toEqual([]);
+    const event = await harness.deliver("replicasets", [put(written, { effects })]);
     expect([outcomes(event), rung(event)]).toEqual([["same"], []]);
-    expect(await rig.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async () => {
-    const { rig, run } = await running();
+  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async ({ harness, run }) => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "8" });
-    await rig.seed("replicasets", [put(other, { counted: true })]);
-    await rig.seed("pods", [put(owned("10"))]);
+    await harness.seed("replicasets", [put(other, { counted: true })]);
+    await harness.seed("pods", [put(owned("10"))]);
     const released = put(cachedPod({ resourceVersion: "11" }), { effects: [effect(C, other), effect(C, rs)] });
-    expect(rung(await rig.writeThrough(run, "pods", [released], { ownerUid: UID }))).toEqual([`${C} shop/other`]);
-    expect(await rig.dirty(C)).toContain(KEY);
-    for (const key of ["shop/other"]) await rig.store.done((await rig.taken(C, key)).run, { kind: "ok" });
-    expect(rung(await rig.deliver("pods", [released]))).toEqual([]);
+    expect(rung(await harness.writeThrough(run, "pods", [released], { ownerUid: UID }))).toEqual([`${C} shop/other`]);
+    expect(await harness.dirty(C)).toContain(KEY);
+    for (const key of ["shop/other"]) await harness.store.done((await harness.taken(C, key)).run, { kind: "ok" });
+    expect(rung(await harness.deliver("pods", [released]))).toEqual([]);
     expect(
       (
-        await rig.store.readSlices([
+        await harness.store.readSlices([
           { resource: "pods", owner: OWNER },
           { resource: "pods", orphansOf: "shop" },
         ])
@@ -190,79 +194,73 @@ export function writeThroughCases(open: OpenRig): void {
     ).toEqual([0, 1]);
   });
 
-  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async () => {
-    const { rig, run } = await running();
-    await rig.seed("pods", [put(owned("10")), put(owned("11", "replaced"))]);
+  it("[informer T76] a delete answered without its object hides the pod until the stream confirms", async ({ harness, run }) => {
+    await harness.seed("pods", [put(owned("10")), put(owned("11", "replaced"))]);
     const gone = [
       { key: "shop/web-1", uid: "uid-web-1" },
       { key: "shop/replaced", uid: "another" },
       { key: "shop/none", uid: "none" },
     ];
-    await rig.writeThrough(run, "pods", [], { ownerUid: UID, gone });
-    expect(await rig.dirty(C)).toEqual([KEY]);
-    const [slice] = await rig.store.readSlices([{ resource: "pods", owner: OWNER }]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, gone });
+    expect(await harness.dirty(C)).toEqual([KEY]);
+    const [slice] = await harness.store.readSlices([{ resource: "pods", owner: OWNER }]);
     expect(slice?.map((row) => [row.key, row.gone])).toEqual([
       ["shop/replaced", false],
       ["shop/web-1", true],
     ]);
-    expect((await rig.store.readLane("pods", 0)).rows.map((row) => row.gone)).toEqual([false, true]);
-    await rig.store.done(run, { kind: "ok" });
-    const next = await rig.taken(C, KEY);
-    await rig.writeThrough(next.run, "pods", [], { ownerUid: UID, gone });
-    expect(await rig.dirty(C)).toEqual([]);
-    await rig.seed("pods", [remove(owned("10"), "40")]);
-    expect(await rig.row("pods", "shop/web-1")).toBeUndefined();
+    expect((await harness.store.readLane("pods", 0)).rows.map((row) => row.gone)).toEqual([false, true]);
+    await harness.store.done(run, { kind: "ok" });
+    const next = await harness.taken(C, KEY);
+    await harness.writeThrough(next.run, "pods", [], { ownerUid: UID, gone });
+    expect(await harness.dirty(C)).toEqual([]);
+    await harness.seed("pods", [remove(owned("10"), "40")]);
+    expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.store.add(rig.epoch, "deployment", KEY, 0);
-    const other = await rig.taken("deployment", KEY);
+  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.store.add(harness.epoch, "deployment", KEY, 0);
+    const other = await harness.taken("deployment", KEY);
     const found = put(owned("10"), { lowers: [{ owner: OWNER, op: "c:web-1" }] });
-    await rig.writeThrough(other.run, "pods", [found], { ownerUid: deployment.metadata.uid });
-    expect(await rig.dirty("deployment")).toEqual([KEY]);
-    expect(await rig.dirty(C)).toEqual([]);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    expect(await rig.intents(UID, C, KEY)).toEqual([]);
+    await harness.writeThrough(other.run, "pods", [found], { ownerUid: deployment.metadata.uid });
+    expect(await harness.dirty("deployment")).toEqual([KEY]);
+    expect(await harness.dirty(C)).toEqual([]);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("has no sequence and moves no watermark", async () => {
-    const { rig, run } = await running();
-    const before = await rig.openFence("pods");
-    await rig.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
-    expect(await rig.openFence("pods")).toEqual(before);
+  it("has no sequence and moves no watermark", async ({ harness, run }) => {
+    const before = await harness.openFence("pods");
+    await harness.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
+    expect(await harness.openFence("pods")).toEqual(before);
   });
 
-  it("[informer A10] a live read of another uid replaces row and intents", async () => {
-    const { rig, run } = await running();
-    await rig.store.registerIntents(run, UID, [{ id: "c:x", verb: "create", name: "x" }]);
+  it("[informer A10] a live read of another uid replaces row and intents", async ({ harness, run }) => {
+    await harness.store.registerIntents(run, UID, [{ id: "c:x", verb: "create", name: "x" }]);
     const young = cachedReplicaSet({ uid: "rs2", resourceVersion: "9" });
-    await rig.writeThrough(run, "replicasets", [put(young, { counted: true, effects: [effect(C, young, { self: true })] })], {
+    await harness.writeThrough(run, "replicasets", [put(young, { counted: true, effects: [effect(C, young, { self: true })] })], {
       ownerUid: UID,
     });
-    expect(await rig.store.registerIntents(run, UID, [])).toBe("stolen");
-    await rig.store.done(run, { kind: "ok" });
-    const { snapshot } = await rig.taken(C, KEY);
+    expect(await harness.store.registerIntents(run, UID, [])).toBe("stolen");
+    await harness.store.done(run, { kind: "ok" });
+    const { snapshot } = await harness.taken(C, KEY);
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("facts count without the lease: a frozen worker's answer is as true as any", async () => {
-    const { rig, run } = await running();
-    await rig.pass(LEASE_MS);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    await rig.taken(C, KEY);
-    expect(outcomes(await rig.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual(["changed"]);
-    expect(await rig.dirty(C)).toEqual([KEY]);
+  it("facts count without the lease: a frozen worker's answer is as true as any", async ({ harness, run }) => {
+    await harness.pass(LEASE_MS);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    await harness.taken(C, KEY);
+    expect(outcomes(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual(["changed"]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a whole slow-start batch goes in one call: 500 answers", async () => {
-    const { rig, run } = await running();
+  it("a whole slow-start batch goes in one call: 500 answers", async ({ harness, run }) => {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
-    const answer = await rig.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
+    const answer = await harness.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
-    expect((await rig.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]).toHaveLength(500);
+    expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]).toHaveLength(500);
   });
 
   const status = (resourceVersion = "7") => ({
@@ -271,89 +269,89 @@ export function writeThroughCases(open: OpenRig): void {
     status: { replicas: 1, observedGeneration: 1 },
   });
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
-  const lease = async (rig: Rig) => (await rig.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
+  const lease = async (harness: StoreHarness) => (await harness.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async () => {
-    const { rig, run } = await running();
+  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async ({ harness, run }) => {
     const effects = [effect("deployment", deployment, { urgency: "status" })];
-    const answer = await rig.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
+    const answer = await harness.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
     expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
     expect(rung(answer)).toEqual(["deployment shop/web"]);
-    expect(await rig.row("replicasets", KEY)).toMatchObject({ rv: "7" });
-    expect([await rig.dirty(C), await lease(rig)]).toEqual([[], undefined]);
-    expect([await rig.store.renew(run), await rig.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
+    expect(await harness.row("replicasets", KEY)).toMatchObject({ rv: "7" });
+    expect([await harness.dirty(C), await lease(harness)]).toEqual([[], undefined]);
+    expect([await harness.store.renew(run), await harness.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
   });
 
-  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async () => {
-    const { rig, run } = await running();
-    await rig.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
-    const added = await rig.writeThrough(run, "replicasets", [put(status())], {
+  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async ({ harness, run }) => {
+    await harness.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
+    const added = await harness.writeThrough(run, "replicasets", [put(status())], {
       ...OF_STATUS,
       ends: { kind: "requeueAfter", delayMs: 600_000 },
     });
     expect(added).toMatchObject({ bells: [], done: { kind: "done", bell: { controller: C, key: KEY, delayMs: 0 } } });
-    const next = await rig.taken(C, KEY);
-    const own = await rig.writeThrough(next.run, "pods", [put(owned("10"))], { ownerUid: UID, ends: { kind: "ok" } });
+    const next = await harness.taken(C, KEY);
+    const own = await harness.writeThrough(next.run, "pods", [put(owned("10"))], { ownerUid: UID, ends: { kind: "ok" } });
     expect(own).toMatchObject({ bells: [], done: { kind: "done", bell: { key: KEY, delayMs: 0 } } });
-    expect(await rig.dirty(C)).toEqual([KEY]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
   it.each([
     { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
     { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
   ])("[informer T109] WQ8 ends it as `done` would: $ends.kind", async ({ ends, failures, delayMs }) => {
-    const { rig, run } = await running();
-    expect(await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
+    const { harness, run } = await running();
+    expect(await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
       bells: [],
       done: { kind: "done", failures, bell: { key: KEY, delayMs } },
     });
-    expect(await rig.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
+    expect(await harness.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
   });
 
-  it("[informer T109] WQ8 parks its key", async () => {
-    const { rig, run } = await running();
-    await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
-    expect(await rig.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
+  it("[informer T109] WQ8 parks its key", async ({ harness, run }) => {
+    await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
+    expect(await harness.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
   });
 
-  it("[informer T109] WQ8 ends nothing while some of it must come again", async () => {
-    const { rig, run } = await running();
-    const items = await rig.read("replicasets", [put(status("7"))]);
-    await rig.seed("replicasets", [put(status("6"))]);
-    await rig.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+  it("[informer T109] WQ8 ends nothing while some of it must come again", async ({ harness, run }) => {
+    const items = await harness.read("replicasets", [put(status("7"))]);
+    await harness.seed("replicasets", [put(status("6"))]);
+    await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     const ends = { ...OF_STATUS, lower: ["c:web-1"], ends: { kind: "ok" } as const };
-    const first = await rig.writeThrough(run, "replicasets", [], { ...ends, items });
+    const first = await harness.writeThrough(run, "replicasets", [], { ...ends, items });
     expect(first).toMatchObject({ kind: "retry", index: 0 });
     expect(first).not.toHaveProperty("done");
-    expect(await lease(rig)).toBeGreaterThan(0);
-    const again = await rig.writeThrough(run, "replicasets", [put(status("7"))], ends);
+    expect(await lease(harness)).toBeGreaterThan(0);
+    const again = await harness.writeThrough(run, "replicasets", [put(status("7"))], ends);
     expect(again).toMatchObject({ kind: "ok", done: { kind: "done" } });
-    expect([await lease(rig), (await rig.row("replicasets", KEY))?.rv]).toEqual([undefined, "7"]);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    expect(await rig.intents(UID, C, KEY)).toEqual([]);
+    expect([await lease(harness), (await harness.row("replicasets", KEY))?.rv]).toEqual([undefined, "7"]);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async () => {
-    const { rig, run } = await running();
-    await rig.pass(LEASE_MS);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    const heir = await rig.taken(C, KEY);
-    const late = await rig.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "retry" } });
+  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async ({
+    harness,
+    run,
+  }) => {
+    await harness.pass(LEASE_MS);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const heir = await harness.taken(C, KEY);
+    const late = await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "retry" } });
     expect(late).toMatchObject({ kind: "ok", outcomes: ["changed"], done: { kind: "stolen" } });
-    expect(await rig.store.queued(C)).toMatchObject([{ key: KEY, failures: 0, leaseUntilMs: expect.any(Number) }]);
-    expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    expect(await harness.store.queued(C)).toMatchObject([{ key: KEY, failures: 0, leaseUntilMs: expect.any(Number) }]);
+    expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async () => {
-    const { rig, run } = await running();
-    const items = await rig.read("replicasets", [put(status())]);
+  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async ({
+    harness,
+    run,
+  }) => {
+    const items = await harness.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
-    await rig.writeThrough(run, "replicasets", [], write);
-    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ outcomes: ["same"], done: { kind: "ended" } });
-    expect(await rig.dirty(C)).toEqual([]);
-    await rig.store.add(rig.epoch, C, KEY, 0);
-    const heir = await rig.taken(C, KEY);
-    expect(await rig.writeThrough(run, "replicasets", [], write)).toMatchObject({ done: { kind: "stolen" } });
-    expect(await rig.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    await harness.writeThrough(run, "replicasets", [], write);
+    expect(await harness.writeThrough(run, "replicasets", [], write)).toMatchObject({ outcomes: ["same"], done: { kind: "ended" } });
+    expect(await harness.dirty(C)).toEqual([]);
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const heir = await harness.taken(C, KEY);
+    expect(await harness.writeThrough(run, "replicasets", [], write)).toMatchObject({ done: { kind: "stolen" } });
+    expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 }

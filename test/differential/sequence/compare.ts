@@ -1,8 +1,7 @@
 /** Two lives of one script: what must be alike, and how nearly. */
-import { refusals } from "./refusals.ts";
-import type { Difference } from "./refusals.ts";
+import { refusals, type Difference } from "./refusals.ts";
 import type { Script } from "./script.ts";
-import type { Line, World } from "./world.ts";
+import type { Line, Scenario } from "./scenario.ts";
 import { secondsOf } from "./words.ts";
 
 export interface Played {
@@ -11,8 +10,12 @@ export interface Played {
   readonly events: ReadonlyMap<string, number>;
 }
 
-export async function played(world: World): Promise<Played> {
-  return { lines: world.lines, state: await world.state(["deployments", "replicasets", "replicationcontrollers"]), events: world.events() };
+export async function played(scenario: Scenario): Promise<Played> {
+  return {
+    lines: scenario.lines,
+    state: await scenario.state(["deployments", "replicasets", "replicationcontrollers"]),
+    events: scenario.events(),
+  };
 }
 
 /** None: the lives are alike. */

@@ -1,5 +1,5 @@
 /** A life of a Deployment and its ReplicaSets. */
-import type { Fields, Json } from "../cluster.ts";
+import type { Fields, Json } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";
 

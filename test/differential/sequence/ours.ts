@@ -23,8 +23,7 @@ import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
 import { soleLeader } from "../../support/sole-leader.ts";
 import type { Script } from "./script.ts";
-import { EXPIRED } from "./world.ts";
-import type { World } from "./world.ts";
+import { EXPIRED, type Scenario } from "./scenario.ts";
 
 const BEGIN_MS = 2_000;
 const NEVER_MS = 1_000_000_000;
@@ -32,14 +31,14 @@ const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
 const DIGESTER = createDigester("sequence");
 
-export async function playOurs(world: World, script: Script): Promise<void> {
-  const { clock, server } = world;
+export async function playOurs(scenario: Scenario, script: Script): Promise<void> {
+  const { clock, server } = scenario;
   const random = createSeededRandom(1);
   const identity = cacheIdentity(DIGESTER);
   const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
   const queue = createMemoryDeltaQueue({ clock, random });
   const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
-  const client = createInProcessClient({ request: (request) => answered(world, request, script.answersLateMs) }, { component: "ours" });
+  const client = createInProcessClient({ request: (request) => answered(scenario, request, script.answersLateMs) }, { component: "ours" });
   const served = serving(CLUSTER, kubeOver(client), "act", { store, signer: SIGNER, doorbells });
   const ports = { clock, random, log: silentLog, digester: DIGESTER };
   const ends = new AbortController();
@@ -52,7 +51,7 @@ export async function playOurs(world: World, script: Script): Promise<void> {
   });
   const leadership = soleLeader();
   const direct = createInProcessKube(server, { component: "watcher" });
-  const kube = late(losing(direct, world), clock, "pods", script.podsLagMs);
+  const kube = late(losing(direct, scenario), clock, "pods", script.podsLagMs);
   const { resyncMs } = script;
   // No audit mends what went wrong.
   const times = { ...UPKEEP_TIMES, auditMs: NEVER_MS, ...(resyncMs !== undefined && { resyncMs, resyncSpreadMs: resyncMs / 10 }) };
@@ -68,10 +67,10 @@ export async function playOurs(world: World, script: Script): Promise<void> {
     ends.signal,
   );
   for (const act of script.acts) {
-    await clock.advance(act.atMs - world.nowMs);
-    await world.act(act);
+    await clock.advance(act.atMs - scenario.nowMs);
+    await scenario.act(act);
   }
-  await clock.advance(script.endMs - world.nowMs);
+  await clock.advance(script.endMs - scenario.nowMs);
   ends.abort(new Error("the life is over"));
   const stopped = Promise.all([host.stop(), watching.catch(() => undefined)]);
   await clock.advance(60_000);
@@ -114,16 +113,16 @@ function late<K extends KubeWatch>(kube: K, clock: Clock, which: CachedResource,
 }
 
 /** A write is done at once, and answered so much later. */
-async function answered(world: World, request: ApiRequest, lateMs = 0): Promise<ApiResponse> {
-  const answer = await world.request(request);
-  if (lateMs > 0 && request.method !== "GET") await world.clock.after(lateMs, new AbortController().signal);
+async function answered(scenario: Scenario, request: ApiRequest, lateMs = 0): Promise<ApiResponse> {
+  const answer = await scenario.request(request);
+  if (lateMs > 0 && request.method !== "GET") await scenario.clock.after(lateMs, new AbortController().signal);
   return answer;
 }
 
 /** While the world is blind no news come, and a watch ends when it sees again. */
-function losing<K extends KubeWatch>(kube: K, world: World): K {
+function losing<K extends KubeWatch>(kube: K, scenario: Scenario): K {
   const watching = new Map<CachedResource, AbortController>();
-  world.onSeeing((resource) => watching.get(resource)?.abort(new Error("expired")));
+  scenario.onSeeing((resource) => watching.get(resource)?.abort(new Error("expired")));
   return {
     ...kube,
     async *watch(...[resource, query, signal]: Parameters<KubeWatch["watch"]>) {
@@ -131,7 +130,7 @@ function losing<K extends KubeWatch>(kube: K, world: World): K {
       watching.set(resource, seen);
       try {
         for await (const lines of kube.watch(resource, query, AbortSignal.any([signal, seen.signal])))
-          if (!world.blind.has(resource)) yield lines;
+          if (!scenario.blind.has(resource)) yield lines;
       } catch (error) {
         if (!seen.signal.aborted || signal.aborted) throw error;
         yield [JSON.stringify(EXPIRED)];

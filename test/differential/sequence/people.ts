@@ -5,11 +5,9 @@ import type { CachedResource } from "../../../shared/api/resources.ts";
 import { formatTime } from "../../../shared/api/time.ts";
 import type { KubeObject, PodTemplateSpec } from "../../../shared/api/wire.ts";
 import type { ApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { collection } from "../cluster.ts";
-import type { Fields } from "../cluster.ts";
+import { collection, type Fields } from "../shared-api-server.ts";
 import type { Act } from "./script.ts";
-import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince } from "./words.ts";
-import type { PodNow } from "./words.ts";
+import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type PodNow } from "./words.ts";
 
 const STRAY = "stray";
 

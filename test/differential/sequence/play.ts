@@ -1,12 +1,10 @@
 /** One script, played by upstream's controllers and by ours, each on an API server of its own. */
 import type { Judge } from "../judge.ts";
-import { differencesOf, played } from "./compare.ts";
-import type { Played } from "./compare.ts";
+import { differencesOf, played, type Played } from "./compare.ts";
 import { playOurs } from "./ours.ts";
-import { scriptOf } from "./script.ts";
-import type { Life, Script } from "./script.ts";
+import { scriptOf, type Life, type Script } from "./script.ts";
 import { playUpstream } from "./upstream.ts";
-import { World } from "./world.ts";
+import { Scenario } from "./scenario.ts";
 
 /** See judge.ts. */
 const PATIENCES = [1, 0, ...Array.from({ length: 10 }, (_, nth) => nth + 2)];
@@ -24,23 +22,23 @@ export interface Sequence {
  */
 export async function playSequence(life: Life, seed: number, judge: Judge): Promise<Sequence> {
   const script = scriptOf(life, seed);
-  const ours = await playedOn(script, (world) => playOurs(world, script));
+  const ours = await playedOn(script, (scenario) => playOurs(scenario, script));
   const [first = 0, ...others] = life === "deployment" || life === "losses" ? PATIENCES : [];
-  const upstream = await playedOn(script, (world) => playUpstream(world, script, judge, first));
+  const upstream = await playedOn(script, (scenario) => playUpstream(scenario, script, judge, first));
   let differences = differencesOf(script, upstream, ours);
   for (const patience of others) {
     if (differences.length === 0) break;
-    const again = await playedOn(script, (world) => playUpstream(world, script, judge, patience));
+    const again = await playedOn(script, (scenario) => playUpstream(scenario, script, judge, patience));
     const still = new Set(differencesOf(script, again, ours).map(({ about }) => about));
     differences = differences.filter(({ about }) => still.has(about));
   }
   return { script, upstream, ours, differences: differences.map(({ text }) => text) };
 }
 
-async function playedOn({ begin }: Script, play: (world: World) => Promise<void>): Promise<Played> {
-  const world = await World.create(begin);
-  await play(world);
-  const all = await played(world);
-  world.server.close();
+async function playedOn({ begin }: Script, play: (scenario: Scenario) => Promise<void>): Promise<Played> {
+  const scenario = await Scenario.create(begin);
+  await play(scenario);
+  const all = await played(scenario);
+  scenario.server.close();
   return all;
 }

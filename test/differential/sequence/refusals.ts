@@ -1,7 +1,7 @@
 /** What is refused is tried again by both: as often, as late. */
 import type { Script } from "./script.ts";
 import { secondsOf } from "./words.ts";
-import type { Line } from "./world.ts";
+import type { Line } from "./scenario.ts";
 
 export interface Difference {
   /** What it is about, in the same words whatever upstream does. */

@@ -1,5 +1,5 @@
 /** A life of one ReplicaSet or ReplicationController. */
-import type { Fields } from "../cluster.ts";
+import type { Fields } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";
 

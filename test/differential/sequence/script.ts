@@ -1,12 +1,11 @@
 /** What people and nodes do in a life, by dice: plain data, so that it can be played twice. */
-import { diceOf } from "../dice.ts";
-import type { Dice } from "../dice.ts";
+import { diceOf, type Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
 import { raceScript } from "./race-script.ts";
 import { replicaScript } from "./replica-script.ts";
 import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
-import type { Fields, REFUSALS } from "../cluster.ts";
+import type { Fields, REFUSALS } from "../shared-api-server.ts";
 
 export type Act =
   /** Somebody edits. */

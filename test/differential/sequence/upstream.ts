@@ -1,23 +1,21 @@
 /** Upstream's controllers for a whole life, in the judge's bubble: their API server's clock follows its time. */
-import { RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
+import { RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
 import type { WatchStream } from "../../../shared/local/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
-import { EXPIRED, START_MS } from "./world.ts";
-import type { World } from "./world.ts";
+import { EXPIRED, START_MS, type Scenario } from "./scenario.ts";
 
 /** Quiet steps in one virtual moment: so many writes at once are a loop. */
 const STEPS_MAX = 20_000;
 
-export async function playUpstream(world: World, script: Script, judge: Judge, patience: number): Promise<void> {
-  const { clock, server } = world;
+export async function playUpstream(scenario: Scenario, script: Script, judge: Judge, patience: number): Promise<void> {
+  const { clock, server } = scenario;
   const streams = new Map<CachedResource, WatchStream>();
   const moveTo = async (nowMs: number): Promise<void> => clock.advance(nowMs - clock.now());
   const served: Parameters<Judge["live"]>[0] = {
     async request(request, nowMs) {
       await moveTo(nowMs);
-      return await world.request(request);
+      return await scenario.request(request);
     },
     async watch({ resource, resourceVersion }) {
       const query = { watch: true, timeoutSeconds: 1_000_000, resourceVersion };
@@ -32,7 +30,7 @@ export async function playUpstream(world: World, script: Script, judge: Judge, p
   const collect = (): void => {
     for (const [resource, stream] of streams) {
       const lines = stream.take();
-      if (!world.blind.has(resource)) for (const line of lines) tell(resource, line);
+      if (!scenario.blind.has(resource)) for (const line of lines) tell(resource, line);
     }
   };
   const living = await judge.live(served, {
@@ -60,7 +58,7 @@ export async function playUpstream(world: World, script: Script, judge: Judge, p
   for (const act of script.acts) {
     await goOnTo(START_MS + act.atMs);
     collect(); // what is not to be seen
-    await world.act(act);
+    await scenario.act(act);
     if (act.kind === "see") tell(act.resource, EXPIRED);
   }
   await goOnTo(START_MS + script.endMs);

@@ -14,7 +14,7 @@ import type { Store } from "../../../shared/ports/store.ts";
 import { LEASE_MS } from "../../../shared/ports/times.ts";
 import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
 import type { LiveObject, ScriptedApi } from "../../support/scripted-api.ts";
-import { World } from "../../support/sync-world.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
 
 /** Which call of the whole run a function dies at. */
 export interface Death {
@@ -30,7 +30,7 @@ const ROUNDS_MAX = 400;
 const READY = { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-03-01T10:00:00Z" }] };
 
 export class CrashRig {
-  readonly world: World;
+  readonly world: SyncHarness;
   /** Calls so far, Events left out: they change nothing. */
   calls = 0;
   deaths = 0;
@@ -38,14 +38,14 @@ export class CrashRig {
   readonly #deaths: readonly Death[];
   readonly #check: () => void;
 
-  private constructor(world: World, deaths: readonly Death[], check: (rig: CrashRig) => void) {
+  private constructor(world: SyncHarness, deaths: readonly Death[], check: (rig: CrashRig) => void) {
     this.world = world;
     this.#deaths = deaths;
     this.#check = () => check(this);
   }
 
   static async create(deaths: readonly Death[] = [], check: (rig: CrashRig) => void = () => undefined): Promise<CrashRig> {
-    return new CrashRig(await World.create({ controller: "deployment" }), deaths, check);
+    return new CrashRig(await SyncHarness.create({ controller: "deployment" }), deaths, check);
   }
 
   get api(): ScriptedApi {

@@ -29,7 +29,7 @@ import type { Random } from "../../../shared/ports/random.ts";
 import type { DoneResult, ManifestRow, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/ports/store.ts";
 import { HOLE_LIMIT_MS, MAY_LAND_MS } from "../../../shared/ports/times.ts";
 import { testSigner } from "../../support/signer.ts";
-import { IDENTITY } from "../../conformance/store/rig.ts";
+import { IDENTITY } from "../../harness/store/store.ts";
 import { Api, KINDS, podKey, uidOf } from "./api.ts";
 import type { Event, Kind } from "./api.ts";
 import { Scheduler } from "./scheduler.ts";

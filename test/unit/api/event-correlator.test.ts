@@ -9,8 +9,7 @@ import {
   msOfNanos,
   noCorrelations,
 } from "../../../shared/api/event-correlator.ts";
-import { eventCorpus } from "../../support/event-corpus.ts";
-import type { RecordedCall } from "../../support/event-corpus.ts";
+import { eventCorpus, type RecordedCall } from "../../support/event-corpus.ts";
 
 const corpus = eventCorpus();
 

@@ -1,5 +1,5 @@
 // Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
@@ -8,8 +8,10 @@ import { createSigner } from "../../../shared/api/signer.ts";
 import { signBody } from "../../../shared/cache/signed-body.ts";
 import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
 import { payloadOf, signedBody } from "../../support/signer.ts";
-import { ApplierRig, item } from "./applier-rig.ts";
+import { ApplierHarness, item } from "../../harness/store/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
+
+const it = base.extend("harness", async () => await scene());
 
 const rs = cachedReplicaSet({ name: "web", replicas: 3 });
 const owner = ownedBy("ReplicaSet", rs);
@@ -17,80 +19,80 @@ const POD = "shop/web-1";
 const pod = (rv: number, overrides: Partial<CachedPod> = {}): CachedPod => cachedPod({ resourceVersion: String(rv), owner, ...overrides });
 
 /** The ReplicaSet is cached, and nobody has anything to do. */
-async function scene(): Promise<ApplierRig> {
-  const rig = await ApplierRig.synced();
-  await rig.apply(rig.pack([item(rs, "A")], { resource: "replicasets" }));
-  await rig.drain("replicaset");
-  rig.rung.length = 0;
-  return rig;
+async function scene(): Promise<ApplierHarness> {
+  const harness = await ApplierHarness.synced();
+  await harness.apply(harness.pack([item(rs, "A")], { resource: "replicasets" }));
+  await harness.drain("replicaset");
+  harness.rung.length = 0;
+  return harness;
 }
 
 describe("order", () => {
-  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async () => {
-    const rig = await scene();
+  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async ({ harness }) => {
     const runs: number[] = [];
     for (const each of [item(pod(1), "A"), item(pod(2, { labels: { app: "web", extra: "1" } }), "M"), item(pod(3), "D")]) {
-      expect(await rig.apply(rig.pack([each]))).toEqual({ kind: "ack" });
-      runs.push(await rig.drain("replicaset"));
+      expect(await harness.apply(harness.pack([each]))).toEqual({ kind: "ack" });
+      runs.push(await harness.drain("replicaset"));
     }
     expect(runs).toEqual([1, 1, 1]);
-    expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web", "shop/web", "shop/web"]);
-    expect(await rig.row(POD)).toBeUndefined();
-    expect(await rig.watermarkOf()).toBe("3");
+    expect(harness.rung.map(({ key }) => key)).toEqual(["shop/web", "shop/web", "shop/web"]);
+    expect(await harness.row(POD)).toBeUndefined();
+    expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async () => {
-    const rig = await scene();
+  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async ({
+    harness,
+  }) => {
     const first = 2; // the empty manifest was 1
-    const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => rig.pack([each], { sq: first + i }));
+    const bodies = [item(pod(1), "A"), item(pod(2), "M"), item(pod(3), "D")].map((each, i) => harness.pack([each], { sq: first + i }));
     for (const body of bodies.toReversed()) {
-      expect(await rig.watermarkOf()).toBe("0");
-      expect(await rig.apply(body)).toEqual({ kind: "ack" });
-      expect(await rig.row(POD)).toBeUndefined();
+      expect(await harness.watermarkOf()).toBe("0");
+      expect(await harness.apply(body)).toEqual({ kind: "ack" });
+      expect(await harness.row(POD)).toBeUndefined();
     }
-    expect(await rig.watermarkOf()).toBe("3");
+    expect(await harness.watermarkOf()).toBe("3");
   });
 
   it("[informer T33] each message five times in any order: the same state, and no owner woken more often than things changed", async () => {
     for (let seed = 1; seed <= 30; seed++) {
       const random = createSeededRandom(seed);
-      const rig = await scene();
+      const harness = await scene();
       const messages = [
         [item(pod(1), "A")],
         [item(pod(2, { labels: { app: "web", v: "2" } }), "M")],
         [item(pod(5, { name: "b" }), "A")],
         [item(pod(7), "D")],
       ];
-      const bodies = messages.map((items, i) => rig.pack(items, { sq: 2 + i }));
+      const bodies = messages.map((items, i) => harness.pack(items, { sq: 2 + i }));
       const storm = bodies.flatMap((body) => Array.from({ length: 5 }, () => ({ body, at: random.next() }))).sort((a, b) => a.at - b.at);
       let runs = 0;
       for (const { body } of storm) {
-        await rig.apply(body);
-        runs += await rig.drain("replicaset");
+        await harness.apply(body);
+        runs += await harness.drain("replicaset");
       }
-      expect(await rig.keys(), `seed ${seed}`).toEqual(["shop/b"]);
-      expect(await rig.watermarkOf(), `seed ${seed}`).toBe("7");
+      expect(await harness.keys(), `seed ${seed}`).toEqual(["shop/b"]);
+      expect(await harness.watermarkOf(), `seed ${seed}`).toBe("7");
       expect(runs, `seed ${seed}`).toBeLessThanOrEqual(messages.length);
       expect(runs, `seed ${seed}`).toBeGreaterThanOrEqual(2);
     }
   });
 
-  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(30), "D")], { sq: 4 }));
-    await rig.apply(rig.pack([item(pod(20), "M")], { sq: 3 }));
-    expect(await rig.keys()).toEqual([]);
-    expect(await rig.watermarkOf()).toBe("0");
-    await rig.apply(rig.watermark("30", { sq: 2 }));
-    expect(await rig.watermarkOf()).toBe("30");
-    await rig.apply(rig.pack([item(pod(20), "M")], { sq: 5 }));
-    expect(await rig.keys()).toEqual([]);
+  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async ({
+    harness,
+  }) => {
+    await harness.apply(harness.pack([item(pod(30), "D")], { sq: 4 }));
+    await harness.apply(harness.pack([item(pod(20), "M")], { sq: 3 }));
+    expect(await harness.keys()).toEqual([]);
+    expect(await harness.watermarkOf()).toBe("0");
+    await harness.apply(harness.watermark("30", { sq: 2 }));
+    expect(await harness.watermarkOf()).toBe("30");
+    await harness.apply(harness.pack([item(pod(20), "M")], { sq: 5 }));
+    expect(await harness.keys()).toEqual([]);
   });
 
-  it("a delete of what was never cached wakes the owner that the message names (A9)", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(9), "D")]));
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  it("a delete of what was never cached wakes the owner that the message names (A9)", async ({ harness }) => {
+    await harness.apply(harness.pack([item(pod(9), "D")]));
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
   it("[informer T36] deleted and made again under another uid, in one pack or collapsed: the old owner and the new one hear of it", async () => {
@@ -98,14 +100,14 @@ describe("order", () => {
     const again = cachedPod({ uid: "second", resourceVersion: "6", owner: ownedBy("ReplicaSet", other) });
     const packs = [[item(pod(5), "D"), item(again, "A")], [item(again, "M")]];
     for (const items of packs) {
-      const rig = await scene();
-      await rig.apply(rig.pack([item(other, "A")], { resource: "replicasets" }));
-      await rig.apply(rig.pack([item(pod(4), "A")]));
-      await rig.drain("replicaset");
-      expect(await rig.apply(rig.pack(items))).toEqual({ kind: "ack" });
-      expect(await rig.dirty("replicaset")).toEqual(["shop/other", "shop/web"]);
-      expect(await rig.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: asOwner("replicaset", other) });
-      expect(await rig.watermarkOf()).toBe("6");
+      const harness = await scene();
+      await harness.apply(harness.pack([item(other, "A")], { resource: "replicasets" }));
+      await harness.apply(harness.pack([item(pod(4), "A")]));
+      await harness.drain("replicaset");
+      expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
+      expect(await harness.dirty("replicaset")).toEqual(["shop/other", "shop/web"]);
+      expect(await harness.row(POD)).toMatchObject({ uid: "second", rv: "6", owner: asOwner("replicaset", other) });
+      expect(await harness.watermarkOf()).toBe("6");
     }
   });
 });
@@ -137,44 +139,44 @@ describe("IX10 what is asked of the Store", () => {
     },
   ];
   it.each(cases)("$what: $asked", async ({ before, comes, asked }) => {
-    const rig = await scene();
-    if (before.length > 0) await rig.apply(rig.pack(before));
-    const { store } = rig;
+    const harness = await scene();
+    if (before.length > 0) await harness.apply(harness.pack(before));
+    const { store } = harness;
     const calls: string[] = [];
-    rig.store = {
+    harness.store = {
       ...store,
       applyPack: (...given) => (calls.push("applyPack"), store.applyPack(...given)),
       readIndex: (...given) => (calls.push("readIndex"), store.readIndex(...given)),
     };
-    expect(await rig.apply(rig.pack(comes))).toEqual({ kind: "ack" });
+    expect(await harness.apply(harness.pack(comes))).toEqual({ kind: "ack" });
     expect(calls).toEqual(asked);
-    rig.store = store;
+    harness.store = store;
     const highest = Math.max(...[...before, ...comes].map(({ rv }) => Number(rv)));
-    expect(await rig.watermarkOf()).toBe(String(highest));
+    expect(await harness.watermarkOf()).toBe(String(highest));
     const newest = [...before, ...comes].filter(({ key }) => key === POD).reduce((a, b) => (Number(b.rv) > Number(a.rv) ? b : a));
-    if (newest.key === POD) expect(await rig.row(POD)).toMatchObject({ rv: newest.rv });
+    if (newest.key === POD) expect(await harness.row(POD)).toMatchObject({ rv: newest.rv });
   });
 
-  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(1), "A")]));
-    await rig.drain("replicaset");
-    const body = rig.pack([item(pod(2), "D")]);
-    await rig.apply(body);
-    rig.rung.length = 0;
-    await rig.apply(body);
-    expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web"]);
+  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async ({ harness }) => {
+    await harness.apply(harness.pack([item(pod(1), "A")]));
+    await harness.drain("replicaset");
+    const body = harness.pack([item(pod(2), "D")]);
+    await harness.apply(body);
+    harness.rung.length = 0;
+    await harness.apply(body);
+    expect(harness.rung.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 });
 
 describe("half-applied messages", () => {
-  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async () => {
-    const rig = await scene();
+  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async ({
+    harness,
+  }) => {
     const names = ["a", "b", "c", "d", "e"];
-    const body = rig.pack(names.map((name, i) => item(pod(10 + i, { name }), "A")));
-    const { store } = rig;
+    const body = harness.pack(names.map((name, i) => item(pod(10 + i, { name }), "A")));
+    const { store } = harness;
     let calls = 0;
-    rig.store = {
+    harness.store = {
       ...store,
       applyPack: async (pack, items, options) => {
         if (++calls === 2) throw new Error("the process died");
@@ -188,47 +190,44 @@ describe("half-applied messages", () => {
         return store.applyPack(pack, items, options);
       },
     };
-    await expect(rig.apply(body)).rejects.toThrow("the process died");
-    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
-    expect(await rig.watermarkOf()).toBe("0");
-    expect(await rig.drain("replicaset")).toBe(1);
-    expect(await rig.apply(body)).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual(names.map((name) => `shop/${name}`));
-    expect(await rig.drain("replicaset")).toBe(1);
-    expect(await rig.watermarkOf()).toBe("14");
-    expect(await rig.apply(rig.pack([item(pod(15, { name: "f" }), "A")]))).toEqual({ kind: "ack" });
-    expect(await rig.watermarkOf()).toBe("15");
+    await expect(harness.apply(body)).rejects.toThrow("the process died");
+    expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await harness.watermarkOf()).toBe("0");
+    expect(await harness.drain("replicaset")).toBe(1);
+    expect(await harness.apply(body)).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual(names.map((name) => `shop/${name}`));
+    expect(await harness.drain("replicaset")).toBe(1);
+    expect(await harness.watermarkOf()).toBe("14");
+    expect(await harness.apply(harness.pack([item(pod(15, { name: "f" }), "A")]))).toEqual({ kind: "ack" });
+    expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("a key that comes twice goes in two calls, also when others follow it", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(4), "A")]));
+  it("a key that comes twice goes in two calls, also when others follow it", async ({ harness }) => {
+    await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
-    expect(await rig.apply(rig.pack(items))).toEqual({ kind: "ack" });
-    expect(await rig.row(POD)).toMatchObject({ uid: "second" });
-    expect(await rig.keys()).toEqual(["shop/b", POD]);
+    expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
+    expect(await harness.row(POD)).toMatchObject({ uid: "second" });
+    expect(await harness.keys()).toEqual(["shop/b", POD]);
   });
 
-  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async () => {
-    const rig = await scene();
-    const { store } = rig;
+  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async ({ harness }) => {
+    const { store } = harness;
     const sizes: string[] = [];
-    rig.store = {
+    harness.store = {
       ...store,
       applyPack: (pack, items, options) => {
         sizes.push(`${items.length}${options.commit ? " and commit" : ""}`);
         return store.applyPack(pack, items, options);
       },
     };
-    await rig.apply(rig.pack(Array.from({ length: 250 }, (_, i) => item(pod(100 + i, { name: `p${i}` }), "A"))));
+    await harness.apply(harness.pack(Array.from({ length: 250 }, (_, i) => item(pod(100 + i, { name: `p${i}` }), "A"))));
     expect(sizes).toEqual(["100", "100", "50 and commit"]);
-    expect(await rig.watermarkOf()).toBe("349");
+    expect(await harness.watermarkOf()).toBe("349");
   });
 
-  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async () => {
-    const rig = await scene();
-    const { store } = rig;
-    rig.store = {
+  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async ({ harness }) => {
+    const { store } = harness;
+    harness.store = {
       ...store,
       applyPack: async () => ({
         kind: "retry",
@@ -237,8 +236,8 @@ describe("half-applied messages", () => {
         outcomes: [],
       }),
     };
-    expect(await rig.apply(rig.pack([item(pod(5), "A")]))).toMatchObject({ kind: "retry", afterSeconds: 5 });
-    expect(rig.rung).toHaveLength(1);
+    expect(await harness.apply(harness.pack([item(pod(5), "A")]))).toMatchObject({ kind: "retry", afterSeconds: 5 });
+    expect(harness.rung).toHaveLength(1);
   });
 });
 
@@ -253,75 +252,75 @@ describe("AP5 a message that comes again", () => {
     { comes: "once more", receiveCount: 3, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
     { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
   ])("has smaller calls, which grow while they are quick: $comes", async ({ receiveCount, callMs, sizes }) => {
-    const rig = await scene();
-    const { store } = rig;
+    const harness = await scene();
+    const { store } = harness;
     const seen: { readonly size: number; readonly isLast: boolean }[] = [];
-    rig.store = {
+    harness.store = {
       ...store,
       applyPack: async (pack, items, options) => {
         seen.push({ size: items.length, isLast: options.commit !== undefined });
-        await rig.clock.advance(callMs);
+        await harness.clock.advance(callMs);
         return store.applyPack(pack, items, options);
       },
     };
-    expect(await rig.apply(rig.pack(many(150)), receiveCount)).toEqual({ kind: "ack" });
+    expect(await harness.apply(harness.pack(many(150)), receiveCount)).toEqual({ kind: "ack" });
     expect(seen).toEqual(sizes.map((size, i) => ({ size, isLast: i === sizes.length - 1 })));
-    expect(await rig.keys()).toHaveLength(150);
-    expect(await rig.watermarkOf()).toBe("249");
+    expect(await harness.keys()).toHaveLength(150);
+    expect(await harness.watermarkOf()).toBe("249");
   });
 
-  it("[informer T25c] gets further each time, however long its items take", async () => {
-    const rig = await scene();
-    const { store } = rig;
+  it("[informer T25c] gets further each time, however long its items take", async ({ harness }) => {
+    const { store } = harness;
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
     const decided = new Map<string, number>();
     let [spentMs, toldMs] = [0, 0];
-    rig.registry = [
-      ...rig.registry,
+    harness.registry = [
+      ...harness.registry,
       ({ resource, new: now }) => {
         if (resource === "pods" && now !== undefined) decided.set(now.name, (decided.get(now.name) ?? 0) + 1);
         spentMs += ITEM_MS;
         return [];
       },
     ];
-    rig.store = {
+    harness.store = {
       ...store,
       applyPack: async (pack, items, options) => {
-        await rig.clock.advance(spentMs - toldMs);
+        await harness.clock.advance(spentMs - toldMs);
         toldMs = spentMs;
         if (spentMs > FUNCTION_MS) throw new Error("the function ended");
         return store.applyPack(pack, items, options);
       },
     };
-    const body = rig.pack(many(20));
+    const body = harness.pack(many(20));
     let deliveries = 0;
     for (let isDone = false; !isDone; [spentMs, toldMs] = [0, 0]) {
       expect(++deliveries, "deliveries").toBeLessThan(12);
-      isDone = await rig.apply(body, deliveries).then(
+      isDone = await harness.apply(body, deliveries).then(
         ({ kind }) => kind === "ack",
         () => false,
       );
     }
-    expect(await rig.keys()).toHaveLength(20);
-    expect(await rig.watermarkOf()).toBe("119");
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.keys()).toHaveLength(20);
+    expect(await harness.watermarkOf()).toBe("119");
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
     // Two deliveries that were too much at once, one in which the function ended before it was applied, and the one that applied it.
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
-  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async () => {
-    const rig = await scene();
-    const { store } = rig;
+  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async ({
+    harness,
+  }) => {
+    const { store } = harness;
     const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
     for (const name of names) {
       const metadata = { namespace: "shop", name, uid: name, resourceVersion: "50", labels: { app: "web" } };
-      rig.live.set(`shop/${name}`, { metadata });
+      harness.live.set(`shop/${name}`, { metadata });
     }
     let asked: string[] = [];
     const calls: number[] = [];
-    const get = rig.live.get.bind(rig.live);
-    rig.live.get = (key) => (asked.push(key), get(key));
-    rig.store = {
+    const get = harness.live.get.bind(harness.live);
+    harness.live.get = (key) => (asked.push(key), get(key));
+    harness.store = {
       ...store,
       applyPack: async (pack, items, options) => {
         calls.push(items.length);
@@ -329,114 +328,117 @@ describe("AP5 a message that comes again", () => {
         return store.applyPack(pack, items, options);
       },
     };
-    const body = rig.pack(names.map((name, i) => ({ t: "M", key: `shop/${name}`, uid: name, rv: String(10 + i), tooBig: true })));
-    await expect(rig.apply(body)).rejects.toThrow("the function ended");
+    const body = harness.pack(names.map((name, i) => ({ t: "M", key: `shop/${name}`, uid: name, rv: String(10 + i), tooBig: true })));
+    await expect(harness.apply(body)).rejects.toThrow("the function ended");
     // Twice the first four: what is not new is looked at once the Store says so.
     expect(calls).toEqual([4, 4, 4]);
     asked = [];
-    expect(await rig.apply(body, 2)).toEqual({ kind: "ack" });
+    expect(await harness.apply(body, 2)).toEqual({ kind: "ack" });
     expect(asked).toEqual(names.slice(4).map((name) => `shop/${name}`));
     expect(calls.slice(3)).toEqual([4, 4, 1, 1]);
-    expect(await rig.keys()).toEqual(names.map((name) => `shop/${name}`));
-    expect(await rig.watermarkOf()).toBe("18");
+    expect(await harness.keys()).toEqual(names.map((name) => `shop/${name}`));
+    expect(await harness.watermarkOf()).toBe("18");
   });
 });
 
 describe("lists", () => {
-  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async () => {
-    const rig = await scene();
+  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async ({ harness }) => {
     const [a, b, c] = ["a", "b", "c"].map((name, i) => pod(10 + i, { name })) as [CachedPod, CachedPod, CachedPod];
-    await rig.apply(rig.pack([a, b, c].map((each) => item(each, "A"))));
-    await rig.drain("replicaset");
-    await rig.openGeneration("pods");
-    expect(await rig.apply(rig.manifest([listed(a), listed(b)], "40"))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.watermarkOf()).toBe("40");
+    await harness.apply(harness.pack([a, b, c].map((each) => item(each, "A"))));
+    await harness.drain("replicaset");
+    await harness.openGeneration("pods");
+    expect(await harness.apply(harness.manifest([listed(a), listed(b)], "40"))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.watermarkOf()).toBe("40");
   });
 
-  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async () => {
-    const rig = await scene();
-    const late = rig.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
-    const young = rig.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
-    await rig.openGeneration("pods");
-    await rig.apply(young);
-    expect(await rig.apply(rig.manifest([], "40", { sq: 2 }))).toEqual({ kind: "ack" });
-    await rig.apply(late);
-    expect(await rig.keys()).toEqual(["shop/y"]);
-    expect(await rig.watermarkOf()).toBe("41");
+  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async ({ harness }) => {
+    const late = harness.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
+    const young = harness.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
+    await harness.openGeneration("pods");
+    await harness.apply(young);
+    expect(await harness.apply(harness.manifest([], "40", { sq: 2 }))).toEqual({ kind: "ack" });
+    await harness.apply(late);
+    expect(await harness.keys()).toEqual(["shop/y"]);
+    expect(await harness.watermarkOf()).toBe("41");
   });
 
-  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async () => {
-    const rig = await scene();
-    await rig.openGeneration("pods");
-    const payload = rig.list([item(pod(10), "A")], "20", { sq: 2 });
-    const manifest = rig.manifest([listed(pod(10))], "20", { sq: 3 });
-    expect(await rig.apply(manifest)).toMatchObject({ kind: "retry", afterSeconds: 2 });
-    await rig.clock.advance(61_000);
-    expect((await rig.health())?.holeForMs).toBe(61_000);
-    expect(await rig.apply(payload)).toEqual({ kind: "ack" });
-    expect(await rig.apply(manifest)).toEqual({ kind: "ack" });
-    expect(await rig.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["20"] });
-    expect((await rig.health())?.holeForMs).toBeUndefined();
+  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async ({
+    harness,
+  }) => {
+    await harness.openGeneration("pods");
+    const payload = harness.list([item(pod(10), "A")], "20", { sq: 2 });
+    const manifest = harness.manifest([listed(pod(10))], "20", { sq: 3 });
+    expect(await harness.apply(manifest)).toMatchObject({ kind: "retry", afterSeconds: 2 });
+    await harness.clock.advance(61_000);
+    expect((await harness.health())?.holeForMs).toBe(61_000);
+    expect(await harness.apply(payload)).toEqual({ kind: "ack" });
+    expect(await harness.apply(manifest)).toEqual({ kind: "ack" });
+    expect(await harness.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["20"] });
+    expect((await harness.health())?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async () => {
-    const rig = await scene();
-    await rig.openGeneration("pods");
-    expect(await rig.apply(rig.manifest([listed(pod(10))], "20"))).toEqual({ kind: "ack" });
-    await rig.apply(rig.pack([item(pod(25, { name: "b" }), "A")]));
-    expect(await rig.health()).toMatchObject({ frozenLanes: [0], needed: [POD], watermarks: ["0"] });
-    expect(rig.complaints.some((line) => line.includes("never arrived"))).toBe(true);
-    await rig.relist("pods", [pod(10), pod(25, { name: "b" })], "30");
-    expect(await rig.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
+  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async ({
+    harness,
+  }) => {
+    await harness.openGeneration("pods");
+    expect(await harness.apply(harness.manifest([listed(pod(10))], "20"))).toEqual({ kind: "ack" });
+    await harness.apply(harness.pack([item(pod(25, { name: "b" }), "A")]));
+    expect(await harness.health()).toMatchObject({ frozenLanes: [0], needed: [POD], watermarks: ["0"] });
+    expect(harness.complaints.some((line) => line.includes("never arrived"))).toBe(true);
+    await harness.relist("pods", [pod(10), pod(25, { name: "b" })], "30");
+    expect(await harness.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
-    await rig.drain("replicaset");
-    await rig.relist("pods", [pod(449), pod(440, { name: "deleted" })], "1000000405");
-    expect(await rig.keys()).toEqual(["shop/deleted", POD]);
-    expect(await rig.row(POD)).toMatchObject({ rv: "449", object: { labels: pod(449).labels } });
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["1000000405"] });
-    expect(await rig.health("deployments")).toMatchObject({ state: "SUSPECT" });
+  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async ({
+    harness,
+  }) => {
+    await harness.apply(harness.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
+    await harness.drain("replicaset");
+    await harness.relist("pods", [pod(449), pod(440, { name: "deleted" })], "1000000405");
+    expect(await harness.keys()).toEqual(["shop/deleted", POD]);
+    expect(await harness.row(POD)).toMatchObject({ rv: "449", object: { labels: pod(449).labels } });
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.health()).toMatchObject({ syncedGeneration: 2, frozenLanes: [], watermarks: ["1000000405"] });
+    expect(await harness.health("deployments")).toMatchObject({ state: "SUSPECT" });
   });
 
-  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(cachedPod({ resourceVersion: "460", labels: {} }), "M")]));
-    await rig.drain("replicaset");
-    await rig.openGeneration("pods");
-    await rig.apply(rig.list([item(pod(449), "A")], "1000000405"));
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async ({ harness }) => {
+    await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "460", labels: {} }), "M")]));
+    await harness.drain("replicaset");
+    await harness.openGeneration("pods");
+    await harness.apply(harness.list([item(pod(449), "A")], "1000000405"));
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("the parts of a manifest are put together, and the last one decides", async () => {
-    const rig = await scene();
+  it("the parts of a manifest are put together, and the last one decides", async ({ harness }) => {
     const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
-    await rig.apply(rig.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
-    await rig.openGeneration("pods");
-    expect(await rig.apply(rig.manifest([listed(a)], "40", { part: 1, parts: 2 }))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toHaveLength(3);
-    expect(await rig.apply(rig.manifest([listed(b)], "40", { part: 2, parts: 2 }))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
+    await harness.apply(harness.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
+    await harness.openGeneration("pods");
+    expect(await harness.apply(harness.manifest([listed(a)], "40", { part: 1, parts: 2 }))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toHaveLength(3);
+    expect(await harness.apply(harness.manifest([listed(b)], "40", { part: 2, parts: 2 }))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
   });
 });
 
 describe("who may write", () => {
-  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async () => {
-    const rig = await scene();
-    const before = rig.pack([item(pod(10), "A")], { sq: 2 });
-    await rig.openFence("101");
-    expect(await rig.apply(before)).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual([]);
-    expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence", sequence: 2 } });
-    expect(await rig.apply(rig.pack([item(pod(10), "A")], { sq: 1, fence: "102" }))).toMatchObject({ kind: "retry", afterSeconds: 1 });
-    expect(await rig.apply(signedBody("c1", payloadOf(before).replace('"e":"e1"', '"e":"e0"')))).toEqual({ kind: "ack" });
-    expect(rig.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "epoch" } });
-    expect(await rig.keys()).toEqual([]);
+  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async ({
+    harness,
+  }) => {
+    const before = harness.pack([item(pod(10), "A")], { sq: 2 });
+    await harness.openFence("101");
+    expect(await harness.apply(before)).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual([]);
+    expect(harness.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence", sequence: 2 } });
+    expect(await harness.apply(harness.pack([item(pod(10), "A")], { sq: 1, fence: "102" }))).toMatchObject({
+      kind: "retry",
+      afterSeconds: 1,
+    });
+    expect(await harness.apply(signedBody("c1", payloadOf(before).replace('"e":"e1"', '"e":"e0"')))).toEqual({ kind: "ack" });
+    expect(harness.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "epoch" } });
+    expect(await harness.keys()).toEqual([]);
   });
 });
 
@@ -454,42 +456,40 @@ describe("what did not travel", () => {
     },
   });
 
-  it("[informer T24] is read live: the row takes the version read, W the item's", async () => {
-    const rig = await scene();
-    rig.live.set(POD, big("uid-web-1"));
-    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
-    expect(await rig.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
-    expect(await rig.watermarkOf()).toBe("12");
-    await rig.apply(rig.pack([item(pod(14), "M")]));
-    expect(await rig.row(POD)).toMatchObject({ rv: "15" });
+  it("[informer T24] is read live: the row takes the version read, W the item's", async ({ harness }) => {
+    harness.live.set(POD, big("uid-web-1"));
+    expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await harness.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
+    expect(await harness.watermarkOf()).toBe("12");
+    await harness.apply(harness.pack([item(pod(14), "M")]));
+    expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([item(pod(10), "A")]));
-    await rig.drain("replicaset");
-    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
-    expect(await rig.row(POD)).toMatchObject({ rv: "10", gone: true });
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.watermarkOf()).toBe("12");
-    await rig.apply(rig.pack([item(pod(13), "D")]));
-    expect(await rig.keys()).toEqual([]);
+  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async ({ harness }) => {
+    await harness.apply(harness.pack([item(pod(10), "A")]));
+    await harness.drain("replicaset");
+    expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await harness.row(POD)).toMatchObject({ rv: "10", gone: true });
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.watermarkOf()).toBe("12");
+    await harness.apply(harness.pack([item(pod(13), "D")]));
+    expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async () => {
-    const rig = await scene();
-    rig.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
-    expect(await rig.apply(rig.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
-    expect(await rig.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
-    expect(await rig.watermarkOf()).toBe("12");
+  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async ({ harness }) => {
+    harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
+    expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
+    expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
+    expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("and not found, nor cached: nothing happens", async () => {
-    const rig = await scene();
+  it("and not found, nor cached: nothing happens", async ({ harness }) => {
     expect(
-      await rig.apply(rig.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")])),
+      await harness.apply(
+        harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
+      ),
     ).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual(["shop/b"]);
+    expect(await harness.keys()).toEqual(["shop/b"]);
   });
 });
 
@@ -527,37 +527,35 @@ describe("bad input", () => {
     },
     { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
   ])("an item with $name is named and set aside; its neighbours and the sequence go on", async ({ bad, what, why }) => {
-    const rig = await scene();
-    expect(await rig.apply(rig.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual(["shop/a", "shop/b"]);
-    expect(await rig.watermarkOf()).toBe("12");
-    const [entry, ...rest] = await rig.store.quarantined();
+    const harness = await scene();
+    expect(await harness.apply(harness.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
+    expect(await harness.watermarkOf()).toBe("12");
+    const [entry, ...rest] = await harness.store.quarantined();
     expect(rest).toEqual([]);
     expect(entry).toMatchObject({ what, where: "lane 0, sequence 2" });
     expect(entry?.why).toContain(why);
-    expect(rig.complaints).toEqual([expect.stringContaining(what)]);
-    expect(rig.complaints[0]).toContain("lane 0, sequence 2");
+    expect(harness.complaints).toEqual([expect.stringContaining(what)]);
+    expect(harness.complaints[0]).toContain("lane 0, sequence 2");
   });
 
-  it("an item that is all of its message still moves the sequence and the watermark", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
-    expect(await rig.watermarkOf()).toBe("11");
-    await rig.apply(rig.pack([item(pod(12), "A")]));
-    expect(await rig.watermarkOf()).toBe("12");
+  it("an item that is all of its message still moves the sequence and the watermark", async ({ harness }) => {
+    await harness.apply(harness.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
+    expect(await harness.watermarkOf()).toBe("11");
+    await harness.apply(harness.pack([item(pod(12), "A")]));
+    expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async () => {
-    const rig = await scene();
-    expect(await rig.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
-    expect(rig.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
-    expect(await rig.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
-    expect(await rig.store.quarantined()).toMatchObject([
+  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async ({ harness }) => {
+    expect(await harness.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
+    expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
+    expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
+    expect(await harness.store.quarantined()).toMatchObject([
       { what: expect.stringMatching(/^message-/), where: "Q1 message", why: "not JSON" },
       { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is no text") },
     ]);
-    expect(await rig.apply(rig.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual([POD]);
+    expect(await harness.apply(harness.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual([POD]);
   });
 
   it.each([
@@ -574,11 +572,11 @@ describe("bad input", () => {
       why: "signed with a key that this build does not know",
     },
   ])("a message $name is acknowledged, named and kept by its id, and changes nothing", async ({ forge, why }) => {
-    const rig = await scene();
-    const body = rig.pack([item(pod(10), "A")]);
-    expect(await rig.apply(forge(body))).toEqual({ kind: "ack" });
-    expect(rig.complaints).toEqual([expect.stringMatching(/^forged message .*"messageId":"message-\d+"/)]);
-    expect(await rig.store.forgeries()).toMatchObject([
+    const harness = await scene();
+    const body = harness.pack([item(pod(10), "A")]);
+    expect(await harness.apply(forge(body))).toEqual({ kind: "ack" });
+    expect(harness.complaints).toEqual([expect.stringMatching(/^forged message .*"messageId":"message-\d+"/)]);
+    expect(await harness.store.forgeries()).toMatchObject([
       {
         messageId: expect.stringMatching(/^message-/),
         where: "Q1",
@@ -586,29 +584,28 @@ describe("bad input", () => {
         bytes: Buffer.byteLength(forge(body)),
       },
     ]);
-    expect(await rig.store.quarantined()).toEqual([]);
-    expect(await rig.keys()).toEqual([]);
-    expect(await rig.apply(body)).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual([POD]);
+    expect(await harness.store.quarantined()).toEqual([]);
+    expect(await harness.keys()).toEqual([]);
+    expect(await harness.apply(body)).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual([POD]);
   });
 
-  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async () => {
-    const rig = await scene();
-    const body = rig.pack([item(pod(10), "A")]);
+  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async ({ harness }) => {
+    const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace('"v":2', '"v":3'));
-    expect(await rig.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
-    expect(rig.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":3/)]);
-    expect(await rig.store.quarantined()).toEqual([]);
-    expect(await rig.apply(body)).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual([POD]);
+    expect(await harness.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
+    expect(harness.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":3/)]);
+    expect(await harness.store.quarantined()).toEqual([]);
+    expect(await harness.apply(body)).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual([POD]);
   });
 });
 
 it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j takes its row away, and the lane goes on", async (o) => {
-  const rig = await scene();
+  const harness = await scene();
   const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
-  expect(await rig.apply(rig.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
-  expect(await rig.watermarkOf("replicasets")).toBe("900");
+  expect(await harness.apply(harness.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+  expect(await harness.watermarkOf("replicasets")).toBe("900");
 });
 
 describe("AP1 an events table that", () => {
@@ -633,72 +630,72 @@ describe("AP1 an events table that", () => {
   ])(
     "[informer T88] $name for one item blocks nobody: it is cached and named, and its neighbours wake whom they concern",
     async ({ fault }) => {
-      const rig = await scene();
+      const harness = await scene();
       // First of all tables: what the others say of the item goes with it.
-      rig.registry = [faulty(fault), ...rig.registry];
+      harness.registry = [faulty(fault), ...harness.registry];
       for (const [t, rows, watermark] of [
         ["A", ["shop/a", BAD, "shop/c"], "12"],
         ["D", [], "22"],
       ] as const) {
-        expect(await rig.apply(rig.pack(three(t)))).toEqual({ kind: "ack" });
-        expect(await rig.keys()).toEqual(rows);
-        expect(await rig.watermarkOf()).toBe(watermark);
-        expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-        await rig.drain("replicaset");
+        expect(await harness.apply(harness.pack(three(t)))).toEqual({ kind: "ack" });
+        expect(await harness.keys()).toEqual(rows);
+        expect(await harness.watermarkOf()).toBe(watermark);
+        expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+        await harness.drain("replicaset");
       }
       const said = { what: `pods ${BAD}`, why: expect.stringContaining("whom it concerns cannot be decided: ") as unknown };
-      expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
-      expect(rig.complaints).toHaveLength(2);
-      expect(await rig.store.tallies()).toContainEqual(
+      expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
+      expect(harness.complaints).toHaveLength(2);
+      expect(await harness.store.tallies()).toContainEqual(
         expect.objectContaining({
           resource: "pods",
           received: 6,
           fates: expect.objectContaining({ applied: 6, quarantined: 0 }) as unknown,
         }),
       );
-      await rig.apply(rig.pack([item(pod(30, { name: "bad", uid: "bad" }), "A")]));
-      expect(await rig.dirty("replicaset")).toEqual([]);
+      await harness.apply(harness.pack([item(pod(30, { name: "bad", uid: "bad" }), "A")]));
+      expect(await harness.dirty("replicaset")).toEqual([]);
     },
   );
 
-  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async () => {
-    const rig = await scene();
-    await rig.apply(rig.pack(three("A")));
-    await rig.drain("replicaset");
-    rig.registry = [
+  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async ({ harness }) => {
+    await harness.apply(harness.pack(three("A")));
+    await harness.drain("replicaset");
+    harness.registry = [
       faulty(() => {
         throw new TypeError("what a bug would say");
       }),
-      ...rig.registry,
+      ...harness.registry,
     ];
-    await rig.openGeneration("pods");
-    expect(await rig.apply(rig.manifest([], "40"))).toEqual({ kind: "ack" });
-    expect(await rig.keys()).toEqual([]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
-    expect(await rig.store.quarantined()).toEqual([expect.objectContaining({ what: `pods ${BAD}` })]);
+    await harness.openGeneration("pods");
+    expect(await harness.apply(harness.manifest([], "40"))).toEqual({ kind: "ack" });
+    expect(await harness.keys()).toEqual([]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.store.quarantined()).toEqual([expect.objectContaining({ what: `pods ${BAD}` })]);
   });
 });
 
 it.each(["x", [null], ["x"]])("AP1 references that are none (%j) are named, also of what is read live", async (ownerReferences) => {
-  const rig = await scene();
+  const harness = await scene();
   const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it could come
-  expect(await rig.apply(rig.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
-  rig.live.set("shop/odd", whole as unknown as KubeObject);
-  expect(await rig.apply(rig.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
-  expect(await rig.keys("replicasets")).toEqual(["shop/web"]);
-  expect(await rig.watermarkOf("replicasets")).toBe("901");
+  expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+  harness.live.set("shop/odd", whole as unknown as KubeObject);
+  expect(await harness.apply(harness.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({
+    kind: "ack",
+  });
+  expect(await harness.keys("replicasets")).toEqual(["shop/web"]);
+  expect(await harness.watermarkOf("replicasets")).toBe("901");
   const said = { what: "replicasets shop/odd", why: expect.stringContaining("ownerReferences") as unknown };
-  expect(await rig.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
+  expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
 });
 
-it("TY1 a message that comes again is told once as such, and what waits is rung", async () => {
-  const rig = await scene();
-  const body = rig.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
-  await rig.apply(body);
-  rig.rung.length = 0;
-  expect(await rig.apply(body)).toEqual({ kind: "ack" });
-  expect(await rig.store.tallies()).toContainEqual(
+it("TY1 a message that comes again is told once as such, and what waits is rung", async ({ harness }) => {
+  const body = harness.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
+  await harness.apply(body);
+  harness.rung.length = 0;
+  expect(await harness.apply(body)).toEqual({ kind: "ack" });
+  expect(await harness.store.tallies()).toContainEqual(
     expect.objectContaining({ resource: "pods", received: 4, fates: expect.objectContaining({ applied: 2, duplicate: 2 }) }),
   );
-  expect(rig.rung.map(({ key }) => key)).toEqual(["shop/web"]);
+  expect(harness.rung.map(({ key }) => key)).toEqual(["shop/web"]);
 });

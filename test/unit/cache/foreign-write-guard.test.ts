@@ -2,7 +2,7 @@
  * The watcher's part of the guard, on the Store in memory, with every interleaving that informer §11.9 names. Catches: a fight that goes
  * on, a standstill that a person has ended and that comes back, one that ends by itself, a term that begins without its report.
  */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
@@ -13,7 +13,9 @@ import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { ListQuery } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import type { Store } from "../../../shared/ports/store.ts";
-import { IDENTITY } from "../../conformance/store/rig.ts";
+import { IDENTITY } from "../../harness/store/store.ts";
+
+const it = base.extend("s", async () => scene());
 
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
@@ -115,8 +117,7 @@ function scene() {
 }
 
 describe("the guard", () => {
-  it("[informer T103] FG1 FG2 reports a write of another controller at once, and says so once", async () => {
-    const s = scene();
+  it("[informer T103] FG1 FG2 reports a write of another controller at once, and says so once", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(0)); // upstream's loops ended a second before we began
     guard.look("deployments", written(-60));
@@ -131,8 +132,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG1 nothing counts before it leads: a list that is read on the way to it is everybody's past", async () => {
-    const s = scene();
+  it("FG1 nothing counts before it leads: a list that is read on the way to it is everybody's past", async ({ s }) => {
     const guard = createForeignWriteGuard({
       store: { guard: never, reportForeignWrite: never },
       kube: { listPage: never },
@@ -144,8 +144,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG1 what an entry says alone is nothing: the status must have changed in just this version", async () => {
-    const s = scene();
+  it("[informer T105] FG1 what an entry says alone is nothing: the status must have changed in just this version", async ({ s }) => {
     const guard = s.watcher(0);
     for (const items of [[SAME], [], [{ ...OTHER, metadata: { uid: "u0" } }]]) {
       s.before(async () => items);
@@ -165,8 +164,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG6 no write is of later than now: a resume forgives it, and what comes then stops again", async () => {
-    const s = scene();
+  it("[informer T105] FG6 no write is of later than now: a resume forgives it, and what comes then stops again", async ({ s }) => {
     const guard = s.watcher(0);
     await s.clock.advance(5_000);
     guard.look("deployments", written(1_000_000));
@@ -181,8 +179,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG6 a stop of the far future that a former build has left is taken over as of now", async () => {
-    const s = scene();
+  it("FG6 a stop of the far future that a former build has left is taken over as of now", async ({ s }) => {
     await s.seenByAnother(1_000_000);
     const guard = s.watcher(0);
     await guard.beforeTerm();
@@ -192,8 +189,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ2 an API server that is away delays it; one that has forgotten the version leaves it to the next write", async () => {
-    const s = scene();
+  it("IQ2 an API server that is away delays it; one that has forgotten the version leaves it to the next write", async ({ s }) => {
     const guard = s.watcher(0);
     s.before(() => Promise.reject(new UnansweredError("no answer in time")));
     guard.look("deployments", written(3));
@@ -212,8 +208,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 who makes up claims all the time is asked for one by one, and holds up nobody else", async () => {
-    const s = scene();
+  it("IQ1 who makes up claims all the time is asked for one by one, and holds up nobody else", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -232,8 +227,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 of one object's claims the first waits, and no term waits for those that nobody asks for", async () => {
-    const s = scene();
+  it("IQ1 of one object's claims the first waits, and no term waits for those that nobody asks for", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -255,8 +249,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 no term begins before what was seen is looked into; an API server that does not answer keeps it for 5 s", async () => {
-    const s = scene();
+  it("FG4 no term begins before what was seen is looked into; an API server that does not answer keeps it for 5 s", async ({ s }) => {
     const guard = s.watcher(0);
     let answer = (): void => undefined;
     s.before(async () => {
@@ -279,8 +272,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG2 a stop that is taken away is back within a second, as often as it is done", async () => {
-    const s = scene();
+  it("FG2 a stop that is taken away is back within a second, as often as it is done", async ({ s }) => {
     s.watcher(0).look("deployments", written(3));
     await s.clock.advance(0);
     for (let round = 0; round < 3; round++) {
@@ -292,8 +284,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG2 a Store that is away delays the report, and the next try has it", async () => {
-    const s = scene();
+  it("FG2 a Store that is away delays the report, and the next try has it", async ({ s }) => {
     const guard = s.watcher(0);
     s.redisIsAway(true);
     guard.look("deployments", written(3));
@@ -307,8 +298,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a resume ends it, for as long as the other one writes nothing more", async () => {
-    const s = scene();
+  it("a resume ends it, for as long as the other one writes nothing more", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -327,8 +317,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG3 the newest write is reported, so a resume that has seen less leaves it stopped", async () => {
-    const s = scene();
+  it("FG3 the newest write is reported, so a resume that has seen less leaves it stopped", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     guard.look("deployments", written(5, "k3s", "web-2"));
@@ -344,8 +333,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("two watchers: one that was paused and reports an old write after the resume is not believed", async () => {
-    const s = scene();
+  it("two watchers: one that was paused and reports an old write after the resume is not believed", async ({ s }) => {
     const [paused, leader] = [s.watcher(0), s.watcher(20)];
     s.redisIsAway(true); // for the paused one
     paused.look("deployments", written(3));
@@ -359,8 +347,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG5 the next leader, which saw nothing, takes over a stop that stands", async () => {
-    const s = scene();
+  it("FG5 the next leader, which saw nothing, takes over a stop that stands", async ({ s }) => {
     await s.seenByAnother(3); // which lives no more
     const next = s.watcher(20);
     await next.beforeTerm();
@@ -374,8 +361,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 after a flush the stop stands before a term begins; Redis set back by two seconds has it again, too", async () => {
-    const s = scene();
+  it("FG4 after a flush the stop stands before a term begins; Redis set back by two seconds has it again, too", async ({ s }) => {
     const guard = s.watcher(0);
     const back = s.snapshot();
     guard.look("deployments", written(3));
@@ -390,8 +376,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("Redis that was set back and has lost the resume: stopped until a person resumes again, and then not", async () => {
-    const s = scene();
+  it("Redis that was set back and has lost the resume: stopped until a person resumes again, and then not", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -408,8 +393,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a flush after the resume: what this process remembers of it stays forgiven when all is listed again", async () => {
-    const s = scene();
+  it("a flush after the resume: what this process remembers of it stays forgiven when all is listed again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -423,8 +407,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a leader that begins after a hand-over there and back minds only what comes then", async () => {
-    const s = scene();
+  it("a leader that begins after a hand-over there and back minds only what comes then", async ({ s }) => {
     const guard = s.watcher(60);
     guard.look("deployments", written(30));
     await s.clock.advance(1_000);

@@ -5,8 +5,7 @@ import { laneOf } from "../../../shared/api/lane.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { decodeEnvelope } from "../../../shared/cache/decode.ts";
-import { LaneSender } from "../../../shared/cache/lane-sender.ts";
-import type { LaneSenderOptions } from "../../../shared/cache/lane-sender.ts";
+import { LaneSender, type LaneSenderOptions } from "../../../shared/cache/lane-sender.ts";
 import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
 import { envelopeOf, testSigner } from "../../support/signer.ts";
 

@@ -1,8 +1,7 @@
 // Would catch: half a stream taken for a list, an old server asked for streams for ever, a watch that waits in silence for a history that is no more.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { HistoryRegressedError, ListWatch } from "../../../shared/cache/list-watch.ts";
-import type { Listener } from "../../../shared/cache/list-watch.ts";
+import { HistoryRegressedError, ListWatch, type Listener } from "../../../shared/cache/list-watch.ts";
 import { AnswerTooLargeError, KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
 import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/ports/kube.ts";
 import { recordingLog } from "../recording-log.ts";

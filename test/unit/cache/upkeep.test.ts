@@ -1,5 +1,5 @@
 // Would catch: a resync that a new leader puts off for ever, one that floods the queue, an audit that finds something and leaves it.
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { laneOf, LANES } from "../../../shared/api/lane.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
@@ -11,9 +11,11 @@ import { KubeApiError } from "../../../shared/ports/errors.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { AUDIT_MS, HOLE_LIMIT_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "../../../shared/ports/times.ts";
 import { memoryFixture } from "../../conformance/redis/fixtures.ts";
-import { IDENTITY, Rig } from "../../conformance/store/rig.ts";
+import { IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { cachedPod, cachedReplicaSet, ownedBy, put } from "../../support/builders.ts";
 import { recordingLog } from "../recording-log.ts";
+
+const it = base.extend("s", async () => await scene());
 
 const HOUR_MS = 3_600_000;
 const rs = cachedReplicaSet({ name: "web" });
@@ -23,16 +25,16 @@ afterEach(() => ends.splice(0).forEach((each) => each.abort()));
 /** A synced memory Store with ten ReplicaSets, the first with a pod; the API server has what `server` holds. */
 async function scene() {
   const fixture = await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
-  const rig = await new Rig(fixture, LANES).synced();
-  const { store } = rig;
+  const harness = await new StoreHarness(fixture, LANES).synced();
+  const { store } = harness;
   const seed = (resource: CachedResource, item: ReturnType<typeof put>) =>
-    rig.seed(resource, [item], { lane: laneOf(item.key, LANES[resource]), watermark: "0" });
+    harness.seed(resource, [item], { lane: laneOf(item.key, LANES[resource]), watermark: "0" });
   const others = Array.from({ length: 9 }, (_, i) => cachedReplicaSet({ name: `web-${i}`, resourceVersion: "2" }));
   for (const each of [rs, ...others]) await seed("replicasets", put(each, { counted: true }));
   const pod = cachedPod({ name: "web-a", resourceVersion: "3", owner: ownedBy("ReplicaSet", rs) });
   await seed("pods", put(pod));
   for (const resource of ["replicasets", "pods"] as const)
-    for (let lane = 0; lane < LANES[resource]; lane++) await rig.deliver(resource, [], { kind: "W", lane, watermark: "100" });
+    for (let lane = 0; lane < LANES[resource]; lane++) await harness.deliver(resource, [], { kind: "W", lane, watermark: "100" });
   const reference = { apiVersion: "apps/v1", controller: true, ...ownedBy("ReplicaSet", rs) };
   const server = new Map<CachedResource, readonly KubeObject[]>([
     ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // all that is read of them
@@ -81,7 +83,7 @@ async function scene() {
       },
     };
     const options = {
-      epoch: rig.epoch,
+      epoch: harness.epoch,
       times: UPKEEP_TIMES,
       relist: (resource: string, why: string) => void relisted.push(`${resource}: ${why}`),
     };
@@ -93,7 +95,7 @@ async function scene() {
     for (let left = ms; left > 0; left -= UPKEEP_TICK_MS) await fixture.clock.advance(Math.min(left, UPKEEP_TICK_MS));
   };
   return {
-    rig,
+    harness,
     store,
     fixture,
     server,
@@ -110,9 +112,8 @@ async function scene() {
 }
 
 describe("the resync", () => {
-  it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async () => {
-    const s = await scene();
-    await s.rig.store.add(s.rig.epoch, "replicaset", "shop/web", 0);
+  it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async ({ s }) => {
+    await s.harness.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     s.lead();
     await s.pass(5 * HOUR_MS - 1);
     expect(s.resyncs()).toEqual([]);
@@ -124,8 +125,7 @@ describe("the resync", () => {
     expect(s.bells.at(-1)?.delayMs).toBe(0.9 * RESYNC_SPREAD_MS);
   });
 
-  it("[informer T79] goes on being counted when another watcher leads", async () => {
-    const s = await scene();
+  it("[informer T79] goes on being counted when another watcher leads", async ({ s }) => {
     for (let term = 0; term < 16; term++) {
       const leading = s.lead();
       await s.pass(HOUR_MS);
@@ -135,11 +135,10 @@ describe("the resync", () => {
     expect(new Set(s.resyncs()).size).toBe(3);
   });
 
-  it("[informer T90] brings back what was given up", async () => {
-    const s = await scene();
-    await s.store.add(s.rig.epoch, "replicaset", "shop/web", 0);
-    await s.rig.heartbeat();
-    await s.store.done((await s.rig.taken("replicaset", "shop/web")).run, { kind: "drop" });
+  it("[informer T90] brings back what was given up", async ({ s }) => {
+    await s.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
+    await s.harness.heartbeat();
+    await s.store.done((await s.harness.taken("replicaset", "shop/web")).run, { kind: "drop" });
     expect(await s.store.parked("replicaset")).toHaveLength(1);
     s.lead();
     await s.pass(15 * HOUR_MS + 2 * UPKEEP_TICK_MS);
@@ -151,8 +150,7 @@ describe("the resync", () => {
 describe("the audit", () => {
   const audited = (s: Awaited<ReturnType<typeof scene>>) => s.log.lines.filter(({ message }) => message === "audit");
 
-  it("looks at every resource within its period, and is content with what is right", async () => {
-    const s = await scene();
+  it("looks at every resource within its period, and is content with what is right", async ({ s }) => {
     s.lead();
     await s.pass(AUDIT_MS);
     expect(new Set(audited(s).map(({ fields }) => fields["resource"]))).toEqual(
@@ -163,8 +161,7 @@ describe("the audit", () => {
     expect(audited(s).find(({ fields }) => fields["resource"] === "replicasets")?.fields).toMatchObject({ count: 10 });
   });
 
-  it("[informer T94] rows that are missing, too many or old are listed again, and named", async () => {
-    const s = await scene();
+  it("[informer T94] rows that are missing, too many or old are listed again, and named", async ({ s }) => {
     const [first, ...rest] = s.server.get("replicasets") ?? [];
     const more = { metadata: { ...first?.metadata, name: "lost", uid: "lost", resourceVersion: "4" } } as KubeObject;
     const older = { metadata: { ...rest[0]?.metadata, resourceVersion: "90" } } as KubeObject;
@@ -179,8 +176,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual(["replicasets: the audit found rows that differ: 1 older, 1 surplus, 1 missing"]);
   });
 
-  it("[informer T94] an entry that cannot be believed is read live and put back, and its owner looks", async () => {
-    const s = await scene();
+  it("[informer T94] an entry that cannot be believed is read live and put back, and its owner looks", async ({ s }) => {
     const slice = (await s.store.readEntries("pods", ["shop/web-a"]))[0]?.stands.slice ?? "";
     await s.fixture.spoil({ resource: "pods", key: "shop/web-a", where: "entry", slice, text: "" });
     await s.fixture.spoil({ resource: "pods", key: "shop/ghost", where: "entry", slice, text: "planted" });
@@ -196,8 +192,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual([]);
   });
 
-  it("what fails is tried again, and a history that the server does not know is listed", async () => {
-    const s = await scene();
+  it("what fails is tried again, and a history that the server does not know is listed", async ({ s }) => {
     s.refuse(new Error("no answer"));
     s.lead();
     await s.pass(AUDIT_MS);

@@ -1,6 +1,6 @@
 // Would catch: events lost between two leaders, a hole nobody mends, a deposed leader who still writes, a flushed cache that stays empty.
 import { envelopeOf, signedBody, testSigner } from "../../support/signer.ts";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
@@ -15,13 +15,14 @@ import { runWatcher } from "../../../shared/cache/watcher.ts";
 import type { WatcherPorts } from "../../../shared/cache/watcher.ts";
 import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
+import { HOLE_RELIST_MS, HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { UnansweredError } from "../../../shared/ports/errors.ts";
 import type { QueueEntry } from "../../../shared/ports/delta-queue.ts";
-import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
 import { Fate } from "../../simulation/fates.ts";
 import { createSimulatedKube } from "../../simulation/kube.ts";
 import { recordingLog } from "../recording-log.ts";
+
+const it = base.extend("s", async () => scene());
 
 const PODS = "/api/v1/namespaces/default/pods";
 /** Informer §20: a loss is seen, and everything is listed again. */
@@ -163,8 +164,7 @@ function scene() {
 }
 
 describe("one watcher", () => {
-  it("[informer T49] lists, streams, opens the gate, and keeps it open by heartbeats alone", async () => {
-    const s = scene();
+  it("[informer T49] lists, streams, opens the gate, and keeps it open by heartbeats alone", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -187,8 +187,9 @@ describe("one watcher", () => {
     expect(s.envelopes().filter(({ k }) => k === "M")).toHaveLength(16 + 4 + 2 + 1);
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, after 10 s the fence is raised and all is listed", async () => {
-    const s = scene();
+  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, after 10 s the fence is raised and all is listed", async ({
+    s,
+  }) => {
     s.start("one");
     await s.pass(3_000);
     const fence = s.data.epoch?.resources.get("pods")?.fence;
@@ -208,8 +209,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store set back 2 s: the gate is shut within a beat, and what it lost is listed within 15 s", async () => {
-    const s = scene();
+  it("[informer T51] a store set back 2 s: the gate is shut within a beat, and what it lost is listed within 15 s", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -229,8 +229,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store set back to before the leader's fence is listed within 15 s, too", async () => {
-    const s = scene();
+  it("[informer T51] a store set back to before the leader's fence is listed within 15 s, too", async ({ s }) => {
     s.start("one").ends.abort();
     await s.pass(3_000);
     s.start("two");
@@ -249,8 +248,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T51] what stays with no older checkpoint shows as a gap: seen by the next heartbeat, listed 10 s later", async () => {
-    const s = scene();
+  it("[informer T51] what stays with no older checkpoint shows as a gap: seen by the next heartbeat, listed 10 s later", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -267,8 +265,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("another primary: the gate is shut at once, and all is listed anew within 15 s", async () => {
-    const s = scene();
+  it("another primary: the gate is shut at once, and all is listed anew within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -280,8 +277,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T50] part of what was open is taken away: a new epoch is listed within 15 s", async () => {
-    const s = scene();
+  it("[informer T50] part of what was open is taken away: a new epoch is listed within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -295,8 +291,9 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is whole", async () => {
-    const s = scene();
+  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is whole", async ({
+    s,
+  }) => {
     await s.create("a");
     let lost = 0;
     s.lose((envelope) => envelope.k === "L" && lost++ === 0);
@@ -309,8 +306,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T05] a lane that stays frozen is listed again, and after five lists the fence is raised", async () => {
-    const s = scene();
+  it("[informer T05] a lane that stays frozen is listed again, and after five lists the fence is raised", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
@@ -327,8 +323,9 @@ describe("one watcher", () => {
     );
   });
 
-  it("[informer T50] part is taken away while nobody leads: the next leader opens a new epoch, and what it does not list is not missing", async () => {
-    const s = scene();
+  it("[informer T50] part is taken away while nobody leads: the next leader opens a new epoch, and what it does not list is not missing", async ({
+    s,
+  }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -341,8 +338,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("takes away, each 10 s, some of what older epochs have left", async () => {
-    const s = scene();
+  it("takes away, each 10 s, some of what older epochs have left", async ({ s }) => {
     const asked: string[] = [];
     Object.assign(s.store, { forgetEpochs: async (epoch: string) => asked.push(epoch) });
     s.start("one");
@@ -351,8 +347,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
   });
 
-  it("[informer FU5] takes them away though the checkpoint is refused, and each second while the Store is full", async () => {
-    const s = scene();
+  it("[informer FU5] takes them away though the checkpoint is refused, and each second while the Store is full", async ({ s }) => {
     const { checkpoint } = s.store;
     const asked: (boolean | undefined)[] = [];
     let answer: "refused" | "full" | "room" = "refused";
@@ -374,8 +369,7 @@ describe("one watcher", () => {
     expect(asked.slice(8)).toEqual([false, false]);
   });
 
-  it("[informer FU4] lists what a full Store left out once it has had room for 15 s, and not before", async () => {
-    const s = scene();
+  it("[informer FU4] lists what a full Store left out once it has had room for 15 s, and not before", async ({ s }) => {
     const { checkpoint } = s.store;
     let isFull = true;
     Object.assign(s.store, {
@@ -397,8 +391,7 @@ describe("one watcher", () => {
     expect(said).toContain("the store has room again");
   });
 
-  it("FG4 shows the guard every object that comes, and begins no term before the guard has answered", async () => {
-    const s = scene();
+  it("FG4 shows the guard every object that comes, and begins no term before the guard has answered", async ({ s }) => {
     await s.create("listed");
     const looked: string[] = [];
     let epochs: (string | undefined)[] = [];
@@ -428,8 +421,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T50] a flushed Store: a new epoch, the same cache", async () => {
-    const s = scene();
+  it("[informer T50] a flushed Store: a new epoch, the same cache", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -442,8 +434,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a resource marked suspect is listed again under a new fence, with the gate shut meanwhile", async () => {
-    const s = scene();
+  it("a resource marked suspect is listed again under a new fence, with the gate shut meanwhile", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -452,8 +443,9 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a cache of a history that is no more goes back to what is listed, and all is listed once more before the gate opens", async () => {
-    const s = scene();
+  it("a cache of a history that is no more goes back to what is listed, and all is listed once more before the gate opens", async ({
+    s,
+  }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -477,8 +469,9 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T58] whose fence cannot be raised at once sends nothing under the old one: no message's number is used twice", async () => {
-    const s = scene();
+  it("[informer T58] whose fence cannot be raised at once sends nothing under the old one: no message's number is used twice", async ({
+    s,
+  }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -494,8 +487,7 @@ describe("one watcher", () => {
     expect(s.sent.length).toBe(new Set(s.sent.map(({ id }) => id)).size);
   });
 
-  it("a mark that comes while the list runs leads to another list under another fence", async () => {
-    const s = scene();
+  it("a mark that comes while the list runs leads to another list under another fence", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -523,8 +515,7 @@ describe("one watcher", () => {
     },
   );
 
-  it("[informer T46] an epoch of the same build is kept", async () => {
-    const s = scene();
+  it("[informer T46] an epoch of the same build is kept", async ({ s }) => {
     await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1" });
     s.start("one");
     await s.pass(3_000);
@@ -532,8 +523,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T42] a list older than what is applied leaves its epoch, and the next one has what is listed", async () => {
-    const s = scene();
+  it("[informer T42] a list older than what is applied leaves its epoch, and the next one has what is listed", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -550,8 +540,7 @@ describe("one watcher", () => {
 });
 
 describe("two watchers", () => {
-  it("[informer T30] the second one resumes from the least version applied, not from what was sent: nothing is missing", async () => {
-    const s = scene();
+  it("[informer T30] the second one resumes from the least version applied, not from what was sent: nothing is missing", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     for (let i = 0; i < 100; i++) await s.create(`p${String(i).padStart(3, "0")}`);
@@ -574,8 +563,7 @@ describe("two watchers", () => {
     expect(versions.length).toBeLessThan(100);
   });
 
-  it("[informer T29] what a watcher had read and not sent when it died is read again by the next", async () => {
-    const s = scene();
+  it("[informer T29] what a watcher had read and not sent when it died is read again by the next", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.queueIsAway(true);
@@ -590,8 +578,7 @@ describe("two watchers", () => {
     expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // by a watch, not by a list
   });
 
-  it("[informer T54] one that stood still for a minute finds itself replaced: what it still sends is dropped", async () => {
-    const s = scene();
+  it("[informer T54] one that stood still for a minute finds itself replaced: what it still sends is dropped", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -621,8 +608,9 @@ describe("two watchers", () => {
     expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
   });
 
-  it("[informer T54] one that stood still for 30 s sends nothing more, gives up, and leads again when the other one ends", async () => {
-    const s = scene();
+  it("[informer T54] one that stood still for 30 s sends nothing more, gives up, and leads again when the other one ends", async ({
+    s,
+  }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -647,8 +635,7 @@ describe("two watchers", () => {
     expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(3);
   });
 
-  it("[informer T58] a leader whose fence was passed gives up at its next checkpoint, and says so once", async () => {
-    const s = scene();
+  it("[informer T58] a leader whose fence was passed gives up at its next checkpoint, and says so once", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const epoch = s.data.epoch?.record.epoch ?? "";
@@ -663,8 +650,7 @@ describe("two watchers", () => {
     expect(said.map(({ fields }) => fields?.["why"])).toEqual(["another watcher has a newer fence"]);
   });
 
-  it("[informer T57] ended in order it gives the Lease back, and the next one leads within seconds", async () => {
-    const s = scene();
+  it("[informer T57] ended in order it gives the Lease back, and the next one leads within seconds", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.start("two");
@@ -693,8 +679,9 @@ describe("a restored etcd, its revisions gone back", () => {
   const errors = (s: ReturnType<typeof scene>, text: string): number =>
     s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
 
-  it("[informer T52] [informer T52b] is found when the watches are opened again: a new epoch by the same leader, and the cache is the server's", async () => {
-    const s = scene();
+  it("[informer T52] [informer T52b] is found when the watches are opened again: a new epoch by the same leader, and the cache is the server's", async ({
+    s,
+  }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -718,8 +705,7 @@ describe("a restored etcd, its revisions gone back", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52] nothing of the list that finds it reaches the old cache", async () => {
-    const s = scene();
+  it("[informer T52] nothing of the list that finds it reaches the old cache", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -737,8 +723,7 @@ describe("a restored etcd, its revisions gone back", () => {
     expect(errors(s, "applied already")).toBe(1);
   });
 
-  it("[informer T52b] a leader that comes later has a fence below the stored one, renews, and so proves it", async () => {
-    const s = scene();
+  it("[informer T52b] a leader that comes later has a fence below the stored one, renews, and so proves it", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -755,8 +740,7 @@ describe("a restored etcd, its revisions gone back", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52b] one that was paused meanwhile has the greatest fence of all, and opens nothing with it", async () => {
-    const s = scene();
+  it("[informer T52b] one that was paused meanwhile has the greatest fence of all, and opens nothing with it", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);

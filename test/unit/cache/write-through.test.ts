@@ -1,10 +1,9 @@
 // Would catch: an own answer that is not seen by the next sync, that brings back what was deleted, or that gives up without a word.
 import { describe, expect, it } from "vitest";
-import { writeThrough } from "../../../shared/cache/write-through.ts";
-import type { Answers } from "../../../shared/cache/write-through.ts";
+import { writeThrough, type Answers } from "../../../shared/cache/write-through.ts";
 import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
-import { ApplierRig, item } from "./applier-rig.ts";
+import { ApplierHarness, item } from "../../harness/store/applier.ts";
 
 const rs = cachedReplicaSet({ name: "web" });
 const POD = "shop/web-1";
@@ -29,62 +28,62 @@ function answer(rv: number, more: object = {}): object {
 }
 
 async function scene() {
-  const rig = await ApplierRig.synced();
-  await rig.apply(rig.pack([item(rs, "A")], { resource: "replicasets" }));
-  const run = await rig.take("replicaset", "shop/web");
-  rig.rung.length = 0;
+  const harness = await ApplierHarness.synced();
+  await harness.apply(harness.pack([item(rs, "A")], { resource: "replicasets" }));
+  const run = await harness.take("replicaset", "shop/web");
+  harness.rung.length = 0;
   const save = (objects: readonly object[], more: Partial<Answers> = {}) =>
-    writeThrough(rig.writeThroughPorts(), run, { resource: "pods", objects, ownerUid: rs.metadata.uid, ...more });
-  return { rig, run, save };
+    writeThrough(harness.writeThroughPorts(), run, { resource: "pods", objects, ownerUid: rs.metadata.uid, ...more });
+  return { harness, run, save };
 }
 
 describe("writeThrough", () => {
   it("[informer T73] puts answers into the cache stripped, queues the key, which the run's end rings, and answers them as cached", async () => {
-    const { rig, run, save } = await scene();
+    const { harness, run, save } = await scene();
     const {
       objects: [cached],
     } = await save([answer(50)]);
     expect(cached).toMatchObject({ name: "web-1", resourceVersion: "50", owner: { uid: rs.metadata.uid } });
-    expect(JSON.stringify(await rig.row(POD))).not.toContain("hunter2");
-    expect(await rig.row(POD)).toMatchObject({ rv: "50", object: cached });
-    expect(rig.rung).toEqual([]);
-    expect(await rig.store.done(run, { kind: "ok" })).toMatchObject({ bell: { controller: "replicaset", key: "shop/web" } });
+    expect(JSON.stringify(await harness.row(POD))).not.toContain("hunter2");
+    expect(await harness.row(POD)).toMatchObject({ rv: "50", object: cached });
+    expect(harness.rung).toEqual([]);
+    expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { controller: "replicaset", key: "shop/web" } });
   });
 
   it("[informer T78] the same version from the stream changes nothing and wakes nobody", async () => {
-    const { rig, run, save } = await scene();
+    const { harness, run, save } = await scene();
     const {
       objects: [cached],
     } = await save([answer(50)]);
-    await rig.store.done(run, { kind: "ok" });
-    await rig.drain("replicaset");
-    if (cached) await rig.apply(rig.pack([item(cached, "A")]));
-    expect(await rig.dirty("replicaset")).toEqual([]);
+    await harness.store.done(run, { kind: "ok" });
+    await harness.drain("replicaset");
+    if (cached) await harness.apply(harness.pack([item(cached, "A")]));
+    expect(await harness.dirty("replicaset")).toEqual([]);
   });
 
   it("[informer T35] an answer older than the watermark whose object is gone already is dropped, and its key looks again", async () => {
-    const { rig, save } = await scene();
-    await rig.apply(rig.watermark("50"));
+    const { harness, save } = await scene();
+    await harness.apply(harness.watermark("50"));
     await save([answer(10)]);
-    expect(await rig.keys()).toEqual([]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.keys()).toEqual([]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
   it("[informer A5] so is one whose delete has come already", async () => {
-    const { rig, save } = await scene();
-    await rig.apply(rig.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
-    await rig.drain("replicationcontroller");
+    const { harness, save } = await scene();
+    await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
+    await harness.drain("replicationcontroller");
     await save([answer(10)]);
-    expect(await rig.keys()).toEqual([]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(await harness.keys()).toEqual([]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
   it("a row that moved since it was read is read again; after five times it gives up with a reason", async () => {
-    const { rig, run, save } = await scene();
+    const { harness, run, save } = await scene();
     const known = new Map([[POD, { key: POD, uid: "uid-web-1", rv: "3", gone: false, object: cachedPod({ resourceVersion: "3" }) }]]);
     await save([answer(50)], { known });
-    expect(await rig.row(POD)).toMatchObject({ rv: "50" });
-    const ports = rig.writeThroughPorts();
+    expect(await harness.row(POD)).toMatchObject({ rv: "50" });
+    const ports = harness.writeThroughPorts();
     let calls = 0;
     const store = { ...ports.store, writeThrough: async () => (calls++, { kind: "retry", index: 0, bells: [], outcomes: [] } as const) };
     const giving = writeThrough({ ...ports, store }, run, { resource: "pods", objects: [answer(51)], ownerUid: rs.metadata.uid });
@@ -93,8 +92,8 @@ describe("writeThrough", () => {
   });
 
   it("what stands before a moved row is not sent again", async () => {
-    const { rig, run } = await scene();
-    const ports = rig.writeThroughPorts();
+    const { harness, run } = await scene();
+    const ports = harness.writeThroughPorts();
     const sent: string[] = [];
     const store: typeof ports.store = {
       ...ports.store,
@@ -111,38 +110,38 @@ describe("writeThrough", () => {
   });
 
   it("a cache of another epoch is an error: the sync is tried again", async () => {
-    const { rig, run } = await scene();
+    const { harness, run } = await scene();
     const elsewhere = { ...run, epoch: "e0" };
     await expect(
-      writeThrough(rig.writeThroughPorts(), elsewhere, { resource: "pods", objects: [answer(50)], ownerUid: rs.metadata.uid }),
+      writeThrough(harness.writeThroughPorts(), elsewhere, { resource: "pods", objects: [answer(50)], ownerUid: rs.metadata.uid }),
     ).rejects.toThrow("another epoch");
   });
 
   it("doorbells that cannot be rung are no failure: the key is dirty, and the log says so", async () => {
-    const { rig, run } = await scene();
-    await rig.store.done(run, { kind: "ok" }); // what is held rings nobody
+    const { harness, run } = await scene();
+    await harness.store.done(run, { kind: "ok" }); // what is held rings nobody
     const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
-    await writeThrough({ ...rig.writeThroughPorts(), doorbells }, run, {
+    await writeThrough({ ...harness.writeThroughPorts(), doorbells }, run, {
       resource: "pods",
       objects: [answer(50)],
       ownerUid: rs.metadata.uid,
     });
-    expect(rig.complaints).toEqual([expect.stringContaining("doorbells not rung, the sweeper will")]);
-    expect(await rig.dirty("replicaset")).toEqual(["shop/web"]);
+    expect(harness.complaints).toEqual([expect.stringContaining("doorbells not rung, the sweeper will")]);
+    expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
   it("[informer T76] a delete answered without an object flags the row", async () => {
-    const { rig, save } = await scene();
+    const { harness, save } = await scene();
     await save([answer(50)]);
     await save([], { gone: [{ key: POD, uid: "uid-web-1" }] });
-    expect(await rig.row(POD)).toMatchObject({ gone: true });
+    expect(await harness.row(POD)).toMatchObject({ gone: true });
   });
 
   it("GO6 says what will be due right behind the call: primaries that come or change, not their status, not its own key", async () => {
-    const { rig, run } = await scene();
+    const { harness, run } = await scene();
     const did: string[] = [];
     const expected: Doorbell[] = [];
-    const ports = rig.writeThroughPorts();
+    const ports = harness.writeThroughPorts();
     const store: typeof ports.store = {
       ...ports.store,
       writeThrough: async (...call) => {

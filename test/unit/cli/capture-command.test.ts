@@ -2,8 +2,7 @@
  * `deltaloop capture` as a process, beside an API server in memory. Catches an earlier capture that is lost for one that never began, and
  * one that cannot be read while it runs.
  */
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,8 +12,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../shared/local/api-server/http.ts";
-import type { HttpApiServer } from "../../../shared/local/api-server/http.ts";
+import { serveHttp, type HttpApiServer } from "../../../shared/local/api-server/http.ts";
 import { eventually } from "../../support/eventually.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 

@@ -2,8 +2,7 @@
  * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is told as a failure of what had not begun, and
  * keys that stay behind.
  */
-import { spawn } from "node:child_process";
-import type { ChildProcessByStdio } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,8 +14,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
 import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../shared/local/api-server/http.ts";
-import type { HttpApiServer } from "../../../shared/local/api-server/http.ts";
+import { serveHttp, type HttpApiServer } from "../../../shared/local/api-server/http.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const MAIN = join(import.meta.dirname, "../../../cli/main.ts");

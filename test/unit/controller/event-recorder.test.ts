@@ -1,10 +1,8 @@
 // Would catch: an Event that upstream's recorder would write otherwise, a text that reaches the Store, a request for each of many notes.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/api/digest.ts";
-import { eventNanos } from "../../../shared/api/event-correlator.ts";
-import type { Correlated } from "../../../shared/api/event-correlator.ts";
-import { eventRequests, happeningsOf } from "../../../shared/controller/event-recorder.ts";
-import type { ToldNote } from "../../../shared/controller/event-recorder.ts";
+import { eventNanos, type Correlated } from "../../../shared/api/event-correlator.ts";
+import { eventRequests, happeningsOf, type ToldNote } from "../../../shared/controller/event-recorder.ts";
 import type { EventNote } from "../../../shared/controller/writes.ts";
 
 const FIRST_MS = Date.parse("2026-03-01T10:00:00.123Z");

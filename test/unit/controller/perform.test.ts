@@ -1,5 +1,5 @@
 // Would catch: a lost race taken for success, a list that goes on after a failure, an answer that never reaches the cache.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
 import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
@@ -10,15 +10,15 @@ import { LeaseEndsError, aggregate } from "../../../shared/controller/errors.ts"
 import type { BuildReplicaSet, ListedWrite, Performed, WriteOf } from "../../../shared/controller/performed.ts";
 import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
 import { Sealed } from "../../../shared/controller/sealed.ts";
-import { createSession } from "../../../shared/controller/session.ts";
-import type { SyncSession } from "../../../shared/controller/session.ts";
+import { createSession, type SyncSession } from "../../../shared/controller/session.ts";
 import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
 import type { Owner, Write } from "../../../shared/controller/writes.ts";
 import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
 import type { Row, WriteThrough } from "../../../shared/ports/store.ts";
-import { refusal, ScriptedApi } from "../../support/scripted-api.ts";
-import type { LiveObject } from "../../support/scripted-api.ts";
+import { refusal, ScriptedApi, type LiveObject } from "../../support/scripted-api.ts";
 import { replicaSet } from "../../support/workloads.ts";
+
+const it = base.extend("scene", async () => await Scene.create());
 
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 
@@ -187,8 +187,7 @@ const build: BuildReplicaSet = (live, { name, replicas }) =>
   );
 
 describe("PatchReplicaSet", () => {
-  it("sends the changed keys alone and answers what is stored", async () => {
-    const scene = await Scene.create();
+  it("sends the changed keys alone and answers what is stored", async ({ scene }) => {
     const { rv } = scene;
     const { results, error } = await scene.perform([scene.patch({ annotations: { a: "b" } })]);
     expect(scene.api.calls.at(-1)?.body).toEqual({
@@ -215,14 +214,12 @@ describe("PatchReplicaSet", () => {
     expect(scene.cached).toEqual(cached);
   });
 
-  it("that the server finds invalid is a failure, not a race", async () => {
-    const scene = await Scene.create();
+  it("that the server finds invalid is a failure, not a race", async ({ scene }) => {
     scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
     expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
   });
 
-  it("one after another, each on its own answer", async () => {
-    const scene = await Scene.create();
+  it("one after another, each on its own answer", async ({ scene }) => {
     const { uid, resourceVersion } = (await scene.api.put("replicasets", replicaSet({ name: "old" }))).metadata;
     const other = scene.patch({ name: "old", uid, resourceVersion, replicas: 0 });
     expect((await scene.perform([scene.patch(), other])).results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
@@ -230,16 +227,14 @@ describe("PatchReplicaSet", () => {
 });
 
 describe("CreateReplicaSet", () => {
-  it("makes the body of the live owner, read once", async () => {
-    const scene = await Scene.create();
+  it("makes the body of the live owner, read once", async ({ scene }) => {
     const results = [scene.create(), scene.create({ name: "d-6a" })].map((write) => scene.send(write));
     expect((await Promise.all(results)).flatMap((each) => each.results.map(({ kind }) => kind))).toEqual(["stored", "stored"]);
     expect(scene.api.reads).toEqual(["get deployments d"]);
     expect(scene.cached).toEqual(["shop/d-5f", "shop/d-6a"]);
   });
 
-  it("answers who has the name, written through", async () => {
-    const scene = await Scene.create();
+  it("answers who has the name, written through", async ({ scene }) => {
     const { results, error } = await scene.send(scene.create({ name: "web" }));
     expect(results).toMatchObject([
       { kind: "alreadyExists", live: { metadata: { uid: scene.uid }, spec: { template: { digest: expect.any(String) } } } },
@@ -281,8 +276,7 @@ describe("CreateReplicaSet", () => {
     }
   });
 
-  it("is made of what was read beside a list, by which nothing is adopted", async () => {
-    const scene = await Scene.create();
+  it("is made of what was read beside a list, by which nothing is adopted", async ({ scene }) => {
     const session = createSession(scene.ports, scene.run);
     await session.list("replicasets", "shop", {
       selector: compileSelector({ matchLabels: { app: "web" } }) as Selector,
@@ -296,8 +290,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.api.reads).toEqual(["list replicasets ", "get deployments d", "get deployments d"]);
   });
 
-  it("fails the sync when the owner cannot be read, and answers a refusal", async () => {
-    const scene = await Scene.create();
+  it("fails the sync when the owner cannot be read, and answers a refusal", async ({ scene }) => {
     scene.api.script = { "get deployments": "never" };
     await expect(scene.send(scene.create())).rejects.toThrow("no answer");
     const other = await Scene.create();
@@ -307,8 +300,7 @@ describe("CreateReplicaSet", () => {
 });
 
 describe("DeleteReplicaSet", () => {
-  it("skips what is gone or has changed, and goes on", async () => {
-    const scene = await Scene.create();
+  it("skips what is gone or has changed, and goes on", async ({ scene }) => {
     const { results, error } = await scene.perform([
       scene.remove({ name: "nobody", uid: "n" }),
       scene.remove({ uid: "rs-0" }),
@@ -319,8 +311,7 @@ describe("DeleteReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/nobody!", "shop/web!"]);
   });
 
-  it("keeps one that waits for its finalizers", async () => {
-    const scene = await Scene.create();
+  it("keeps one that waits for its finalizers", async ({ scene }) => {
     await scene.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, finalizers: ["example.com/held"] } }));
     await scene.perform([scene.remove()]);
     expect(scene.saved[0]?.items).toMatchObject([{ type: "put", object: { metadata: { deletionTimestamp: expect.any(String) } } }]);
@@ -328,24 +319,21 @@ describe("DeleteReplicaSet", () => {
 });
 
 describe("UpdateStatus of a Deployment", () => {
-  it("is written through as its own", async () => {
-    const scene = await Scene.create();
+  it("is written through as its own", async ({ scene }) => {
     expect((await scene.send(scene.status())).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);
     expect(scene.saved).toMatchObject([{ ownStatus: true, resource: "deployments" }]);
   });
 
-  it("after a lost race the live object is written through and the sync fails, whatever its generation", async () => {
-    const scene = await Scene.create();
+  it("after a lost race the live object is written through and the sync fails, whatever its generation", async ({ scene }) => {
     await scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
     expect(await scene.send(scene.status())).toMatchObject({ results: [{ kind: "conflict" }], error: { code: 409 } });
     expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
   });
 
-  it("a conflict that lasts while nothing changes is an error each time, so that it backs off", async () => {
-    const scene = await Scene.create();
+  it("a conflict that lasts while nothing changes is an error each time, so that it backs off", async ({ scene }) => {
     scene.api.script = { "patch deployments/status": refusal(409, "Conflict", "a webhook says so") };
     const { end, error } = await scene.send(scene.status());
     expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);
@@ -367,8 +355,7 @@ describe("UpdateStatus of a Deployment", () => {
 });
 
 describe("perform", () => {
-  it("PF4 starts nothing when the lease ends", async () => {
-    const scene = await Scene.create();
+  it("PF4 starts nothing when the lease ends", async ({ scene }) => {
     scene.mayWrite = false;
     for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
       await expect(scene.send(write)).rejects.toThrow(LeaseEndsError);
@@ -413,8 +400,7 @@ describe("errors", () => {
 });
 
 describe("PF5 in shadow", () => {
-  it("says what it would have sent, where nobody traces it", async () => {
-    const scene = await Scene.create();
+  it("says what it would have sent, where nobody traces it", async ({ scene }) => {
     const said: unknown[] = [];
     const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
     const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };

@@ -2,8 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { rbacYaml } from "../../../infra/manifests/rbac.ts";
 import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
-import { CONTROLLERS, RESOURCES } from "../../../shared/api/resources.ts";
-import type { Controller } from "../../../shared/api/resources.ts";
+import { CONTROLLERS, RESOURCES, type Controller } from "../../../shared/api/resources.ts";
 import { CONTRACT } from "../../../shared/controller/contract.ts";
 import { eventRequests } from "../../../shared/controller/event-recorder.ts";
 import type { RunGateway, SeenRow } from "../../../shared/controller/gateway.ts";

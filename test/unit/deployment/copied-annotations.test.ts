@@ -2,32 +2,33 @@
 // not the Deployment's, a live read that nobody needs.
 import { describe, expect, it } from "vitest";
 import { NOW } from "./builders.ts";
-import { Cluster, liveDeployment, liveReplicaSet } from "./cluster.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
+import { liveDeployment, liveReplicaSet } from "./live-objects.ts";
 
 const CHANGE_CAUSE = "kubernetes.io/change-cause";
 const REVISION = "deployment.kubernetes.io/revision";
 const SECRET = "kubectl set env deployment/web TOKEN=s3cret";
 const NOTE = "deployment.kubernetes.io/note";
 
-const annotationsOf = (cluster: Cluster, name: string) => cluster.live("replicasets", name).metadata.annotations ?? {};
-const annotate = (cluster: Cluster, annotations: Readonly<Record<string, string>>): Promise<void> =>
-  cluster.change("deployments", "web", (d) => ({
+const annotationsOf = (harness: SyncHarness, name: string) => harness.live("replicasets", name).metadata.annotations ?? {};
+const annotate = (harness: SyncHarness, annotations: Readonly<Record<string, string>>): Promise<void> =>
+  harness.change("deployments", "web", (d) => ({
     ...d,
     metadata: { ...d.metadata, annotations: { ...d.metadata.annotations, ...annotations } },
   }));
-const decided = (cluster: Cluster): string => JSON.stringify(cluster.world.traced);
+const decided = (harness: SyncHarness): string => JSON.stringify(harness.traced);
 
 describe("a new ReplicaSet", () => {
-  const cluster = (): Promise<Cluster> =>
-    Cluster.of([
+  const harness = (): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(1, {
         annotations: { [CHANGE_CAUSE]: SECRET, [NOTE]: "1", "kubectl.kubernetes.io/last-applied-configuration": SECRET },
       }),
     ]);
 
   it("[deployment T86] takes the annotations' values from the live Deployment; the write has keys and digests", async () => {
-    const created = await cluster();
-    await created.sync();
+    const created = await harness();
+    await created.handle();
     const [name = ""] = created.names("replicasets");
     expect(annotationsOf(created, name)).toEqual({
       [CHANGE_CAUSE]: SECRET,
@@ -45,66 +46,66 @@ describe("a new ReplicaSet", () => {
     { name: "differs", change: { [CHANGE_CAUSE]: "another" } },
     { name: "is new", change: { another: "one" } },
   ])("is not made where an annotation $name by now: the key runs again", async ({ change }) => {
-    const created = await cluster();
+    const created = await harness();
     await annotate(created, change);
-    expect(await created.sync()).toEqual({ kind: "again", afterMs: 0 });
+    expect(await created.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(created.written()).toEqual([]);
     // The live read was written through.
-    await created.sync();
+    await created.handle();
     expect(annotationsOf(created, created.names("replicasets")[0] ?? "")).toMatchObject(change);
   });
 });
 
 describe("an existing new ReplicaSet", () => {
   const settled = { revision: "1", sizedFor: [1, 2] as const };
-  const cluster = (options: { readonly deletionTimestamp?: string } = {}): Promise<Cluster> =>
-    Cluster.of([
+  const harness = (options: { readonly deletionTimestamp?: string } = {}): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(1, { annotations: { [REVISION]: "1", [CHANGE_CAUSE]: SECRET }, ...options }),
       liveReplicaSet("web-1", "v1", 1, settled),
     ]);
 
   it("gets what the Deployment was annotated with, for one live read, and then nothing more", async () => {
-    const annotated = await cluster();
-    await annotated.sync();
+    const annotated = await harness();
+    await annotated.handle();
     expect(annotated.spoken().slice(0, 2)).toEqual(["get deployments web", "patch replicasets web-1"]);
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: SECRET, [REVISION]: "1" });
     expect(decided(annotated)).not.toContain("s3cret");
-    await annotated.catchUp();
-    await annotated.sync();
+    await annotated.stream();
+    await annotated.handle();
     expect(annotated.spoken().filter((line) => line.includes("web-1"))).toEqual([]);
   });
 
   it("gets a new revision without a live read", async () => {
-    const rolledBack = await Cluster.of([
+    const rolledBack = await SyncHarness.of([
       liveDeployment(1, { annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 1, settled),
       liveReplicaSet("web-2", "v2", 0, { revision: "2", age: 1 }),
     ]);
-    await rolledBack.sync();
+    await rolledBack.handle();
     expect(annotationsOf(rolledBack, "web-1")).toMatchObject({ [REVISION]: "3" });
     expect(rolledBack.spoken().filter((line) => line.startsWith("get"))).toEqual([]);
   });
 
   it("is left alone where the Deployment is annotated otherwise by now: the key runs again", async () => {
-    const annotated = await cluster();
+    const annotated = await harness();
     await annotate(annotated, { [CHANGE_CAUSE]: "another" });
-    expect(await annotated.sync()).toEqual({ kind: "again", afterMs: 0 });
+    expect(await annotated.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(annotated.written()).toEqual([]);
-    await annotated.sync();
+    await annotated.handle();
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: "another" });
   });
 
   it("whose revision cannot be read gets them with a change of its size, and for nothing else", async () => {
-    const unreadable = async (replicas: number): Promise<Cluster> =>
-      Cluster.of([
+    const unreadable = async (replicas: number): Promise<SyncHarness> =>
+      SyncHarness.of([
         liveDeployment(replicas, { annotations: { [REVISION]: "x", [CHANGE_CAUSE]: SECRET, [NOTE]: "1" } }),
         liveReplicaSet("web-1", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
       ]);
     const still = await unreadable(1);
-    await still.sync();
+    await still.handle();
     expect(still.spoken().filter((line) => line.includes("web-1"))).toEqual([]);
     const grown = await unreadable(3);
-    await grown.sync();
+    await grown.handle();
     expect(grown.written()[0]).toBe("patch replicasets web-1");
     expect(annotationsOf(grown, "web-1")).toMatchObject({ [CHANGE_CAUSE]: SECRET, [NOTE]: "1", [REVISION]: "x" });
     expect(grown.sizes()).toEqual({ "web-1": 3 });
@@ -112,32 +113,32 @@ describe("an existing new ReplicaSet", () => {
   });
 
   it("nor does an old one get them", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(3, { image: "v2", annotations: { [REVISION]: "1", [CHANGE_CAUSE]: SECRET } }),
       liveReplicaSet("old", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
     ]);
-    await cluster.sync();
-    expect(cluster.sizes()).toEqual({ old: 3 });
-    expect(annotationsOf(cluster, "old")).not.toHaveProperty([CHANGE_CAUSE]);
+    await harness.handle();
+    expect(harness.sizes()).toEqual({ old: 3 });
+    expect(annotationsOf(harness, "old")).not.toHaveProperty([CHANGE_CAUSE]);
   });
 
   it("gets them of a Deployment that is being deleted, too (quirk Q9)", async () => {
-    const deleted = await cluster({ deletionTimestamp: NOW });
-    await deleted.sync();
+    const deleted = await harness({ deletionTimestamp: NOW });
+    await deleted.handle();
     expect(annotationsOf(deleted, "web-1")).toMatchObject({ [CHANGE_CAUSE]: SECRET });
   });
 
   it("gets nothing of a Deployment that is gone", async () => {
-    const gone = await cluster();
+    const gone = await harness();
     await gone.api.remove("deployments", "web");
-    expect(await gone.sync()).toEqual({ kind: "done" });
+    expect(await gone.handle()).toEqual({ kind: "done" });
     expect(gone.written()).toEqual([]);
   });
 
   it("gets nothing while the Deployment cannot be read", async () => {
-    const unread = await cluster();
+    const unread = await harness();
     unread.api.script = { "get deployments": new Error("no answer") };
-    await expect(unread.sync()).rejects.toThrow("no answer");
+    await expect(unread.handle()).rejects.toThrow("no answer");
     expect(unread.written()).toEqual([]);
   });
 });

@@ -14,8 +14,7 @@ import {
   shrinkBudget,
 } from "../../../shared/deployment/rolling.ts";
 import { scale, scalingEvent } from "../../../shared/deployment/scale.ts";
-import { expectChangesExplained } from "../../support/perturbed.ts";
-import type { Decided } from "../../support/perturbed.ts";
+import { expectChangesExplained, type Decided } from "../../support/perturbed.ts";
 import { condition, deployment, NOW_MS, pod, replicaSet } from "./builders.ts";
 
 const few = fc.nat(12);

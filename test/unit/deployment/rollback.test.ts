@@ -4,10 +4,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../shared/api/json.ts";
 import { mergePatch, rollbackStep } from "../../../shared/deployment/rollback.ts";
-import { refusal } from "../../support/scripted-api.ts";
+import { refusal, type Json } from "../../support/scripted-api.ts";
 import { applyMergePatch } from "../../../shared/local/api-server/rest/patch-merge.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
-import { Cluster, type Json, type Live, liveDeployment, liveReplicaSet, podTemplate } from "./cluster.ts";
+import { SyncHarness, type Live } from "../../harness/sync/sync.ts";
+import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 const REQUEST = "deprecated.deployment.rollback.to";
 const REVISION = "deployment.kubernetes.io/revision";
@@ -88,8 +89,8 @@ describe("the merge patch between two templates", () => {
   });
 
   it("takes away keys that are named like members of Object.prototype", () => {
-    const labels = { app: "web", constructor: "x", toString: "y" } as unknown as JsonObject; // labels are text
-    expect(mergePatch({ labels }, { labels: { app: "web", valueOf: "z" } as unknown as JsonObject })).toEqual({
+    const labels = JSON.parse('{"app":"web","constructor":"x","toString":"y"}') as JsonObject;
+    expect(mergePatch({ labels }, { labels: JSON.parse('{"app":"web","valueOf":"z"}') as JsonObject })).toEqual({
       labels: { app: "web", constructor: null, toString: null, valueOf: "z" },
     });
   });
@@ -110,8 +111,8 @@ describe("a sync that finds a request", () => {
     const rs = liveReplicaSet("v2", "v2", 1, { revision: "2", sizedFor: [1, 2], age: 1 });
     return { ...rs, metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, [CAUSE]: "second", note: "n" } } };
   };
-  const asked = (to: string, spec: Json = {}): Promise<Cluster> =>
-    Cluster.of([
+  const asked = (to: string, spec: Json = {}): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(1, {
         image: "v2",
         annotations: { [REVISION]: "2", [REQUEST]: to, [CAUSE]: "second", note: "n" },
@@ -120,28 +121,28 @@ describe("a sync that finds a request", () => {
       first(),
       second(),
     ]);
-  const web = (cluster: Cluster): Live => cluster.live("deployments", "web");
+  const web = (harness: SyncHarness): Live => harness.live("deployments", "web");
 
   it("[deployment T5] writes the Deployment once and no ReplicaSet, and tells of it", async () => {
-    const cluster = await asked("0");
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.spoken()).toEqual(["get deployments web", "get replicasets v1", "patch deployments web"]);
-    expect(cluster.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
+    const harness = await asked("0");
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.spoken()).toEqual(["get deployments web", "get replicasets v1", "patch deployments web"]);
+    expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
   it("is followed at once by the rollout, on what the write was answered", async () => {
-    const cluster = await asked("0");
-    await cluster.sync();
-    expect(await cluster.world.queuedInMs()).toBe(0);
-    await cluster.sync();
-    expect(cluster.written().slice(1)).toContain("patch replicasets v1");
-    expect(cluster.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
+    const harness = await asked("0");
+    await harness.handle();
+    expect(await harness.queuedInMs()).toBe(0);
+    await harness.handle();
+    expect(harness.written().slice(1)).toContain("patch replicasets v1");
+    expect(harness.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
   });
 
   it("[deployment T130] takes the ReplicaSet's template without its hash, whole to the last digit, and its annotations but for what is never copied", async () => {
-    const cluster = await asked("1");
-    await cluster.sync();
-    const { metadata, spec } = web(cluster);
+    const harness = await asked("1");
+    await harness.handle();
+    const { metadata, spec } = web(harness);
     expect(spec?.["template"]).toEqual({
       metadata: { labels: { app: "web", only: "first" } },
       spec: expect.objectContaining({
@@ -150,138 +151,138 @@ describe("a sync that finds a request", () => {
       }),
     });
     expect(metadata.annotations).toEqual({ [REVISION]: "2", [CAUSE]: "first", extra: "1" });
-    expect(JSON.stringify(cluster.world.traced)).not.toContain("terminationGracePeriodSeconds");
+    expect(JSON.stringify(harness.traced)).not.toContain("terminationGracePeriodSeconds");
   });
 
   it("starts a rollout in which the old ReplicaSet gets the next revision and remembers its own", async () => {
-    const cluster = await asked("1");
+    const harness = await asked("1");
     for (let i = 0; i < 8; i++) {
-      await cluster.sync();
-      await cluster.settle();
+      await harness.handle();
+      await harness.settle();
     }
-    expect(cluster.names("replicasets")).toEqual(["v1", "v2"]);
-    expect(cluster.sizes()).toEqual({ v1: 1, v2: 0 });
-    expect(cluster.live("replicasets", "v1").metadata.annotations).toMatchObject({ [REVISION]: "3", [HISTORY]: "1", [CAUSE]: "first" });
-    expect(web(cluster).metadata.annotations).toMatchObject({ [REVISION]: "3" });
-    expect(cluster.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
+    expect(harness.names("replicasets")).toEqual(["v1", "v2"]);
+    expect(harness.sizes()).toEqual({ v1: 1, v2: 0 });
+    expect(harness.live("replicasets", "v1").metadata.annotations).toMatchObject({ [REVISION]: "3", [HISTORY]: "1", [CAUSE]: "first" });
+    expect(web(harness).metadata.annotations).toMatchObject({ [REVISION]: "3" });
+    expect(harness.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
   });
 
   it.each([
     { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
     { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
   ])("for revision $to ends the request and changes nothing else", async ({ to, event }) => {
-    const cluster = await asked(to);
-    const before = web(cluster);
-    await cluster.sync();
-    expect(cluster.written()).toEqual(["patch deployments web"]);
-    expect(cluster.events).toEqual([event]);
+    const harness = await asked(to);
+    const before = web(harness);
+    await harness.handle();
+    expect(harness.written()).toEqual(["patch deployments web"]);
+    expect(harness.events).toEqual([event]);
     const { [REQUEST]: _request, ...annotations } = before.metadata.annotations ?? {};
-    expect(web(cluster)).toMatchObject({ metadata: { annotations }, spec: before.spec });
-    expect(web(cluster).metadata.annotations).not.toHaveProperty([REQUEST]);
+    expect(web(harness)).toMatchObject({ metadata: { annotations }, spec: before.spec });
+    expect(web(harness).metadata.annotations).not.toHaveProperty([REQUEST]);
   });
 
   it("gives the present template its ReplicaSet and revision first", async () => {
-    const cluster = await Cluster.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
-    await cluster.sync();
-    expect(cluster.written()).toEqual([
+    const harness = await SyncHarness.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
+    await harness.handle();
+    expect(harness.written()).toEqual([
       expect.stringMatching(/^create replicasets /),
       "patch deployments/status web",
       "patch deployments web",
     ]);
-    expect(cluster.events.at(-1)).toBe('DeploymentRollback: Rolled back deployment "web" to revision 1');
-    expect(web(cluster).metadata.annotations).toMatchObject({ [REVISION]: "2" });
+    expect(harness.events.at(-1)).toBe('DeploymentRollback: Rolled back deployment "web" to revision 1');
+    expect(web(harness).metadata.annotations).toMatchObject({ [REVISION]: "2" });
   });
 
   it("comes before a change of size", async () => {
-    const cluster = await asked("1", { replicas: 5 });
-    await cluster.sync();
-    expect(cluster.written()).toEqual(["patch deployments web"]);
+    const harness = await asked("1", { replicas: 5 });
+    await harness.handle();
+    expect(harness.written()).toEqual(["patch deployments web"]);
   });
 
   it("waits while the Deployment is paused, and of one that is being deleted never comes", async () => {
     const paused = await asked("1", { paused: true });
-    await paused.sync();
+    await paused.handle();
     expect(paused.written()).toEqual(["patch deployments/status web"]);
     const deleted = await asked("1");
     await deleted.api.terminate("deployments", "web");
-    await deleted.catchUp();
-    await deleted.sync();
+    await deleted.stream();
+    await deleted.handle();
     expect(deleted.written()).toEqual(["patch deployments/status web"]);
   });
 
   it("leaves a request that is no int64 alone and rolls out as ever (quirk Q6)", async () => {
     for (const bad of ["", "last", "1.0", "9223372036854775808"]) {
-      const cluster = await asked(bad);
-      await cluster.sync();
-      expect(cluster.written()).toEqual(["patch deployments/status web"]);
-      expect(web(cluster).metadata.annotations).toMatchObject({ [REQUEST]: bad });
+      const harness = await asked(bad);
+      await harness.handle();
+      expect(harness.written()).toEqual(["patch deployments/status web"]);
+      expect(web(harness).metadata.annotations).toMatchObject({ [REQUEST]: bad });
     }
   });
 
   const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
 
   it("rolls nothing back from a template it did not see: the key runs again", async () => {
-    const cluster = await asked("1");
-    await cluster.change("deployments", "web", edited);
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
-    expect(cluster.written()).toEqual([]);
+    const harness = await asked("1");
+    await harness.change("deployments", "web", edited);
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
+    expect(harness.written()).toEqual([]);
   });
 
   it("nor for one that does not ask for it: a row may lie", async () => {
-    const cluster = await asked("x");
-    const { metadata } = cluster.live("deployments", "web");
-    cluster.world.forge("deployments", {
-      ...cluster.live("deployments", "web"),
+    const harness = await asked("x");
+    const { metadata } = harness.live("deployments", "web");
+    harness.forge("deployments", {
+      ...harness.live("deployments", "web"),
       metadata: { ...metadata, annotations: { ...metadata.annotations, [REQUEST]: "1" } },
     });
-    await cluster.catchUp();
-    await expect(cluster.sync()).rejects.toThrow("no rollback is asked for");
-    expect(cluster.written()).toEqual([]);
+    await harness.stream();
+    await expect(harness.handle()).rejects.toThrow("no rollback is asked for");
+    expect(harness.written()).toEqual([]);
   });
 
   it("nor to a ReplicaSet that is another by now, or gone: the cache learns of it", async () => {
     const other = await asked("1");
     await other.change("replicasets", "v1", edited);
-    await expect(other.sync()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    await expect(other.handle()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
     const gone = await asked("1");
     await gone.api.remove("replicasets", "v1");
-    await expect(gone.sync()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
-    for (const cluster of [other, gone]) {
-      expect(cluster.written()).toEqual([]);
-      expect(cluster.events).toEqual([]);
+    await expect(gone.handle()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    for (const harness of [other, gone]) {
+      expect(harness.written()).toEqual([]);
+      expect(harness.events).toEqual([]);
     }
     // The row is gone: the next sync finds no such revision.
-    await gone.sync();
+    await gone.handle();
     expect(gone.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
   it("that loses a race fails, tells nothing, and goes on with what stands there then", async () => {
-    const cluster = await asked("1");
+    const harness = await asked("1");
     let raced = false;
-    cluster.api.script = {
+    harness.api.script = {
       "patch deployments": async () => {
         if (raced) return;
         raced = true;
-        await cluster.change("deployments", "web", (d) => ({ ...d, status: { ...d.status, observedGeneration: 1 } }));
+        await harness.change("deployments", "web", (d) => ({ ...d, status: { ...d.status, observedGeneration: 1 } }));
       },
     };
-    await expect(cluster.sync()).rejects.toMatchObject({ code: 409 });
-    expect(cluster.events).toEqual([]);
-    await cluster.sync(); // on what was written through
-    expect(cluster.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
+    await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
+    expect(harness.events).toEqual([]);
+    await harness.handle(); // on what was written through
+    expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
   it("that is refused fails, and warnings are told all the same", async () => {
-    const cluster = await asked("7");
-    cluster.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
-    await expect(cluster.sync()).rejects.toThrow("not yours");
-    expect(cluster.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
+    const harness = await asked("7");
+    harness.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
+    await expect(harness.handle()).rejects.toThrow("not yours");
+    expect(harness.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
   it("of a Deployment that is gone by then is done", async () => {
-    const cluster = await asked("1");
-    cluster.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.events).toEqual([]);
+    const harness = await asked("1");
+    harness.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.events).toEqual([]);
   });
 });

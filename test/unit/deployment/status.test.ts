@@ -14,7 +14,8 @@ import {
 } from "../../../shared/deployment/progress.ts";
 import { calculateStatus, sameStatus } from "../../../shared/deployment/status.ts";
 import { updateStatus } from "../../../shared/deployment/writes.ts";
-import { Cluster, liveDeployment } from "./cluster.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
+import { liveDeployment } from "./live-objects.ts";
 import { condition, deployment, EARLIER, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const progressing = (d: { readonly conditions?: readonly Condition[] }): Condition | undefined => getCondition(d.conditions, "Progressing");
@@ -145,9 +146,9 @@ describe("status writes", () => {
   it("leaves out what a newer API server has in a status: the gateway would refuse it, and a merge patch keeps it", async () => {
     const newer = { replicas: 1, rolloutHealth: "Good" };
     expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
-    const cluster = await Cluster.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
-    await cluster.sync();
-    expect(cluster.written()).toContain("patch deployments/status web");
+    const harness = await SyncHarness.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
+    await harness.handle();
+    expect(harness.written()).toContain("patch deployments/status web");
   });
 
   it("are needed unless everything is equal; absent is 0 for a plain counter only", () => {

@@ -9,24 +9,25 @@ import { createSession } from "../../../shared/controller/session.ts";
 import { claimReplicaSets } from "../../../shared/deployment/claim-replica-sets.ts";
 import { syncDeployment } from "../../../shared/deployment/sync.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
-import { refusal } from "../../support/scripted-api.ts";
+import { refusal, type Json } from "../../support/scripted-api.ts";
 import { condition, deployment, NOW, NOW_MS, ownedBy, replicaSet } from "./builders.ts";
-import { Cluster, type Json, type Live, liveDeployment, livePod, liveReplicaSet, podTemplate } from "./cluster.ts";
+import { SyncHarness, type Live } from "../../harness/sync/sync.ts";
+import { liveDeployment, livePod, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 const REVISION = "deployment.kubernetes.io/revision";
-const conditionsOf = (cluster: Cluster): readonly unknown[] =>
-  (cluster.live("deployments", "web").status?.["conditions"] ?? []) as readonly unknown[];
-const statusOf = (cluster: Cluster): Json => cluster.live("deployments", "web").status ?? {};
-const revisionOf = (cluster: Cluster): string | undefined => cluster.live("deployments", "web").metadata.annotations?.[REVISION];
+const conditionsOf = (harness: SyncHarness): readonly unknown[] =>
+  (harness.live("deployments", "web").status?.["conditions"] ?? []) as readonly unknown[];
+const statusOf = (harness: SyncHarness): Json => harness.live("deployments", "web").status ?? {};
+const revisionOf = (harness: SyncHarness): string | undefined => harness.live("deployments", "web").metadata.annotations?.[REVISION];
 const quota = refusal(403, "Forbidden", "exceeded quota");
 
 /** Syncs until nothing is written any more; the ReplicaSets' controller follows at once. */
-async function converge(cluster: Cluster, check: () => void = () => undefined): Promise<void> {
+async function converge(harness: SyncHarness, check: () => void = () => undefined): Promise<void> {
   for (let i = 0; i < 30; i++) {
-    const result = await cluster.sync();
+    const result = await harness.handle();
     check();
-    const wrote = cluster.written().length > 0;
-    await cluster.settle();
+    const wrote = harness.written().length > 0;
+    await harness.settle();
     if (!wrote && result.kind === "done") return;
   }
   throw new Error("does not settle");
@@ -34,19 +35,19 @@ async function converge(cluster: Cluster, check: () => void = () => undefined): 
 
 describe("entry", () => {
   it("[deployment T1] creates the ReplicaSet, then writes the revision, then the status", async () => {
-    const cluster = await Cluster.of([liveDeployment(1)]);
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    const [rs] = cluster.names("replicasets");
-    expect(cluster.spoken()).toEqual([
+    const harness = await SyncHarness.of([liveDeployment(1)]);
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    const [rs] = harness.names("replicasets");
+    expect(harness.spoken()).toEqual([
       "list replicasets",
       "get deployments web",
       `create replicasets ${rs}`,
       "patch deployments/status web",
       "patch deployments/status web",
     ]);
-    expect(cluster.events).toEqual([`ScalingReplicaSet: Scaled up replica set ${rs} from 0 to 1`]);
-    expect(revisionOf(cluster)).toBe("1");
-    expect(statusOf(cluster)).toEqual({
+    expect(harness.events).toEqual([`ScalingReplicaSet: Scaled up replica set ${rs} from 0 to 1`]);
+    expect(revisionOf(harness)).toBe("1");
+    expect(statusOf(harness)).toEqual({
       observedGeneration: 1,
       unavailableReplicas: 1,
       terminatingReplicas: 0,
@@ -63,87 +64,87 @@ describe("entry", () => {
         tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds }],
       },
     });
-    const cluster = await Cluster.of([liveDeployment(1, { spec: { template: template(9007199254740993n) } })]);
-    const digits = (): readonly unknown[] => cluster.api.all("replicasets").map((rs) => exactText(rs).match(/\d{16,}/g));
+    const harness = await SyncHarness.of([liveDeployment(1, { spec: { template: template(9007199254740993n) } })]);
+    const digits = (): readonly unknown[] => harness.api.all("replicasets").map((rs) => exactText(rs).match(/\d{16,}/g));
     for (let i = 0; i < 3; i++) {
-      await cluster.sync();
-      await cluster.settle();
+      await harness.handle();
+      await harness.settle();
     }
     expect(digits()).toEqual([["9223372036854775807", "9007199254740993"]]);
     // One JavaScript number is both.
     const body = exactText({ spec: { template: template(9007199254740992n) } });
     const headers = { "content-type": "application/merge-patch+json" };
-    await cluster.api.server.request({ method: "PATCH", path: resourcePath("deployments", "shop", "web"), headers, body });
-    await cluster.catchUp();
-    await cluster.sync();
+    await harness.api.server.request({ method: "PATCH", path: resourcePath("deployments", "shop", "web"), headers, body });
+    await harness.stream();
+    await harness.handle();
     expect(digits()).toContainEqual(["9223372036854775807", "9007199254740992"]);
     expect(digits()).toHaveLength(2);
   });
 
   it("[deployment T2] of a Deployment that is being deleted writes the status alone", async () => {
-    const cluster = await Cluster.of([liveDeployment(1, { deletionTimestamp: NOW })]);
-    await cluster.sync();
-    expect(cluster.spoken()).toEqual(["patch deployments/status web"]);
+    const harness = await SyncHarness.of([liveDeployment(1, { deletionTimestamp: NOW })]);
+    await harness.handle();
+    expect(harness.spoken()).toEqual(["patch deployments/status web"]);
   });
 
   it("of one being deleted still keeps revision and annotations (quirk Q9)", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1, { deletionTimestamp: NOW }),
       liveReplicaSet("web-1", "v1", 1),
       liveReplicaSet("other", "v1", 1, { owner: null }),
     ]);
-    await cluster.sync();
-    expect(cluster.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
+    await harness.handle();
+    expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
   it("[deployment T3] adopts nothing for one that is deleted by now", async () => {
-    const cluster = await Cluster.of([liveDeployment(1), liveReplicaSet("web-1", "v1", 1, { owner: null })]);
-    await cluster.api.terminate("deployments", "web");
-    await expect(cluster.sync()).rejects.toThrow(`can't adopt ReplicaSet shop/web-1 (${cluster.uid("uid-web-1")})`);
-    expect(cluster.spoken()).toEqual(["get deployments web"]);
+    const harness = await SyncHarness.of([liveDeployment(1), liveReplicaSet("web-1", "v1", 1, { owner: null })]);
+    await harness.api.terminate("deployments", "web");
+    await expect(harness.handle()).rejects.toThrow(`can't adopt ReplicaSet shop/web-1 (${harness.uid("uid-web-1")})`);
+    expect(harness.spoken()).toEqual(["get deployments web"]);
   });
 
   it("[deployment T4] does nothing for an empty selector but say so", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { owner: null }),
     ]);
-    await cluster.forge("deployments", "web", { selector: {} });
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.spoken()).toEqual([]);
-    expect(cluster.events).toEqual(["SelectingAll: This deployment is selecting all pods. A non-empty selector is required."]);
+    await harness.forgeSpec("deployments", "web", { selector: {} });
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.spoken()).toEqual([]);
+    expect(harness.events).toEqual(["SelectingAll: This deployment is selecting all pods. A non-empty selector is required."]);
   });
 
   it("in shadow says it to nobody but its trace, and the Store does not remember it", async () => {
-    const cluster = await Cluster.of([liveDeployment(1, { status: { observedGeneration: 1 } })], { mode: "shadow" });
-    await cluster.forge("deployments", "web", { selector: {} });
-    await cluster.sync();
-    expect(cluster.events).toEqual([]);
-    expect(cluster.world.storeCalls).not.toContain("correlateEvents");
-    expect(cluster.world.traced).toMatchObject([
+    const harness = await SyncHarness.of([liveDeployment(1, { status: { observedGeneration: 1 } })], { mode: "shadow" });
+    await harness.forgeSpec("deployments", "web", { selector: {} });
+    await harness.handle();
+    expect(harness.events).toEqual([]);
+    expect(harness.storeCalls).not.toContain("correlateEvents");
+    expect(harness.traced).toMatchObject([
       { kind: "reason", reason: { rule: "selects everything" } },
       { kind: "event", note: { reason: "SelectingAll" } },
     ]);
   });
 
   it("observes the generation of an empty selector, and shrugs off an error", async () => {
-    const cluster = await Cluster.of([liveDeployment(1, { generation: 3 })]);
-    await cluster.forge("deployments", "web", { selector: {} });
-    cluster.api.script = { "*": quota };
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.requests[0]?.body).toMatchObject({ status: { observedGeneration: 3 } });
+    const harness = await SyncHarness.of([liveDeployment(1, { generation: 3 })]);
+    await harness.forgeSpec("deployments", "web", { selector: {} });
+    harness.api.script = { "*": quota };
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.requests[0]?.body).toMatchObject({ status: { observedGeneration: 3 } });
   });
 
   it("[deployment T6] each of two Deployments with one selector keeps its own ReplicaSet", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1, {}, "web"),
       liveDeployment(1, {}, "two"),
       liveReplicaSet("web-1", "v1", 1, { revision: "1", sizedFor: [1, 2] }),
       liveReplicaSet("two-1", "v1", 1, { owner: "two", revision: "1", sizedFor: [1, 2] }),
     ]);
-    await cluster.sync("web");
-    await cluster.sync("two");
-    expect(cluster.written().filter((line) => line.includes("replicasets"))).toEqual([]);
+    await harness.handle("shop/web");
+    await harness.handle("shop/two");
+    expect(harness.written().filter((line) => line.includes("replicasets"))).toEqual([]);
   });
 
   it("[deployment T6] claims its own ReplicaSet and leaves alone what another controller has", () => {
@@ -154,57 +155,57 @@ describe("entry", () => {
   });
 
   it("[deployment T7] adopts an orphan that matches and releases what does not match any more", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1),
       liveReplicaSet("orphan", "v1", 1, { owner: null, revision: "1", sizedFor: [1, 2] }),
       liveReplicaSet("stray", "v1", 1, { labels: { app: "else" } }),
     ]);
-    await cluster.sync();
-    expect(cluster.spoken().slice(0, 3)).toEqual(["get deployments web", "patch replicasets stray", "patch replicasets orphan"]);
-    expect(cluster.live("replicasets", "orphan").metadata.ownerReferences).toMatchObject([
-      { uid: cluster.uid("uid-web"), controller: true },
+    await harness.handle();
+    expect(harness.spoken().slice(0, 3)).toEqual(["get deployments web", "patch replicasets stray", "patch replicasets orphan"]);
+    expect(harness.live("replicasets", "orphan").metadata.ownerReferences).toMatchObject([
+      { uid: harness.uid("uid-web"), controller: true },
     ]);
-    expect(cluster.live("replicasets", "stray").metadata).not.toHaveProperty("ownerReferences");
+    expect(harness.live("replicasets", "stray").metadata).not.toHaveProperty("ownerReferences");
   });
 
   it("goes on with what it has claimed only if every claim succeeded", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1),
       liveReplicaSet("a", "v1", 1, { owner: null }),
       liveReplicaSet("b", "v1", 1, { owner: null, age: 1 }),
     ]);
-    cluster.api.script = { "*": ({ name }) => (name === "b" ? quota : undefined) };
-    await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    expect(cluster.live("replicasets", "a").metadata.ownerReferences).toHaveLength(1);
-    expect(cluster.written()).toEqual(["patch replicasets a", "patch replicasets b"]);
+    harness.api.script = { "*": ({ name }) => (name === "b" ? quota : undefined) };
+    await expect(harness.handle()).rejects.toThrow("exceeded quota");
+    expect(harness.live("replicasets", "a").metadata.ownerReferences).toHaveLength(1);
+    expect(harness.written()).toEqual(["patch replicasets a", "patch replicasets b"]);
   });
 
   it("does nothing for a Deployment that is gone, and fails for an invalid selector or an unknown strategy", async () => {
-    expect(await (await Cluster.of([])).sync()).toEqual({ kind: "done" });
-    const gone = await Cluster.of([liveDeployment(1)]);
+    expect(await (await SyncHarness.of([])).handle()).toEqual({ kind: "done" });
+    const gone = await SyncHarness.of([liveDeployment(1)]);
     const { primary, ...snapshot } = await gone.snapshot();
     const key = { epoch: "epoch-1", controller: "deployment", key: "shop/web", token: "t", mayWrite: () => true } as const;
     expect(
       await syncDeployment(
-        createSession(gone.world.ports, { ...key, snapshot: { ...snapshot, ...(primary && { primary: { ...primary, gone: true } }) } }),
+        createSession(gone.ports, { ...key, snapshot: { ...snapshot, ...(primary && { primary: { ...primary, gone: true } }) } }),
       ),
     ).toEqual({ kind: "done" });
     expect(gone.spoken()).toEqual([]);
     // No API server lets these in today.
-    const invalid = await Cluster.of([liveDeployment(1)]);
-    await invalid.forge("deployments", "web", { selector: { matchExpressions: [{ key: "a", operator: "Near" }] } });
-    await expect(invalid.sync()).rejects.toThrow("deployment shop/web has invalid label selector: ");
-    const strange = await Cluster.of([liveDeployment(1)]);
-    await strange.forge("deployments", "web", { strategy: { type: "Sometimes" } });
-    await expect(strange.sync()).rejects.toThrow("unexpected deployment strategy type: Sometimes");
+    const invalid = await SyncHarness.of([liveDeployment(1)]);
+    await invalid.forgeSpec("deployments", "web", { selector: { matchExpressions: [{ key: "a", operator: "Near" }] } });
+    await expect(invalid.handle()).rejects.toThrow("deployment shop/web has invalid label selector: ");
+    const strange = await SyncHarness.of([liveDeployment(1)]);
+    await strange.forgeSpec("deployments", "web", { strategy: { type: "Sometimes" } });
+    await expect(strange.handle()).rejects.toThrow("unexpected deployment strategy type: Sometimes");
     expect(strange.spoken()).toEqual([]);
   });
 
   it("in shadow decides and sends nothing", async () => {
-    const cluster = await Cluster.of([liveDeployment(1)], { mode: "shadow" });
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.written()).toEqual([]);
-    const lines = cluster.world.traced.filter(({ kind }) => kind === "decided" || kind === "notDecided");
+    const harness = await SyncHarness.of([liveDeployment(1)], { mode: "shadow" });
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.written()).toEqual([]);
+    const lines = harness.traced.filter(({ kind }) => kind === "decided" || kind === "notDecided");
     expect(lines.map((line) => (line.kind === "decided" ? line.write.kind : line.kind))).toEqual([
       "CreateReplicaSet",
       "notDecided",
@@ -214,10 +215,10 @@ describe("entry", () => {
 });
 
 describe("creating the new ReplicaSet", () => {
-  let cluster: Cluster;
+  let harness: SyncHarness;
   /** Old ReplicaSet of 4; the Deployment has just got image v2 and a deadline. */
   beforeEach(async () => {
-    cluster = await Cluster.of([
+    harness = await SyncHarness.of([
       liveDeployment(4, {
         image: "v2",
         annotations: { [REVISION]: "1" },
@@ -227,79 +228,79 @@ describe("creating the new ReplicaSet", () => {
       liveReplicaSet("web-1", "v1", 4, { revision: "1", sizedFor: [4, 5] }),
     ]);
   });
-  const created = (): string => cluster.names("replicasets").find((name) => name !== "web-1") ?? "none";
+  const created = (): string => harness.names("replicasets").find((name) => name !== "web-1") ?? "none";
 
   it("[deployment S3] takes an equal one that only the live list knows, and creates none", async () => {
-    await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual(["web-1", "web-2"]);
+    await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual(["web-1", "web-2"]);
     // It was read beside the list, in case.
-    expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
-    expect(conditionsOf(cluster)).toContainEqual(
+    expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
+    expect(conditionsOf(harness)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
     );
     // The cache knows it from now on.
-    expect((await cluster.snapshot()).dependents.map(({ key }) => key)).toEqual(["shop/web-1", "shop/web-2"]);
+    expect((await harness.snapshot()).dependents.map(({ key }) => key)).toEqual(["shop/web-1", "shop/web-2"]);
   });
 
   it("[deployment S4] computes size and revision from the live list", async () => {
-    await cluster.put(liveReplicaSet("web-x", "vx", 1, { age: 1, revision: "7" }));
-    await cluster.sync();
-    const body = cluster.live("replicasets", created() === "web-x" ? (cluster.names("replicasets").at(-1) ?? "") : created());
+    await harness.put(liveReplicaSet("web-x", "vx", 1, { age: 1, revision: "7" }));
+    await harness.handle();
+    const body = harness.live("replicasets", created() === "web-x" ? (harness.names("replicasets").at(-1) ?? "") : created());
     // 5 of at most 5 exist already.
     expect([body.spec?.["replicas"], body.metadata.annotations?.[REVISION]]).toEqual([0, "8"]);
-    expect(cluster.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 2"]);
+    expect(harness.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 2"]);
   });
 
   it("of the live list leaves what another controls", async () => {
-    await cluster.put(liveReplicaSet("foreign", "v2", 1, { age: 1, owner: "other" }));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toHaveLength(3);
-    expect(cluster.written().filter((line) => line.includes("foreign"))).toEqual([]);
+    await harness.put(liveReplicaSet("foreign", "v2", 1, { age: 1, owner: "other" }));
+    await harness.handle();
+    expect(harness.names("replicasets")).toHaveLength(3);
+    expect(harness.written().filter((line) => line.includes("foreign"))).toEqual([]);
   });
 
   it("[deployment T108] adopts what only the live list knows to have no owner, and creates none", async () => {
-    await cluster.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual(["web-1", "left"]);
-    expect(cluster.written()[0]).toBe("patch replicasets left");
-    expect(cluster.live("replicasets", "left").metadata.ownerReferences).toMatchObject([{ name: "web", controller: true }]);
-    expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
+    await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual(["web-1", "left"]);
+    expect(harness.written()[0]).toBe("patch replicasets left");
+    expect(harness.live("replicasets", "left").metadata.ownerReferences).toMatchObject([{ name: "web", controller: true }]);
+    expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
   it("[deployment T108] with the name that a create would have: the cache still shows its owner of before", async () => {
-    await cluster.sync();
+    await harness.handle();
     const name = created();
-    const { ownerReferences: [ours] = [] } = cluster.live("replicasets", name).metadata;
-    await cluster.change(
+    const { ownerReferences: [ours] = [] } = harness.live("replicasets", name).metadata;
+    await harness.change(
       "replicasets",
       name,
       (rs) => ({ ...rs, metadata: { ...rs.metadata, ownerReferences: [{ ...ours, uid: "of-before" }] } }) as Live,
     );
-    await cluster.catchUp();
-    await cluster.change("replicasets", name, ({ metadata: { ownerReferences: _, ...metadata }, ...rs }) => ({ ...rs, metadata }) as Live);
-    await cluster.sync();
-    expect(cluster.live("replicasets", name).metadata.ownerReferences).toEqual([ours]);
-    expect(cluster.names("replicasets")).toEqual(["web-1", name]);
-    expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
+    await harness.stream();
+    await harness.change("replicasets", name, ({ metadata: { ownerReferences: _, ...metadata }, ...rs }) => ({ ...rs, metadata }) as Live);
+    await harness.handle();
+    expect(harness.live("replicasets", name).metadata.ownerReferences).toEqual([ours]);
+    expect(harness.names("replicasets")).toEqual(["web-1", name]);
+    expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
   it.each(["before that", "beside it"])(
     "[deployment T108] adopts nothing that a list shows for a Deployment deleted since it was read %s",
     async (when) => {
       // One that the cache knows to have no owner: it is adopted first, on a read of the Deployment.
-      if (when === "before that") await cluster.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
-      await cluster.catchUp();
-      cluster.api.script = {
+      if (when === "before that") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
+      await harness.stream();
+      harness.api.script = {
         "list replicasets": async () => {
-          await cluster.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
+          await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
           await setImmediate(); // it is read now
-          await cluster.api.remove("deployments", "web");
+          await harness.api.remove("deployments", "web");
         },
       };
-      await expect(cluster.sync()).rejects.toThrow('deployments.apps "web" not found');
-      expect(cluster.spoken().filter((line) => line === "get deployments web")).toHaveLength(2);
-      expect(cluster.live("replicasets", "left").metadata.ownerReferences).toBeUndefined();
+      await expect(harness.handle()).rejects.toThrow('deployments.apps "web" not found');
+      expect(harness.spoken().filter((line) => line === "get deployments web")).toHaveLength(2);
+      expect(harness.live("replicasets", "left").metadata.ownerReferences).toBeUndefined();
     },
   );
 
@@ -307,11 +308,11 @@ describe("creating the new ReplicaSet", () => {
     { name: "that took long", get: undefined, list: 500 },
     { name: "beside which it could not be read", get: new UnansweredError("no answer"), list: 0 },
   ])("reads the Deployment again after a list $name: what it shows is decided on", async ({ get, list }) => {
-    cluster.api.script = {
+    harness.api.script = {
       "list replicasets": async () => {
         await setImmediate(); // it is read now
-        await cluster.world.clock.advance(list);
-        await cluster.change(
+        await harness.clock.advance(list);
+        await harness.change(
           "deployments",
           "web",
           ({ spec, ...rest }) => ({ ...rest, spec: { ...spec, template: podTemplate("v3") } }) as Live,
@@ -319,141 +320,141 @@ describe("creating the new ReplicaSet", () => {
       },
       "get deployments": (_, nth) => (nth === 1 ? get : undefined),
     };
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
-    expect(cluster.written()).toEqual([]);
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
+    expect(harness.written()).toEqual([]);
   });
 
   it("does not wait for the read beside a list that needs none", async () => {
-    await cluster.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
-    cluster.api.script = { "get deployments": () => new Promise(() => undefined) };
-    await cluster.sync();
-    expect(cluster.spoken()).toContain("patch deployments/status web");
+    await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
+    harness.api.script = { "get deployments": () => new Promise(() => undefined) };
+    await harness.handle();
+    expect(harness.spoken()).toContain("patch deployments/status web");
   });
 
   it("starts with what the surge leaves, tells of it, and shrinks old ones in the same sync", async () => {
-    await cluster.sync();
+    await harness.handle();
     const name = created();
-    expect(cluster.events).toEqual([
+    expect(harness.events).toEqual([
       `ScalingReplicaSet: Scaled up replica set ${name} from 0 to 1`,
       "ScalingReplicaSet: Scaled down replica set web-1 from 4 to 3",
     ]);
-    expect(cluster.sizes()).toEqual({ "web-1": 3, [name]: 1 });
-    expect(conditionsOf(cluster)).toContainEqual(
+    expect(harness.sizes()).toEqual({ "web-1": 3, [name]: 1 });
+    expect(conditionsOf(harness)).toContainEqual(
       condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${name}"` }),
     );
-    expect(revisionOf(cluster)).toBe("2");
+    expect(revisionOf(harness)).toBe("2");
   });
 
   it("creates nothing from a template it did not see", async () => {
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v3") } }));
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
-    expect(cluster.written()).toEqual([]);
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v3") } }));
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
+    expect(harness.written()).toEqual([]);
   });
 
   it("creates nothing for a Deployment that is being deleted by now", async () => {
-    await cluster.api.terminate("deployments", "web");
+    await harness.api.terminate("deployments", "web");
     // What is deleted gets another generation, so the key runs again, and then does nothing.
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
-    expect(cluster.written()).toEqual([]);
-    await cluster.sync();
-    expect(cluster.written().filter((line) => line.startsWith("create"))).toEqual([]);
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
+    expect(harness.written()).toEqual([]);
+    await harness.handle();
+    expect(harness.written().filter((line) => line.startsWith("create"))).toEqual([]);
   });
 
   it("[deployment S2] a name taken by ours with an equal template is the new one: no Event, no condition, no collision", async () => {
     // The list comes too early; somebody (a run that was frozen) creates it in between.
     let made = false;
-    cluster.api.script = {
+    harness.api.script = {
       "create replicasets": async ({ body }) => {
         if (made) return;
         made = true;
         const { metadata, spec } = body as Live; // what we create
         const ours = liveReplicaSet(metadata.name, "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 });
-        await cluster.put({ ...ours, metadata: { ...ours.metadata, labels: metadata.labels ?? {} }, ...(spec && { spec }) });
+        await harness.put({ ...ours, metadata: { ...ours.metadata, labels: metadata.labels ?? {} }, ...(spec && { spec }) });
       },
     };
-    await cluster.sync();
+    await harness.handle();
     expect(made).toBe(true);
-    expect(statusOf(cluster)).not.toHaveProperty("collisionCount");
-    expect(cluster.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 3"]);
-    expect(revisionOf(cluster)).toBe("2");
-    expect(conditionsOf(cluster)).not.toContainEqual(expect.objectContaining({ reason: "NewReplicaSetCreated" }));
+    expect(statusOf(harness)).not.toHaveProperty("collisionCount");
+    expect(harness.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 3"]);
+    expect(revisionOf(harness)).toBe("2");
+    expect(conditionsOf(harness)).not.toContainEqual(expect.objectContaining({ reason: "NewReplicaSetCreated" }));
   });
 
   it("[deployment T97] a name taken by another template raises the collision count, and the next attempt has another name", async () => {
-    await cluster.sync();
+    await harness.handle();
     const first = created();
-    const { labels = {} } = cluster.live("replicasets", first).metadata;
-    await cluster.change("replicasets", first, (rs) => ({ ...rs, spec: { ...rs.spec, template: podTemplate("edited", labels) } }));
-    await cluster.settle();
-    await expect(cluster.sync()).rejects.toThrow("already exists");
-    expect(statusOf(cluster)["collisionCount"]).toBe(1);
-    expect(cluster.events).toHaveLength(2);
-    await cluster.catchUp();
-    await cluster.sync();
-    const second = cluster.names("replicasets").at(-1) ?? "";
+    const { labels = {} } = harness.live("replicasets", first).metadata;
+    await harness.change("replicasets", first, (rs) => ({ ...rs, spec: { ...rs.spec, template: podTemplate("edited", labels) } }));
+    await harness.settle();
+    await expect(harness.handle()).rejects.toThrow("already exists");
+    expect(statusOf(harness)["collisionCount"]).toBe(1);
+    expect(harness.events).toHaveLength(2);
+    await harness.stream();
+    await harness.handle();
+    const second = harness.names("replicasets").at(-1) ?? "";
     expect(second).not.toBe(first);
-    expect(cluster.live("replicasets", second).metadata.annotations?.[REVISION]).toBe("3");
+    expect(harness.live("replicasets", second).metadata.annotations?.[REVISION]).toBe("3");
   });
 
   it("[deployment T98] so does one that was released: it is somebody else's now", async () => {
-    await cluster.sync();
+    await harness.handle();
     const first = created();
-    await cluster.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "else" } } }));
-    await cluster.catchUp();
-    await expect(cluster.sync()).rejects.toThrow("already exists");
-    expect(cluster.live("replicasets", first).metadata).not.toHaveProperty("ownerReferences");
-    await cluster.catchUp();
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toHaveLength(3);
+    await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "else" } } }));
+    await harness.stream();
+    await expect(harness.handle()).rejects.toThrow("already exists");
+    expect(harness.live("replicasets", first).metadata).not.toHaveProperty("ownerReferences");
+    await harness.stream();
+    await harness.handle();
+    expect(harness.names("replicasets")).toHaveLength(3);
     // Labels restored: the old one is adopted again.
-    await cluster.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "web" } } }));
-    await cluster.catchUp();
-    await cluster.sync();
-    expect(cluster.live("replicasets", first).metadata.ownerReferences).toHaveLength(1);
+    await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "web" } } }));
+    await harness.stream();
+    await harness.handle();
+    expect(harness.live("replicasets", first).metadata.ownerReferences).toHaveLength(1);
   });
 
   it("bumps nothing when whoever had the name is gone again", async () => {
-    cluster.api.script = { "create replicasets": refusal(409, "AlreadyExists", "already exists") };
-    await expect(cluster.sync()).rejects.toThrow("already exists");
-    expect(cluster.written()).toEqual([expect.stringMatching(/^create replicasets /)]);
+    harness.api.script = { "create replicasets": refusal(409, "AlreadyExists", "already exists") };
+    await expect(harness.handle()).rejects.toThrow("already exists");
+    expect(harness.written()).toEqual([expect.stringMatching(/^create replicasets /)]);
   });
 
   it("a refusal is told as an Event that is counted and as a condition once", async () => {
-    cluster.api.script = { "create replicasets": quota };
-    await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    await cluster.catchUp();
-    await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    expect(cluster.events).toEqual([cluster.events[0], expect.stringMatching(/^2 Failed to create new replica set/)]);
-    expect(cluster.events[0]).toMatch(/^ReplicaSetCreateError: Failed to create new replica set "web-[a-z0-9]+": exceeded quota$/);
-    expect(cluster.written().filter((line) => line.includes("status"))).toHaveLength(1);
-    expect(conditionsOf(cluster)).toEqual([
+    harness.api.script = { "create replicasets": quota };
+    await expect(harness.handle()).rejects.toThrow("exceeded quota");
+    await harness.stream();
+    await expect(harness.handle()).rejects.toThrow("exceeded quota");
+    expect(harness.events).toEqual([harness.events[0], expect.stringMatching(/^2 Failed to create new replica set/)]);
+    expect(harness.events[0]).toMatch(/^ReplicaSetCreateError: Failed to create new replica set "web-[a-z0-9]+": exceeded quota$/);
+    expect(harness.written().filter((line) => line.includes("status"))).toHaveLength(1);
+    expect(conditionsOf(harness)).toEqual([
       expect.objectContaining({ type: "Progressing", status: "False", reason: "ReplicaSetCreateError" }),
     ]);
   });
 
   it("a namespace that goes away is no error and nothing is said", async () => {
-    cluster.api.script = { "create replicasets": refusal(403, "Forbidden", "being terminated", [{ reason: "NamespaceTerminating" }]) };
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.events).toEqual([]);
-    expect(cluster.written()).toHaveLength(1);
+    harness.api.script = { "create replicasets": refusal(403, "Forbidden", "being terminated", [{ reason: "NamespaceTerminating" }]) };
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.events).toEqual([]);
+    expect(harness.written()).toHaveLength(1);
   });
 });
 
 describe("rolling update", () => {
   it("follows the worked trace of §11.4", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(4, { surge: "25%", unavailable: "25%", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 4, { revision: "1", sizedFor: [4, 5] }),
     ]);
-    await cluster.sync();
-    const fresh = cluster.names("replicasets")[1] ?? "";
+    await harness.handle();
+    const fresh = harness.names("replicasets")[1] ?? "";
     /** The ReplicaSets' controller follows, `available` new pods are available; then one sync. */
     const step = async (available: number): Promise<readonly [unknown, unknown]> => {
-      await cluster.settle((rs) => (rs.metadata.name === fresh ? available : Number(rs.spec?.["replicas"])));
-      await cluster.sync();
-      return [cluster.sizes()["web-1"], cluster.sizes()[fresh]];
+      await harness.settle((rs) => (rs.metadata.name === fresh ? available : Number(rs.spec?.["replicas"])));
+      await harness.handle();
+      return [harness.sizes()["web-1"], harness.sizes()[fresh]];
     };
-    expect([cluster.sizes()["web-1"], cluster.sizes()[fresh]]).toEqual([3, 1]);
+    expect([harness.sizes()["web-1"], harness.sizes()[fresh]]).toEqual([3, 1]);
     expect(await step(0)).toEqual([3, 2]);
     expect(await step(0)).toEqual([3, 2]);
     expect(await step(1)).toEqual([2, 2]);
@@ -463,106 +464,106 @@ describe("rolling update", () => {
     expect(await step(2)).toEqual([1, 4]);
     expect(await step(3)).toEqual([0, 4]);
     expect(await step(4)).toEqual([0, 4]);
-    expect(statusOf(cluster)).toMatchObject({ replicas: 4, updatedReplicas: 4, availableReplicas: 4 });
-    cluster.spoken();
-    await cluster.sync();
-    expect(cluster.spoken()).toEqual([]);
+    expect(statusOf(harness)).toMatchObject({ replicas: 4, updatedReplicas: 4, availableReplicas: 4 });
+    harness.spoken();
+    await harness.handle();
+    expect(harness.spoken()).toEqual([]);
   });
 
   it("[deployment T101] goes from revision to revision, also over an unfinished rollout, and never beyond the surge", async () => {
-    const cluster = await Cluster.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
+    const harness = await SyncHarness.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
     const check = (): void =>
-      expect(Object.values(cluster.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);
-    await converge(cluster, check);
+      expect(Object.values(harness.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);
+    await converge(harness, check);
     for (const image of ["v2", "v3"]) {
-      await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate(image) } }));
-      await cluster.catchUp();
-      await cluster.sync();
+      await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate(image) } }));
+      await harness.stream();
+      await harness.handle();
       check();
-      await cluster.settle();
+      await harness.settle();
     }
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v4") } }));
-    await cluster.catchUp();
-    await converge(cluster, check);
-    expect(revisionOf(cluster)).toBe("4");
-    expect(Object.values(cluster.sizes()).toSorted()).toEqual([0, 0, 0, 20]);
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v4") } }));
+    await harness.stream();
+    await converge(harness, check);
+    expect(revisionOf(harness)).toBe("4");
+    expect(Object.values(harness.sizes()).toSorted()).toEqual([0, 0, 0, 20]);
   });
 
   /** New one complete but for old pods; S6 is about what the cache believes of it. */
-  const shrinking = (): Promise<Cluster> =>
-    Cluster.of([
+  const shrinking = (): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
       liveReplicaSet("web-2", "v2", 4, { revision: "2", sizedFor: [4, 5], age: 1 }),
     ]);
 
   it("[deployment S6] shrinks available pods only by a live list", async () => {
-    const cluster = await shrinking();
-    await cluster.sync();
-    expect(cluster.spoken().slice(0, 2)).toEqual(["list replicasets", "patch replicasets web-1"]);
+    const harness = await shrinking();
+    await harness.handle();
+    expect(harness.spoken().slice(0, 2)).toEqual(["list replicasets", "patch replicasets web-1"]);
     const stale = await shrinking();
     // The new pods are unavailable by now; the cache has not heard of it.
     await stale.change("replicasets", "web-2", (rs) => ({ ...rs, status: { ...rs.status, availableReplicas: 1 } }));
-    await stale.sync();
+    await stale.handle();
     expect(stale.sizes()["web-1"]).toBe(2);
   });
 
   it("[deployment S7] does not shrink twice before the ReplicaSet's controller has followed", async () => {
-    const cluster = await shrinking();
-    await cluster.sync();
-    expect(cluster.sizes()["web-1"]).toBe(0);
-    const again = await Cluster.of([
+    const harness = await shrinking();
+    await harness.handle();
+    expect(harness.sizes()["web-1"]).toBe(0);
+    const again = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 2, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 8, { revision: "1", sizedFor: [10, 12], pods: 10 }),
       liveReplicaSet("web-2", "v2", 4, { revision: "2", sizedFor: [10, 12], age: 1 }),
     ]);
-    await again.sync();
+    await again.handle();
     expect(again.sizes()).toEqual({ "web-1": 8, "web-2": 4 });
   });
 
   it("[deployment S6] nor by one that shows another new ReplicaSet", async () => {
-    const cluster = await shrinking();
-    await cluster.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
-    await cluster.sync();
-    expect(cluster.sizes()["web-1"]).toBe(2);
+    const harness = await shrinking();
+    await harness.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
+    await harness.handle();
+    expect(harness.sizes()["web-1"]).toBe(2);
     // The next sync, which the write-through has queued, goes on with it.
-    expect((await cluster.snapshot()).dependents).toHaveLength(3);
+    expect((await harness.snapshot()).dependents).toHaveLength(3);
   });
 
   it("lists nothing when only unavailable pods go", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5], available: 0 }),
       liveReplicaSet("web-2", "v2", 4, { revision: "2", sizedFor: [4, 5], age: 1 }),
     ]);
-    await cluster.sync();
-    expect(cluster.sizes()["web-1"]).toBe(0);
-    expect(cluster.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
+    await harness.handle();
+    expect(harness.sizes()["web-1"]).toBe(0);
+    expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
   it("does not trust available pods that should not exist any more", async () => {
     // 4 + 4 wanted, 8 needed: budget 0. The old one still reports 10 available.
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 4, { revision: "1", sizedFor: [10, 10], pods: 10 }),
       liveReplicaSet("web-2", "v2", 6, { revision: "2", sizedFor: [10, 10], age: 1, available: 4 }),
     ]);
-    await cluster.sync();
-    expect(cluster.sizes()["web-1"]).toBe(4);
+    await harness.handle();
+    expect(harness.sizes()["web-1"]).toBe(4);
   });
 
   it("a conflict while shrinking is no failure: the status is written, the next event goes on", async () => {
-    const cluster = await shrinking();
-    cluster.api.script = {
+    const harness = await shrinking();
+    harness.api.script = {
       "patch replicasets": () =>
-        cluster.change("replicasets", "web-1", (rs) => ({
+        harness.change("replicasets", "web-1", (rs) => ({
           ...rs,
           metadata: { ...rs.metadata, annotations: { ...rs.metadata.annotations, a: "b" } },
         })),
     };
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.written()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
-    expect(cluster.events).toEqual([]);
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.written()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
+    expect(harness.events).toEqual([]);
   });
 
   const unfollowed = [
@@ -573,32 +574,32 @@ describe("rolling update", () => {
     })),
   ];
   it.each(unfollowed)("$name while shrinking does not stop the status, but brings the key back", async ({ error }) => {
-    const cluster = await shrinking();
-    cluster.api.script = { "patch replicasets": error };
-    await expect(cluster.sync()).rejects.toThrow(error.message);
-    expect(cluster.written()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
-    expect(cluster.events).toEqual([]);
+    const harness = await shrinking();
+    harness.api.script = { "patch replicasets": error };
+    await expect(harness.handle()).rejects.toThrow(error.message);
+    expect(harness.written()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
+    expect(harness.events).toEqual([]);
   });
 
   it("a conflict while growing ends the sync before the status", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(4, { annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
     ]);
-    await cluster.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, availableReplicas: 1 } }));
-    await expect(cluster.sync()).rejects.toThrow("cannot be fulfilled");
-    expect(cluster.written()).toEqual(["patch replicasets web-1"]);
+    await harness.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, availableReplicas: 1 } }));
+    await expect(harness.handle()).rejects.toThrow("cannot be fulfilled");
+    expect(harness.written()).toEqual(["patch replicasets web-1"]);
   });
 
   it("[deployment T52] a second cut of one ReplicaSet starts from the answer to the first", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 10, { revision: "1", sizedFor: [10, 10], available: 9 }),
       liveReplicaSet("web-2", "v2", 0, { revision: "2", sizedFor: [10, 10], age: 1 }),
     ]);
-    await cluster.sync();
-    expect(cluster.sizes()["web-1"]).toBe(8);
-    expect(cluster.events).toEqual([
+    await harness.handle();
+    expect(harness.sizes()["web-1"]).toBe(8);
+    expect(harness.events).toEqual([
       "ScalingReplicaSet: Scaled down replica set web-1 from 10 to 9",
       "ScalingReplicaSet: Scaled down replica set web-1 from 9 to 8",
     ]);
@@ -606,81 +607,81 @@ describe("rolling update", () => {
 });
 
 describe("recreate", () => {
-  const recreate = (objects: Parameters<typeof liveReplicaSet>[3], ...pods: ReturnType<typeof livePod>[]): Promise<Cluster> =>
-    Cluster.of([
+  const recreate = (objects: Parameters<typeof liveReplicaSet>[3], ...pods: ReturnType<typeof livePod>[]): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(3, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 0, { revision: "1", sizedFor: [3, 3], ...objects }),
       ...pods,
     ]);
 
   it("empties the old, waits for their pods, then creates at full size", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(3, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 3, { revision: "1", sizedFor: [3, 3] }),
       livePod("p", "web-1"),
     ]);
-    await cluster.sync();
-    expect(cluster.sizes()).toEqual({ "web-1": 0 });
-    await cluster.settle();
-    cluster.spoken();
-    await cluster.sync();
-    expect(cluster.sizes()).toEqual({ "web-1": 0 });
+    await harness.handle();
+    expect(harness.sizes()).toEqual({ "web-1": 0 });
+    await harness.settle();
+    harness.spoken();
+    await harness.handle();
+    expect(harness.sizes()).toEqual({ "web-1": 0 });
     // What the cache knows is reason enough to wait.
-    expect(cluster.spoken()).toEqual(["patch deployments/status web"]);
-    await cluster.api.remove("pods", "p");
-    await cluster.catchUp();
-    await cluster.sync();
-    expect(Object.values(cluster.sizes())).toEqual([0, 3]);
-    expect(cluster.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
+    expect(harness.spoken()).toEqual(["patch deployments/status web"]);
+    await harness.api.remove("pods", "p");
+    await harness.stream();
+    await harness.handle();
+    expect(Object.values(harness.sizes())).toEqual([0, 3]);
+    expect(harness.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
   });
 
   it("starts nothing in the sync that empties the old, whatever they report", async () => {
-    const cluster = await recreate({ status: { observedGeneration: 1 } });
-    await cluster.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
-    await cluster.catchUp();
-    await cluster.sync();
-    expect(cluster.sizes()).toEqual({ "web-1": 0 });
+    const harness = await recreate({ status: { observedGeneration: 1 } });
+    await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
+    await harness.stream();
+    await harness.handle();
+    expect(harness.sizes()).toEqual({ "web-1": 0 });
   });
 
   it("[deployment S14] does not start beside an old pod that only the live list knows, and lets the cache know of it", async () => {
-    const cluster = await recreate({ status: { observedGeneration: 1 } });
-    await cluster.put(livePod("late", "web-1"));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual(["web-1"]);
-    expect(cluster.spoken().slice(0, 2)).toEqual(["list replicasets", "list pods"]);
-    const [slice] = await cluster.world.store.readSlices([{ resource: "pods", owner: replicaSetOwner(cluster.uid("uid-web-1"), "web-1") }]);
+    const harness = await recreate({ status: { observedGeneration: 1 } });
+    await harness.put(livePod("late", "web-1"));
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual(["web-1"]);
+    expect(harness.spoken().slice(0, 2)).toEqual(["list replicasets", "list pods"]);
+    const [slice] = await harness.store.readSlices([{ resource: "pods", owner: replicaSetOwner(harness.uid("uid-web-1"), "web-1") }]);
     expect(slice?.map(({ key }) => key)).toEqual(["shop/late"]);
   });
 
   it("[deployment S14] nor beside one that the live list shows at work", async () => {
-    const cluster = await recreate({ status: { observedGeneration: 1 } });
-    await cluster.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual(["web-1"]);
+    const harness = await recreate({ status: { observedGeneration: 1 } });
+    await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual(["web-1"]);
   });
 
   it("ended pods are no reason to wait", async () => {
-    const cluster = await recreate({ status: { observedGeneration: 1 } }, livePod("p", "web-1", "Succeeded"));
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toHaveLength(2);
+    const harness = await recreate({ status: { observedGeneration: 1 } }, livePod("p", "web-1", "Succeeded"));
+    await harness.handle();
+    expect(harness.names("replicasets")).toHaveLength(2);
   });
 
   /** What the ReplicaSets' controller reports; without `terminating` the API server has the field's gate off. */
-  const reports = async (cluster: Cluster, name: string, replicas: number, terminating?: number): Promise<void> => {
-    const { metadata } = cluster.live("replicasets", name);
+  const reports = async (harness: SyncHarness, name: string, replicas: number, terminating?: number): Promise<void> => {
+    const { metadata } = harness.live("replicasets", name);
     const counts = { replicas, readyReplicas: replicas, availableReplicas: replicas };
     const status = {
       ...counts,
       observedGeneration: metadata.generation,
       ...(terminating !== undefined && { terminatingReplicas: terminating }),
     };
-    await cluster.change("replicasets", name, (rs) => ({ ...rs, status }));
-    await cluster.catchUp();
+    await harness.change("replicasets", name, (rs) => ({ ...rs, status }));
+    await harness.stream();
   };
-  const resize = async (cluster: Cluster, replicas: number): Promise<void> => {
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas } }));
-    await cluster.catchUp();
-    await cluster.sync();
+  const resize = async (harness: SyncHarness, replicas: number): Promise<void> => {
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas } }));
+    await harness.stream();
+    await harness.handle();
   };
 
   it.each([
@@ -689,175 +690,175 @@ describe("recreate", () => {
   ])(
     "[deployment T77] waits for pods with a long grace, counts them with the gate $gate, and is scaled while others still end",
     async ({ told }) => {
-      const cluster = await Cluster.of([
+      const harness = await SyncHarness.of([
         liveDeployment(6, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
         liveReplicaSet("web-1", "v1", 6, { revision: "1", sizedFor: [6, 6] }),
         ...["a", "b", "c", "d", "e", "f"].map((name) => livePod(name, "web-1")),
       ]);
       const expectCounts = (replicas: number, terminating: number): void => {
         const counts = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
-        expect(counts.map((count) => statusOf(cluster)[count] ?? 0)).toEqual(counts.map(() => replicas));
-        expect(statusOf(cluster)["unavailableReplicas"] ?? 0).toBe(0);
-        expect(statusOf(cluster)["terminatingReplicas"]).toBe(told(terminating));
+        expect(counts.map((count) => statusOf(harness)[count] ?? 0)).toEqual(counts.map(() => replicas));
+        expect(statusOf(harness)["unavailableReplicas"] ?? 0).toBe(0);
+        expect(statusOf(harness)["terminatingReplicas"]).toBe(told(terminating));
       };
-      await cluster.sync();
-      expect(cluster.sizes()).toEqual({ "web-1": 0 });
+      await harness.handle();
+      expect(harness.sizes()).toEqual({ "web-1": 0 });
       // Their grace runs: they are there, and no replicas any more.
-      for (const name of ["a", "b", "c", "d", "e", "f"]) await cluster.api.terminate("pods", name);
-      await reports(cluster, "web-1", 0, told(6));
-      await cluster.sync();
-      expect(cluster.names("replicasets")).toEqual(["web-1"]);
+      for (const name of ["a", "b", "c", "d", "e", "f"]) await harness.api.terminate("pods", name);
+      await reports(harness, "web-1", 0, told(6));
+      await harness.handle();
+      expect(harness.names("replicasets")).toEqual(["web-1"]);
       expectCounts(0, 6);
 
-      for (const name of ["a", "b", "c", "d", "e", "f"]) await cluster.api.remove("pods", name);
-      await reports(cluster, "web-1", 0, told(0));
-      await cluster.sync();
-      const fresh = cluster.names("replicasets")[1] ?? "none";
-      expect(cluster.sizes()).toEqual({ "web-1": 0, [fresh]: 6 });
-      await reports(cluster, fresh, 6, told(0));
-      await cluster.sync();
+      for (const name of ["a", "b", "c", "d", "e", "f"]) await harness.api.remove("pods", name);
+      await reports(harness, "web-1", 0, told(0));
+      await harness.handle();
+      const fresh = harness.names("replicasets")[1] ?? "none";
+      expect(harness.sizes()).toEqual({ "web-1": 0, [fresh]: 6 });
+      await reports(harness, fresh, 6, told(0));
+      await harness.handle();
       expectCounts(6, 0);
 
       // One pod is deleted and replaced; then 7 are wanted, then 5.
-      await reports(cluster, fresh, 6, told(1));
-      await cluster.sync();
+      await reports(harness, fresh, 6, told(1));
+      await harness.handle();
       expectCounts(6, 1);
-      await resize(cluster, 7);
-      await reports(cluster, fresh, 7, told(1));
-      await cluster.sync();
+      await resize(harness, 7);
+      await reports(harness, fresh, 7, told(1));
+      await harness.handle();
       expectCounts(7, 1);
-      await resize(cluster, 5);
-      await reports(cluster, fresh, 5, told(3));
-      await cluster.sync();
+      await resize(harness, 5);
+      await reports(harness, fresh, 5, told(3));
+      await harness.handle();
       expectCounts(5, 3);
-      expect(cluster.sizes()).toEqual({ "web-1": 0, [fresh]: 5 });
-      await reports(cluster, fresh, 5, told(0));
-      await cluster.sync();
+      expect(harness.sizes()).toEqual({ "web-1": 0, [fresh]: 5 });
+      await reports(harness, fresh, 5, told(0));
+      await harness.handle();
       expectCounts(5, 0);
-      expect(cluster.names("replicasets")).toEqual(["web-1", fresh]);
+      expect(harness.names("replicasets")).toEqual(["web-1", fresh]);
     },
   );
 
   it("[deployment T121] counts terminating replicas while the API server knows the field, and drops the count when it does not", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(6, { strategy: "Recreate", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 6, { revision: "1", sizedFor: [6, 6], status: { observedGeneration: 1, replicas: 6 } }),
     ]);
     const counts: unknown[] = [];
-    await cluster.sync();
-    counts.push(statusOf(cluster)["terminatingReplicas"]);
+    await harness.handle();
+    counts.push(statusOf(harness)["terminatingReplicas"]);
     for (const [replicas, terminating] of [
       [4, undefined],
       [3, 3],
       [2, undefined],
     ] as const) {
-      await resize(cluster, replicas);
-      await reports(cluster, "web-1", replicas, terminating);
-      await cluster.sync();
-      counts.push(statusOf(cluster)["terminatingReplicas"]);
+      await resize(harness, replicas);
+      await reports(harness, "web-1", replicas, terminating);
+      await harness.handle();
+      counts.push(statusOf(harness)["terminatingReplicas"]);
     }
     expect(counts).toEqual([undefined, undefined, 3, undefined]);
   });
 
   it("[deployment T115] follows spec.replicas afterwards, and observes a change that moves nothing", async () => {
-    const cluster = await Cluster.of([liveDeployment(2, { strategy: "Recreate" })]);
-    await converge(cluster);
+    const harness = await SyncHarness.of([liveDeployment(2, { strategy: "Recreate" })]);
+    await converge(harness);
     for (const replicas of [0, 1]) {
-      await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas } }));
-      await cluster.catchUp();
-      await converge(cluster);
-      expect(Object.values(cluster.sizes())).toEqual([replicas]);
+      await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas } }));
+      await harness.stream();
+      await converge(harness);
+      expect(Object.values(harness.sizes())).toEqual([replicas]);
     }
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, revisionHistoryLimit: 3 } }));
-    await cluster.catchUp();
-    await converge(cluster);
-    expect(statusOf(cluster)["observedGeneration"]).toBe(cluster.live("deployments", "web").metadata.generation);
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, revisionHistoryLimit: 3 } }));
+    await harness.stream();
+    await converge(harness);
+    expect(statusOf(harness)["observedGeneration"]).toBe(harness.live("deployments", "web").metadata.generation);
   });
 });
 
 describe("scale path", () => {
-  const resized = (): Promise<Cluster> =>
-    Cluster.of([
+  const resized = (): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("v1", "v1", 3, { revision: "1", sizedFor: [5, 5] }),
       liveReplicaSet("v2", "v2", 2, { revision: "2", sizedFor: [5, 5], age: 1 }),
     ]);
 
   it("[deployment T24] a resized Deployment is scaled proportionally, and no rollout step is taken", async () => {
-    const cluster = await resized();
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.written()).toEqual(["patch replicasets v1", "patch replicasets v2", "patch deployments/status web"]);
-    expect(cluster.sizes()).toEqual({ v1: 6, v2: 4 });
-    expect(conditionsOf(cluster).map((each) => (each as Json)["type"])).toEqual(["Available"]);
+    const harness = await resized();
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.written()).toEqual(["patch replicasets v1", "patch replicasets v2", "patch deployments/status web"]);
+    expect(harness.sizes()).toEqual({ v1: 6, v2: 4 });
+    expect(conditionsOf(harness).map((each) => (each as Json)["type"])).toEqual(["Available"]);
   });
 
   it("[deployment S12] a failure half-way is taken up where it ended", async () => {
-    const cluster = await resized();
-    cluster.api.script = { "*": ({ name }) => (name === "v2" ? quota : undefined) };
-    await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    expect(cluster.sizes()).toEqual({ v1: 6, v2: 2 });
-    cluster.api.script = {};
-    await cluster.catchUp();
-    await cluster.sync();
-    expect(cluster.sizes()).toEqual({ v1: 6, v2: 4 });
+    const harness = await resized();
+    harness.api.script = { "*": ({ name }) => (name === "v2" ? quota : undefined) };
+    await expect(harness.handle()).rejects.toThrow("exceeded quota");
+    expect(harness.sizes()).toEqual({ v1: 6, v2: 2 });
+    harness.api.script = {};
+    await harness.stream();
+    await harness.handle();
+    expect(harness.sizes()).toEqual({ v1: 6, v2: 4 });
   });
 
   const paused = { paused: true, progressDeadlineSeconds: 60 };
 
   it("[deployment T117] a paused Deployment never creates, and says that it is paused", async () => {
-    const cluster = await Cluster.of([liveDeployment(2, { spec: paused })]);
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual([]);
-    expect(conditionsOf(cluster)[0]).toEqual(condition("Progressing", "Unknown", "DeploymentPaused", { message: "Deployment is paused" }));
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: false } }));
-    await cluster.catchUp();
-    await converge(cluster);
-    expect(revisionOf(cluster)).toBe("1");
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, template: podTemplate("v9") } }));
-    await cluster.catchUp();
-    await converge(cluster);
-    expect(cluster.names("replicasets")).toHaveLength(1);
-    expect(statusOf(cluster)).not.toHaveProperty("updatedReplicas");
+    const harness = await SyncHarness.of([liveDeployment(2, { spec: paused })]);
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual([]);
+    expect(conditionsOf(harness)[0]).toEqual(condition("Progressing", "Unknown", "DeploymentPaused", { message: "Deployment is paused" }));
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: false } }));
+    await harness.stream();
+    await converge(harness);
+    expect(revisionOf(harness)).toBe("1");
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, template: podTemplate("v9") } }));
+    await harness.stream();
+    await converge(harness);
+    expect(harness.names("replicasets")).toHaveLength(1);
+    expect(statusOf(harness)).not.toHaveProperty("updatedReplicas");
   });
 
   it("[deployment T118] but is scaled", async () => {
-    const cluster = await Cluster.of([liveDeployment(1)]);
-    await converge(cluster);
-    await cluster.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, replicas: 10 } }));
-    await cluster.catchUp();
-    await converge(cluster);
-    expect(Object.values(cluster.sizes())).toEqual([10]);
+    const harness = await SyncHarness.of([liveDeployment(1)]);
+    await converge(harness);
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, replicas: 10 } }));
+    await harness.stream();
+    await converge(harness);
+    expect(Object.values(harness.sizes())).toEqual([10]);
   });
 
   it("and cleaned up, unless a rollback is asked for", async () => {
-    const objects = (annotations: Readonly<Record<string, string>>): Promise<Cluster> =>
-      Cluster.of([
+    const objects = (annotations: Readonly<Record<string, string>>): Promise<SyncHarness> =>
+      SyncHarness.of([
         liveDeployment(1, { image: "v3", annotations, spec: { paused: true, revisionHistoryLimit: 0 } }),
         liveReplicaSet("v1", "v1", 0, { revision: "1" }),
         liveReplicaSet("v3", "v3", 1, { revision: "3", age: 3 }),
       ]);
     const plain = await objects({});
-    await plain.sync();
+    await plain.handle();
     expect(plain.names("replicasets")).toEqual(["v3"]);
     const rollback = await objects({ "deprecated.deployment.rollback.to": "1" });
-    await rollback.sync();
+    await rollback.handle();
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
   it("while paused looks at the youngest first where revisions go round in a circle", async () => {
-    const cluster = await Cluster.of([
+    const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
       ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
       liveReplicaSet("v9", "v9", 1, { revision: "9", age: 9 }),
     ]);
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toEqual(["v0", "v9"]);
+    await harness.handle();
+    expect(harness.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
   it("comes before an unfinished rollout only on a change of size: an adopted ReplicaSet without annotations is none", async () => {
-    const cluster = await Cluster.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
-    await cluster.sync();
-    expect(cluster.names("replicasets")).toHaveLength(2);
+    const harness = await SyncHarness.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
+    await harness.handle();
+    expect(harness.names("replicasets")).toHaveLength(2);
   });
 });
 
@@ -870,38 +871,38 @@ describe("history and deadline", () => {
     availableReplicas: 1,
     terminatingReplicas: 0,
   };
-  const objects = (status: Json, spec: Json = {}): Promise<Cluster> =>
-    Cluster.of([
+  const objects = (status: Json, spec: Json = {}): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(1, { image: "v3", annotations: { [REVISION]: "3" }, status, spec: { revisionHistoryLimit: 0, ...spec } }),
       liveReplicaSet("v1", "v1", 0, { revision: "1" }),
       liveReplicaSet("v3", "v3", 1, { revision: "3", age: 3, sizedFor: [1, 2] }),
     ]);
 
   it("a rollout found complete is cleaned up by the sync after; it asks for that one itself (quirk Q12)", async () => {
-    const cluster = await objects({});
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 0 });
-    expect(cluster.written()).toEqual(["patch deployments/status web"]);
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(cluster.written()).toEqual(["delete replicasets v1"]);
+    const harness = await objects({});
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
+    expect(harness.written()).toEqual(["patch deployments/status web"]);
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(harness.written()).toEqual(["delete replicasets v1"]);
   });
 
   it("[deployment S16] one that was grown again is skipped", async () => {
-    const cluster = await objects(complete);
-    await cluster.change("replicasets", "v1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
-    await cluster.sync();
-    expect(cluster.written()).toEqual(["delete replicasets v1", "patch deployments/status web"]);
-    expect(cluster.names("replicasets")).toEqual(["v1", "v3"]);
+    const harness = await objects(complete);
+    await harness.change("replicasets", "v1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
+    await harness.handle();
+    expect(harness.written()).toEqual(["delete replicasets v1", "patch deployments/status web"]);
+    expect(harness.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
   it("an error while cleaning up fails the sync before the status", async () => {
-    const cluster = await objects({ ...complete, unavailableReplicas: 1 });
-    cluster.api.script = { "delete replicasets": quota };
-    await expect(cluster.sync()).rejects.toThrow("exceeded quota");
-    expect(cluster.written()).toEqual(["delete replicasets v1"]);
+    const harness = await objects({ ...complete, unavailableReplicas: 1 });
+    harness.api.script = { "delete replicasets": quota };
+    await expect(harness.handle()).rejects.toThrow("exceeded quota");
+    expect(harness.written()).toEqual(["delete replicasets v1"]);
   });
 
-  const stuck = (reason: string, updated: string): Promise<Cluster> =>
-    Cluster.of([
+  const stuck = (reason: string, updated: string): Promise<SyncHarness> =>
+    SyncHarness.of([
       liveDeployment(1, {
         annotations: { [REVISION]: "1" },
         spec: { progressDeadlineSeconds: 60 },
@@ -918,22 +919,22 @@ describe("history and deadline", () => {
     ]);
 
   it("[deployment T119] an unchanged, unfinished rollout looks again a second after its deadline", async () => {
-    const cluster = await stuck("ReplicaSetUpdated", "2026-03-01T09:59:30Z");
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 31_000 });
-    expect(cluster.spoken()).toEqual([]);
+    const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:59:30Z");
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 31_000 });
+    expect(harness.spoken()).toEqual([]);
   });
 
   it("[deployment T119] and then says that it has timed out, until there is progress", async () => {
-    const cluster = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
-    expect(await cluster.sync()).toEqual({ kind: "done" });
-    expect(conditionsOf(cluster).at(-1)).toMatchObject({
+    const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
+    expect(await harness.handle()).toEqual({ kind: "done" });
+    expect(conditionsOf(harness).at(-1)).toMatchObject({
       status: "False",
       reason: "ProgressDeadlineExceeded",
       message: 'ReplicaSet "web-1" has timed out progressing.',
     });
-    await cluster.settle();
-    await cluster.sync();
-    expect(conditionsOf(cluster).at(-1)).toMatchObject({
+    await harness.settle();
+    await harness.handle();
+    expect(conditionsOf(harness).at(-1)).toMatchObject({
       status: "True",
       reason: "NewReplicaSetAvailable",
       message: 'ReplicaSet "web-1" has successfully progressed.',
@@ -941,28 +942,28 @@ describe("history and deadline", () => {
   });
 
   it("after a status write schedules the deadline itself, for no event of its own will come back", async () => {
-    const cluster = await stuck("NewReplicaSetCreated", "2026-03-01T09:59:30Z");
-    await cluster.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, readyReplicas: 1 } }));
-    await cluster.catchUp();
-    expect(await cluster.sync()).toEqual({ kind: "again", afterMs: 61_000 });
-    expect(cluster.world.clock.now()).toBe(NOW_MS);
+    const harness = await stuck("NewReplicaSetCreated", "2026-03-01T09:59:30Z");
+    await harness.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, readyReplicas: 1 } }));
+    await harness.stream();
+    expect(await harness.handle()).toEqual({ kind: "again", afterMs: 61_000 });
+    expect(harness.clock.now()).toBe(NOW_MS);
   });
 
   it("[deployment S20] never spins on an incomplete Deployment that is available", async () => {
-    expect(await (await stuck("NewReplicaSetAvailable", "2026-03-01T09:00:00Z")).sync()).toEqual({ kind: "done" });
+    expect(await (await stuck("NewReplicaSetAvailable", "2026-03-01T09:00:00Z")).handle()).toEqual({ kind: "done" });
   });
 
   it("[deployment S10] a status decided on an old version is not written; the live one is looked at next", async () => {
-    const cluster = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
-    await cluster.change("deployments", "web", (d) => ({ ...d, metadata: { ...d.metadata, labels: { app: "web", new: "1" } } }));
-    await expect(cluster.sync()).rejects.toMatchObject({ code: 409 });
-    expect(conditionsOf(cluster).at(0)).toMatchObject({ reason: "ReplicaSetUpdated" });
+    const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
+    await harness.change("deployments", "web", (d) => ({ ...d, metadata: { ...d.metadata, labels: { app: "web", new: "1" } } }));
+    await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
+    expect(conditionsOf(harness).at(0)).toMatchObject({ reason: "ReplicaSetUpdated" });
   });
 
   it("[deployment T112] conditions of others stay where they are", async () => {
     const foreign = { type: "StatusUpdate", status: "True", reason: "E2E", message: "set from e2e test" };
-    const cluster = await Cluster.of([liveDeployment(1, { status: { conditions: [foreign] } })]);
-    await converge(cluster);
-    expect(conditionsOf(cluster)[0]).toEqual(foreign);
+    const harness = await SyncHarness.of([liveDeployment(1, { status: { conditions: [foreign] } })]);
+    await converge(harness);
+    expect(conditionsOf(harness)[0]).toEqual(foreign);
   });
 });

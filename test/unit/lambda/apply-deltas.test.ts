@@ -10,7 +10,7 @@ import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts
 import type { IndexRequest, ItemChange } from "../../../shared/ports/store.ts";
 import { cachedPod } from "../../support/builders.ts";
 import { signedBody, testSigner } from "../../support/signer.ts";
-import { item } from "../cache/applier-rig.ts";
+import { item } from "../../harness/store/applier.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const CID = "5d3f00aa11bb";

@@ -4,8 +4,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { settleRecords } from "../../../shared/lambda/batch.ts";
-import type { RecordOutcome } from "../../../shared/lambda/batch.ts";
+import { settleRecords, type RecordOutcome } from "../../../shared/lambda/batch.ts";
 import { KubeApiError } from "../../../shared/ports/errors.ts";
 import { recordingLog } from "../recording-log.ts";
 

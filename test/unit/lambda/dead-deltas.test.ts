@@ -21,7 +21,7 @@ import { recordingLog } from "../recording-log.ts";
 const NOW_MS = 1_000_000;
 const OURS = ["5d3f00aa11bb", "5d3f00aa11cc"] as const;
 
-function rig() {
+function harness() {
   const log = recordingLog();
   const clock = createVirtualClock(NOW_MS);
   const marked: string[] = [];
@@ -56,7 +56,7 @@ function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
 }
 
 it("makes the cache of the resource that the message names suspect, keeps its name, and acknowledges it", async () => {
-  const { handler, log, marked, quarantined } = rig();
+  const { handler, log, marked, quarantined } = harness();
   expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
   const why = "envelope version 3, this build reads up to 2";
   expect(marked).toEqual([`${OURS[0]} pods: message m0 was given up: ${why}`]);
@@ -65,7 +65,7 @@ it("makes the cache of the resource that the message names suspect, keeps its na
 });
 
 it("makes everything of the cluster that signed it suspect when its resource cannot be told", async () => {
-  const { handler, marked, quarantined } = rig();
+  const { handler, marked, quarantined } = harness();
   await invoke(handler, signedBody(OURS[1], "{"));
   expect(marked.map((line) => line.split(":")[0])).toEqual(CACHED_RESOURCES.map((resource) => `${OURS[1]} ${resource}`));
   expect(quarantined).toHaveLength(1);
@@ -86,7 +86,7 @@ it.each([
     why: "signed with a key that this build does not know",
   },
 ])("acknowledges $name, says so, and marks nothing", async ({ body, kept, why }) => {
-  const { handler, log, marked, quarantined, forged } = rig();
+  const { handler, log, marked, quarantined, forged } = harness();
   expect(await invoke(handler, body)).toEqual({ batchItemFailures: [] });
   expect([marked, quarantined]).toEqual([[], []]);
   const bytes = Buffer.byteLength(body);
@@ -96,7 +96,7 @@ it.each([
 });
 
 it("acknowledges a forged message also while the Store is away: nobody brings it back", async () => {
-  const { handler, log, forged, goAway } = rig();
+  const { handler, log, forged, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, "{")).toEqual({ batchItemFailures: [] });
   expect(forged).toEqual([]);
@@ -104,7 +104,7 @@ it("acknowledges a forged message also while the Store is away: nobody brings it
 });
 
 it("leaves it in the queue while the Store is away", async () => {
-  const { handler, marked, quarantined, goAway } = rig();
+  const { handler, marked, quarantined, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, message({}))).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
   expect(quarantined).toEqual([]);
@@ -114,13 +114,13 @@ it("leaves it in the queue while the Store is away", async () => {
 });
 
 it("logs no content", async () => {
-  const { handler, log } = rig();
+  const { handler, log } = harness();
   await invoke(handler, message({ v: 3, items: [{ o: "a secret of nobody" }] }), "a secret of nobody");
   expect(JSON.stringify(log.lines)).not.toContain("nobody");
 });
 
 it("is called by the local host with what stands in the dead-letter queue", async () => {
-  const { handler, log, clock, marked } = rig();
+  const { handler, log, clock, marked } = harness();
   const random = createSeededRandom(1);
   const queue = () => createMemoryDeltaQueue({ clock, random });
   const [deltas, dead] = [queue(), queue()];

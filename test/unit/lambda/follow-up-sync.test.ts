@@ -13,7 +13,7 @@ const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1"
 const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
 
 /** The look at FIRST lasts so long and then makes `bells` due; what is looked at then is `look`'s. */
-function rig(
+function harness(
   bells: readonly Doorbell[],
   { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells, clock: Clock) => Promise<void> } = {},
 ) {
@@ -54,7 +54,7 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
     ["GO3: the key whose run it is, after its back-off", { ...FIRST, delayMs: 5 }, undefined],
     ["another key of that controller", due({ controller: "deployment" }), 0],
   ])("%s", async (_, bell, lookedAfterMs) => {
-    const { clock, rung, looked, ended } = rig([bell]);
+    const { clock, rung, looked, ended } = harness([bell]);
     await clock.advance(2_000);
     await ended;
     expect({ rung, looked }).toEqual(
@@ -66,7 +66,7 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
 
   it("of several, each its own way, by the time that is left when they are made due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
-    const { clock, rung, looked, ended } = rig(bells, { lastsMs: 900 });
+    const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
     await ended;
     expect(rung.map(({ key }) => key)).toEqual(["shop/a", "shop/c"]);
@@ -76,13 +76,13 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
 
 it("GO1: no more than ten at a time, the others are rung", async () => {
   const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
-  const { rung, looked, ended } = rig(bells);
+  const { rung, looked, ended } = harness(bells);
   await ended;
   expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
 });
 
 it("GO2: a key whose Store was out of reach is rung at once, by name", async () => {
-  const { clock, log, rung, ended } = rig([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
+  const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
   await clock.advance(10);
   await ended;
   expect(rung).toEqual([due()]);
@@ -90,7 +90,7 @@ it("GO2: a key whose Store was out of reach is rung at once, by name", async () 
 });
 
 it("has ended when all has that went on, and what that made due in turn", async () => {
-  const { looked, ended } = rig([due()], {
+  const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
       if (key === "shop/a") await doorbells.ring([due({ key: "shop/b" })]);
@@ -109,7 +109,7 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
   ])("is looked at once more when that has ended, and rung after that: due $isDue times", async ({ isDue, looks, rung: expected }) => {
     let running = 0;
     let ran = 0;
-    const { clock, log, rung, looked, ended } = rig([due()], {
+    const { clock, log, rung, looked, ended } = harness([due()], {
       look: async (_, doorbells, time) => {
         expect(++running).toBe(1);
         await time.after(10);
@@ -124,20 +124,20 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
   });
 
   it("is rung when no time is left", async () => {
-    const { clock, rung, looked, ended } = rig([FIRST], { lastsMs: 1_000 });
+    const { clock, rung, looked, ended } = harness([FIRST], { lastsMs: 1_000 });
     await clock.advance(2_000);
     await ended;
     expect([looked, rung]).toEqual([["first"], [FIRST]]);
   });
 
   it("is looked at beside others that its run made due", async () => {
-    const { looked, rung, ended } = rig([due(), { ...FIRST }]);
+    const { looked, rung, ended } = harness([due(), { ...FIRST }]);
     await ended;
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
   it("is rung when its Store is out of reach then, and the record is not failed for it", async () => {
-    const { log, rung, ended } = rig([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
+    const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
     await ended;
     expect(rung).toEqual([FIRST]);
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
@@ -145,7 +145,7 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
 
   it("is rung by whoever looks at it a second time, too", async () => {
     let looks = 0;
-    const { clock, log, rung, looked, ended } = rig([due(), due({ delayMs: 5 })], {
+    const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
         if (looks++ > 0) return; // busy
         await time.after(10);
@@ -161,7 +161,7 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
 
 it("GO5: what comes after the end is rung", async () => {
   let late: Doorbells | undefined;
-  const { rung, looked, ended } = rig([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
+  const { rung, looked, ended } = harness([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
   await ended;
   await late?.ring([due({ key: "shop/b" })]);
   expect([looked, rung]).toEqual([["first", "shop/a after 0"], [due({ key: "shop/b" })]]);

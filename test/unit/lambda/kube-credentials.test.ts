@@ -3,8 +3,7 @@
  * than one call that fails for a rotation, one that is sent after it has ended, a certificate that was replaced and is used for ever, a
  * new connection for every call after that, a secret read for every refused call.
  */
-import { createServer as createHttpServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo, Server } from "node:net";

@@ -2,13 +2,15 @@
  * Secrets that are read again. Catches: a read for every invocation or every forged message, one per caller, a secret store that is away
  * and stops who has started, a rotation nobody notices, a value that makes no configuration and is used, a value in a log or an error.
  */
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it as base } from "vitest";
 
 import { ConfigurationError } from "../../../shared/lambda/configuration.ts";
 import { liveConfiguration } from "../../../shared/lambda/live-configuration.ts";
 import { SecretError } from "../../../shared/ports/secrets.ts";
 import { SECRET_MS_MAX } from "../../../shared/ports/times.ts";
 import { recordingLog } from "../recording-log.ts";
+
+const it = base.extend("configuration", async () => await live());
 
 const ENVIRONMENT = {
   DELTALOOP_DEPLOYMENT: "prod",
@@ -94,8 +96,7 @@ describe("the first read", () => {
 });
 
 describe("fresh", () => {
-  it("LC2 reads when what it has is five minutes old, and not before", async () => {
-    const configuration = await live();
+  it("LC2 reads when what it has is five minutes old, and not before", async ({ configuration }) => {
     values["mac"] = `${OLD},${NEW}`;
     nowMs += SECRET_MS_MAX - 1;
     expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -120,15 +121,13 @@ describe("fresh", () => {
     expect((await configuration.fresh()).macKeys).toEqual([OLD]);
   });
 
-  it("LC1 shares one read among who asks at the same time", async () => {
-    const configuration = await live();
+  it("LC1 shares one read among who asks at the same time", async ({ configuration }) => {
     nowMs += SECRET_MS_MAX;
     await Promise.all([configuration.fresh(), configuration.fresh(), configuration.renew("kube"), configuration.renew("macKey")]);
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 goes on with what it has while the secret store is away, and asks again after ten seconds", async () => {
-    const configuration = await live();
+  it("LC2 goes on with what it has while the secret store is away, and asks again after ten seconds", async ({ configuration }) => {
     nowMs += SECRET_MS_MAX;
     fails = new SecretError(["mac: could not be reached (ETIMEDOUT)"]);
     for (let i = 0; i < 3; i++) expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -153,8 +152,7 @@ describe("fresh", () => {
 });
 
 describe("renew", () => {
-  it("LC3 reads at once and says whether anything is other, without telling what", async () => {
-    const configuration = await live();
+  it("LC3 reads at once and says whether anything is other, without telling what", async ({ configuration }) => {
     expect(await configuration.renew("kube")).toBe(false);
     nowMs += 15_000;
     values["kube"] = "CANARY-next";
@@ -164,8 +162,7 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a storm of forged messages costs one read a minute, and holds up nobody who was refused", async () => {
-    const configuration = await live();
+  it("LC3 a storm of forged messages costs one read a minute, and holds up nobody who was refused", async ({ configuration }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

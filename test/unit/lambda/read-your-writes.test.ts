@@ -9,34 +9,34 @@ import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
 import { serving } from "../../../shared/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
 import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import { Cluster, liveDeployment, livePod, liveReplicaSet } from "../deployment/cluster.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
+import { liveDeployment, livePod, liveReplicaSet } from "../deployment/live-objects.ts";
 
 const EPOCH = "epoch-1";
 const KEY = { controller: "deployment", epoch: EPOCH, key: "shop/web", delayMs: 0 } as const;
-let cluster: Cluster;
+let harness: SyncHarness;
 let rung: Doorbell[];
 
 /** One invocation for `web`, on what the cache holds. */
 async function invoke(): Promise<void> {
-  const { world } = cluster;
   const doorbells = { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) };
   const handler = createSyncDeployment({
-    ...world.ports,
-    ...serving("c1", world.api, "act", { store: world.store, signer: {} as ClusterWiring["signer"], doorbells }), // nothing is signed here
+    ...harness.ports,
+    ...serving("c1", harness.api, "act", { store: harness.store, signer: {} as ClusterWiring["signer"], doorbells }), // nothing is signed here
   });
-  await world.store.add(EPOCH, KEY.controller, KEY.key, 0);
+  await harness.store.add(EPOCH, KEY.controller, KEY.key, 0);
   const body = JSON.stringify({ v: 1, c: "c1", ctl: KEY.controller, e: EPOCH, k: KEY.key });
-  const record = { messageId: "m", receipt: "r", body, receiveCount: 1, sentAtMs: world.clock.now() };
+  const record = { messageId: "m", receipt: "r", body, receiveCount: 1, sentAtMs: harness.clock.now() };
   let ended = false;
   const context = invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 60_000 });
   const running = handler(sqsEvent([record], "arn:aws:sqs:eu-central-1:0:q"), context).finally(() => (ended = true));
-  for (let turns = 0; !ended; turns++) await world.clock.advance(turns < 200 ? 0 : 100);
+  for (let turns = 0; !ended; turns++) await harness.clock.advance(turns < 200 ? 0 : 100);
   expect(await running).toEqual({ batchItemFailures: [] });
 }
 
 /** As if the ReplicaSets had been synced: what is due already is not made due. */
 async function forgetReplicaSets(): Promise<void> {
-  const { store } = cluster.world;
+  const { store } = harness;
   for (const { key } of await store.queued("replicaset")) {
     const taken = { epoch: EPOCH, controller: "replicaset", key, token: "before" } as const;
     const take = await store.take(taken, {});
@@ -45,7 +45,7 @@ async function forgetReplicaSets(): Promise<void> {
   }
 }
 
-const ownerReads = (): readonly string[] => cluster.api.reads.filter((read) => read.startsWith("get replicasets"));
+const ownerReads = (): readonly string[] => harness.api.reads.filter((read) => read.startsWith("get replicasets"));
 
 describe("a ReplicaSet that the invocation goes on to", () => {
   beforeEach(() => {
@@ -53,18 +53,18 @@ describe("a ReplicaSet that the invocation goes on to", () => {
   });
 
   it("is not read once more: from a Deployment's event to its pod there are a list beside a read, and two creates", async () => {
-    cluster = await Cluster.of([liveDeployment(1)]);
+    harness = await SyncHarness.of([liveDeployment(1)]);
     await invoke();
-    expect(cluster.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
-    expect(cluster.api.all("pods")).toHaveLength(1);
+    expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
+    expect(harness.api.all("pods")).toHaveLength(1);
     expect(ownerReads()).toEqual([]);
   });
 
   it("is read where the answer has got old on its way: slow, or late", async () => {
-    cluster = await Cluster.of([liveDeployment(1)]);
-    cluster.api.script = { "create replicasets": () => cluster.world.clock.after(500) };
+    harness = await SyncHarness.of([liveDeployment(1)]);
+    harness.api.script = { "create replicasets": () => harness.clock.after(500) };
     await invoke();
-    expect(cluster.api.all("pods")).toHaveLength(1);
+    expect(harness.api.all("pods")).toHaveLength(1);
     expect(ownerReads()).toHaveLength(1);
   });
 
@@ -73,32 +73,32 @@ describe("a ReplicaSet that the invocation goes on to", () => {
       [3, ["a"]],
       [1, ["a", "b", "c"]],
     ] as const) {
-      cluster = await Cluster.of([
+      harness = await SyncHarness.of([
         liveDeployment(size, { status: { observedGeneration: 1 } }),
         liveReplicaSet("web-1", "v1", pods.length, { sizedFor: [pods.length, pods.length + 1] }),
       ]);
-      for (const name of pods) await cluster.put(livePod(name, "web-1"));
-      await cluster.catchUp();
+      for (const name of pods) await harness.put(livePod(name, "web-1"));
+      await harness.stream();
       await forgetReplicaSets();
       await invoke();
-      expect(cluster.api.all("pods").filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(size);
+      expect(harness.api.all("pods").filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(size);
       expect(ownerReads()).toEqual(size === 1 ? ["get replicasets web-1"] : []);
     }
   });
 
   it("is read before it adopts: what it adopts was listed after the answer", async () => {
-    cluster = await Cluster.of([
+    harness = await SyncHarness.of([
       liveDeployment(2, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { sizedFor: [1, 2] }),
     ]);
     const { metadata, ...orphan } = livePod("orphan", "web-1");
     const { ownerReferences: _, ...free } = metadata;
-    await cluster.put({ ...orphan, metadata: free });
-    await cluster.catchUp();
+    await harness.put({ ...orphan, metadata: free });
+    await harness.stream();
     await forgetReplicaSets();
     await invoke();
-    expect(cluster.live("pods", "orphan").metadata.ownerReferences).toMatchObject([{ name: "web-1" }]);
-    const spoken = cluster.spoken();
+    expect(harness.live("pods", "orphan").metadata.ownerReferences).toMatchObject([{ name: "web-1" }]);
+    const spoken = harness.spoken();
     expect(spoken.slice(0, spoken.indexOf("patch pods orphan"))).toContain("get replicasets web-1");
   });
 });

@@ -4,8 +4,7 @@
  */
 import { expect, it } from "vitest";
 
-import { ConfigurationError } from "../../../shared/lambda/configuration.ts";
-import type { Variables } from "../../../shared/lambda/configuration.ts";
+import { ConfigurationError, type Variables } from "../../../shared/lambda/configuration.ts";
 import { referencesIn, withSecrets } from "../../../shared/lambda/secret-values.ts";
 
 function resolved(environment: Variables, values: Readonly<Record<string, string>>): Variables {

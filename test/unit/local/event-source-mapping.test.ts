@@ -5,10 +5,8 @@
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { expect, it } from "vitest";
 
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { startEventSourceMapping } from "../../../shared/local/event-source-mapping.ts";
-import type { EventSourceMappingOptions, Invocation } from "../../../shared/local/event-source-mapping.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { startEventSourceMapping, type EventSourceMappingOptions, type Invocation } from "../../../shared/local/event-source-mapping.ts";
 import type { MessageSource, ReceivedMessage } from "../../../shared/ports/delta-queue.ts";
 import { recordingLog } from "../recording-log.ts";
 

@@ -3,8 +3,7 @@
  * line, an invocation that hangs when the connection ends, one begun after they left, one cut off because they left, a time limit that is
  * begun anew.
  */
-import { connect, createServer } from "node:net";
-import type { AddressInfo, Server, Socket } from "node:net";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
 import type { Context, SQSEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -14,8 +13,7 @@ import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
 import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
 import type { FunctionHandlers } from "../../../shared/local/function-host.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import { remoteFunctions, serveFunctions } from "../../../shared/local/remote-functions.ts";
-import type { RemoteFunctions, ServedFunctions } from "../../../shared/local/remote-functions.ts";
+import { remoteFunctions, serveFunctions, type RemoteFunctions, type ServedFunctions } from "../../../shared/local/remote-functions.ts";
 
 const nothing: SqsHandler = () => Promise.resolve();
 

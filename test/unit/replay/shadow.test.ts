@@ -18,8 +18,7 @@ import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow
 import type { Finding } from "../../../shared/replay/shadow/shadow.ts";
 import { changesIn, MissingCensus } from "../../../shared/replay/shadow/change-stream.ts";
 import { RecordedShadow } from "../../../shared/replay/shadow/recorded.ts";
-import { changesOf, History } from "../../../shared/replay/shadow/states.ts";
-import type { Change, LiveObject } from "../../../shared/replay/shadow/states.ts";
+import { changesOf, History, type Change, type LiveObject } from "../../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit, writesOfChanges } from "../../../shared/replay/shadow/upstream-writes.ts";
 import { canary } from "../../support/canaries.ts";
 

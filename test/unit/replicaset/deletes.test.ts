@@ -1,9 +1,8 @@
 // Would catch: a pod deleted for an owner that wants it, or that is not the pod that was chosen; a healthy pod counted as gone.
 import { beforeEach, describe, expect, it } from "vitest";
 import { WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
-import { refusal } from "../../support/scripted-api.ts";
-import type { Fate } from "../../support/scripted-api.ts";
-import { World } from "../../support/sync-world.ts";
+import { refusal, type Fate } from "../../support/scripted-api.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
 
 const CONFLICT = refusal(409, "Conflict", "not now");
@@ -13,62 +12,63 @@ const KINDS = [
 ] as const;
 
 describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) => {
-  let world: World;
-  const ownerNow = () => ({ kind, uid: world.api.uid(resource, "web") });
+  let harness: SyncHarness;
+  const ownerNow = () => ({ kind, uid: harness.api.uid(resource, "web") });
   const sent = (): readonly string[] =>
-    world.api.calls.flatMap(({ verb, name, resource: of }) =>
+    harness.api.calls.flatMap(({ verb, name, resource: of }) =>
       of === "pods" || (of === resource && verb === "get") ? [`${verb} ${name}`] : [],
     );
   const touch = (name: string, metadata: object = { annotations: { touched: "yes" } }): Promise<unknown> =>
-    world.api.change("pods", name, (live) => ({ metadata: { ...live.metadata, ...metadata } }));
-  const resize = (replicas: number): Promise<unknown> => world.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
+    harness.api.change("pods", name, (live) => ({ metadata: { ...live.metadata, ...metadata } }));
+  const resize = (replicas: number): Promise<unknown> =>
+    harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
   const create = (replicas: number): Promise<unknown> => {
     const { spec, ...rest } = replicaSet({ replicas });
-    return world.api.put(resource, { ...rest, spec: { ...spec, ...(kind === "ReplicationController" && { selector: { app: "web" } }) } });
+    return harness.api.put(resource, { ...rest, spec: { ...spec, ...(kind === "ReplicationController" && { selector: { app: "web" } }) } });
   };
   const row = async (name: string): Promise<object | undefined> =>
-    (await world.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
+    (await harness.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
   /** What the next run would wait for. Takes the key, so it comes last. */
   const pending = async (): Promise<readonly object[]> => {
-    await world.clock.advance(5_000); // past the back-off, before any deadline
+    await harness.clock.advance(5_000); // past the back-off, before any deadline
     const key = "shop/web";
-    await world.store.add("epoch-1", controller, key, 0);
-    const take = await world.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: ownerNow().uid });
+    await harness.store.add("epoch-1", controller, key, 0);
+    const take = await harness.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: ownerNow().uid });
     return take.kind === "ok" ? take.snapshot.intents.filter(({ state }) => state === "pending") : [take];
   };
 
   const start = async (mode: "act" | "shadow" = "act"): Promise<void> => {
-    world = await World.create({ controller, mode });
+    harness = await SyncHarness.create({ controller, mode });
     await create(1);
     for (const name of ["a", "b"])
-      await world.api.put("pods", pod({ name, owner: ownerNow(), phase: name === "a" ? "Pending" : "Running" }));
-    await world.stream();
+      await harness.api.put("pods", pod({ name, owner: ownerNow(), phase: name === "a" ? "Pending" : "Running" }));
+    await harness.stream();
   };
 
   beforeEach(() => start());
 
   describe("reads its owner live first", () => {
     it("once, and deletes the version that was chosen", async () => {
-      const { uid, resourceVersion } = world.api.find("pods", "a").metadata;
-      await world.sync();
+      const { uid, resourceVersion } = harness.api.find("pods", "a").metadata;
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
-      expect(world.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
+      expect(harness.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
     });
 
     it("once in a run that adopts, too", async () => {
-      await world.api.put("pods", pod({ name: "orphan" }));
-      await world.stream();
-      await world.sync();
+      await harness.api.put("pods", pod({ name: "orphan" }));
+      await harness.stream();
+      await harness.sync();
       expect(sent().filter((call) => call.startsWith("get"))).toEqual(["get web"]);
-      expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
+      expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
     });
 
     const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
-      { name: "gone: nothing more", spoil: () => world.api.remove(resource, "web") },
-      { name: "another one of that name: nothing more", spoil: async () => (await world.api.remove(resource, "web"), create(1)) },
+      { name: "gone: nothing more", spoil: () => harness.api.remove(resource, "web") },
+      { name: "another one of that name: nothing more", spoil: async () => (await harness.api.remove(resource, "web"), create(1)) },
       {
         name: "of another generation: runs again at once",
-        spoil: () => world.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
+        spoil: () => harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
         queuedInMs: 0,
       },
       { name: "of another size: runs again at once", spoil: () => resize(2), queuedInMs: 0 },
@@ -76,77 +76,77 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
         name: "of another size, at a version older than the cached one: runs again in a second, the cache has to change first",
         // What a restore of etcd brings back, and no watch tells of.
         spoil: async () => {
-          const { metadata, ...live } = world.api.find(resource, "web");
+          const { metadata, ...live } = harness.api.find(resource, "web");
           const then = { ...live, metadata: { ...metadata, resourceVersion: "1" }, spec: { ...live.spec, replicas: 2 } };
-          world.api.script = { [`get ${resource}`]: { answer: then } };
+          harness.api.script = { [`get ${resource}`]: { answer: then } };
         },
         queuedInMs: 1_000,
       },
-      { name: "being deleted: its pods are the garbage collector's", spoil: () => world.api.terminate(resource, "web") },
+      { name: "being deleted: its pods are the garbage collector's", spoil: () => harness.api.terminate(resource, "web") },
     ];
     it.each(table)("$name", async ({ spoil, queuedInMs }) => {
       await spoil();
-      await world.sync();
-      expect(world.api.writes).not.toContain("delete pods");
-      expect(world.storeCalls).not.toContain("registerIntents");
-      expect(await world.failures()).toBe(0);
-      if (queuedInMs !== undefined) expect(await world.queuedInMs()).toBe(queuedInMs);
+      await harness.sync();
+      expect(harness.api.writes).not.toContain("delete pods");
+      expect(harness.storeCalls).not.toContain("registerIntents");
+      expect(await harness.failures()).toBe(0);
+      if (queuedInMs !== undefined) expect(await harness.queuedInMs()).toBe(queuedInMs);
     });
 
     it("of another size: the next run decides on it", async () => {
       await resize(2);
-      await world.sync();
-      await world.ring();
-      expect(world.api.writes).toEqual([`patch ${resource}/status`]);
+      await harness.sync();
+      await harness.ring();
+      expect(harness.api.writes).toEqual([`patch ${resource}/status`]);
     });
 
     it("that cannot be read: the sync fails, and nothing was registered", async () => {
-      world.api.script = { [`get ${resource}`]: "never" };
-      await world.sync();
-      expect(world.api.writes).toEqual([]);
-      expect(world.storeCalls).not.toContain("registerIntents");
-      expect(await world.failures()).toBe(1);
+      harness.api.script = { [`get ${resource}`]: "never" };
+      await harness.sync();
+      expect(harness.api.writes).toEqual([]);
+      expect(harness.storeCalls).not.toContain("registerIntents");
+      expect(await harness.failures()).toBe(1);
     });
   });
 
   describe("whose chosen pod has changed", () => {
     it("and still is its own: deletes it as it stands now, with one write-through for all", async () => {
       await touch("a");
-      world.storeCalls.length = 0;
-      await world.sync();
+      harness.storeCalls.length = 0;
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
-      expect(world.api.find("pods", "a").metadata.deletionTimestamp).toBeDefined();
-      expect(world.api.events).toEqual(["Normal SuccessfulDelete Deleted pod: a"]);
-      expect(world.storeCalls).toEqual(["take", "take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
-      expect(world.logged).toEqual([]);
+      expect(harness.api.find("pods", "a").metadata.deletionTimestamp).toBeDefined();
+      expect(harness.api.events).toEqual(["Normal SuccessfulDelete Deleted pod: a"]);
+      expect(harness.storeCalls).toEqual(["take", "take", "registerIntents", "writeThrough", "writeThrough", "correlateEvents", "done"]);
+      expect(harness.logged).toEqual([]);
     });
 
     const foreign = (change: object) => ({
       ownerReferences: [{ apiVersion: "apps/v1", kind, name: "web", uid: ownerNow().uid, controller: true, ...change }],
     });
     const skipped: { name: string; spoil: () => Promise<unknown>; reason: string; gone?: boolean }[] = [
-      { name: "gone", spoil: () => world.api.remove("pods", "a"), reason: "gone", gone: true },
+      { name: "gone", spoil: () => harness.api.remove("pods", "a"), reason: "gone", gone: true },
       {
         name: "replaced",
-        spoil: async () => (await world.api.remove("pods", "a"), world.api.put("pods", pod({ name: "a", owner: ownerNow() }))),
+        spoil: async () => (await harness.api.remove("pods", "a"), harness.api.put("pods", pod({ name: "a", owner: ownerNow() }))),
         reason: "another pod has its name",
       },
       { name: "released", spoil: () => touch("a", { ownerReferences: [] }), reason: "controlled by somebody else" },
       { name: "of another uid's", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by somebody else" },
       { name: "of another name's", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by somebody else" },
       { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by somebody else" },
-      { name: "being deleted", spoil: () => world.api.terminate("pods", "a"), reason: "being deleted already" },
+      { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("and is $name: skips it with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
       // The first answer is the precondition's, also for what is gone by the time of the look.
-      world.api.script = { "delete pods": CONFLICT };
+      harness.api.script = { "delete pods": CONFLICT };
       await spoil();
-      const live = gone ? undefined : world.api.find("pods", "a");
-      await world.sync();
+      const live = gone ? undefined : harness.api.find("pods", "a");
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
-      expect(world.logged).toEqual([`pod not deleted ${JSON.stringify({ key: "shop/web", pod: "shop/a", reason })}`]);
-      expect(world.api.events).toEqual([]);
-      expect(await world.failures()).toBe(0);
+      expect(harness.logged).toEqual([`pod not deleted ${JSON.stringify({ key: "shop/web", pod: "shop/a", reason })}`]);
+      expect(harness.api.events).toEqual([]);
+      expect(await harness.failures()).toBe(0);
       expect(await row("a")).toMatchObject(gone ? { gone } : { gone, rv: live?.metadata.resourceVersion });
       expect(await pending()).toEqual([]);
     });
@@ -172,13 +172,13 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       { name: "5xx: pending", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), pending: 1 } },
     ];
     it.each(table)("the second try is $name", async ({ second, want }) => {
-      world.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
-      await world.sync();
+      harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
-      expect(world.api.events).toEqual(want.events);
+      expect(harness.api.events).toEqual(want.events);
       expect(await row("a")).toMatchObject({ gone: want.gone });
-      expect(await world.failures()).toBe(want.error === undefined ? 0 : 1);
-      const { conditions = [] } = world.api.find(resource, "web").status as {
+      expect(await harness.failures()).toBe(want.error === undefined ? 0 : 1);
+      const { conditions = [] } = harness.api.find(resource, "web").status as {
         readonly conditions?: readonly { readonly message: string }[];
       };
       expect(conditions.map(({ message }) => message)).toEqual(want.error === undefined ? [] : [want.error]);
@@ -186,22 +186,22 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("and the look is not answered: refused, for nothing was deleted", async () => {
-      world.api.script = { "delete pods": CONFLICT, "get pods": "never" };
-      await world.sync();
+      harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
-      expect(world.api.events).toEqual(["Warning FailedDelete Error deleting: not now"]);
+      expect(harness.api.events).toEqual(["Warning FailedDelete Error deleting: not now"]);
       expect(await row("a")).toMatchObject({ gone: false });
       expect(await pending()).toEqual([]);
     });
 
     it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
-      world.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would begin after 4.5 s
-      world.api.script = { "delete pods": CONFLICT, "get pods": () => void (world.invocationMs = undefined) };
-      world.api.latencyMs = 1_500;
-      await world.sync();
+      harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would begin after 4.5 s
+      harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
+      harness.api.latencyMs = 1_500;
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
-      expect(world.api.events).toEqual([]);
-      expect(await world.failures()).toBe(1);
+      expect(harness.api.events).toEqual([]);
+      expect(await harness.failures()).toBe(1);
       expect(await pending()).toEqual([]);
     });
   });
@@ -248,19 +248,19 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       { name: "no answer twice: pending", first: "never", second: "never", sent: twice, want: pendingAfter("no answer within 5s") },
     ];
     it.each(table)("$name", async ({ first, second, sent: calls, want }) => {
-      world.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
-      await world.sync();
+      harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
+      await harness.sync();
       expect(sent()).toEqual(calls);
-      expect(world.api.events).toEqual(want.events);
-      expect(await world.failures()).toBe(want.failures);
+      expect(harness.api.events).toEqual(want.events);
+      expect(await harness.failures()).toBe(want.failures);
       expect(await pending()).toHaveLength(want.pending);
     });
 
     it("but not when the lease ends first: pending", async () => {
-      world.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would begin after 3 s
-      world.api.script = { "delete pods": OOPS };
-      world.api.latencyMs = 1_500;
-      await world.sync();
+      harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would begin after 3 s
+      harness.api.script = { "delete pods": OOPS };
+      harness.api.latencyMs = 1_500;
+      await harness.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
       expect(await pending()).toHaveLength(1);
     });
@@ -268,38 +268,38 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
 
   it("after a lost answer: whoever has the name by then is looked up, left alone and not taken for gone", async () => {
     // One that no node runs goes at once.
-    await world.api.remove("pods", "a");
-    await world.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
-    await world.stream();
-    world.api.script = { "delete pods": (_, nth) => (nth === 1 ? "lost" : "never") };
-    await world.sync();
-    world.api.script = {};
-    const other = await world.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
-    await world.clock.advance(20_000);
-    await world.ring(); // recovers
-    await world.ring();
+    await harness.api.remove("pods", "a");
+    await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
+    await harness.stream();
+    harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? "lost" : "never") };
+    await harness.sync();
+    harness.api.script = {};
+    const other = await harness.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
+    await harness.clock.advance(20_000);
+    await harness.ring(); // recovers
+    await harness.ring();
     expect(await row("a")).toMatchObject({ gone: false, uid: other.metadata.uid });
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
     expect(await pending()).toEqual([]);
   });
 
   it("in shadow: decides, and reads nothing", async () => {
     await start("shadow");
-    await world.sync();
-    expect(world.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
-    expect(world.api.calls).toEqual([]);
+    await harness.sync();
+    expect(harness.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
+    expect(harness.api.calls).toEqual([]);
   });
 
   it("all at once: 500 stale rows cost 500 looks and one write-through", async () => {
     await resize(0);
-    for (let i = 0; i < 498; i++) await world.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
-    await world.stream();
-    for (const { metadata } of world.pods) await touch(metadata.name);
-    world.storeCalls.length = 0;
-    await world.sync();
+    for (let i = 0; i < 498; i++) await harness.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
+    await harness.stream();
+    for (const { metadata } of harness.pods) await touch(metadata.name);
+    harness.storeCalls.length = 0;
+    await harness.sync();
     expect(sent().filter((call) => call.startsWith("get "))).toHaveLength(501);
     expect(sent().filter((call) => call.startsWith("delete "))).toHaveLength(1_000);
-    expect(world.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
-    expect(world.storeCalls.filter((verb) => verb === "writeThrough")).toHaveLength(2);
+    expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
+    expect(harness.storeCalls.filter((verb) => verb === "writeThrough")).toHaveLength(2);
   });
 });

@@ -1,9 +1,8 @@
 // Would catch: a pod too many after a lost answer, an intent that blocks for ever, a key that falls asleep one pod short.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { refusal } from "../../support/scripted-api.ts";
-import type { Intercept, LiveObject } from "../../support/scripted-api.ts";
-import { World } from "../../support/sync-world.ts";
+import { refusal, type Intercept, type LiveObject } from "../../support/scripted-api.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
 import { shareOf } from "../../support/share.ts";
 
@@ -12,9 +11,9 @@ const SEEDS = Array.from({ length: 150 }, (_, index) => index + 1);
 const CHECKED = 25;
 const STEPS = 40;
 
-function active(world: World): readonly LiveObject[] {
-  const uid = world.api.uid("replicasets", "web");
-  return world.pods.filter(
+function active(harness: SyncHarness): readonly LiveObject[] {
+  const uid = harness.api.uid("replicasets", "web");
+  return harness.pods.filter(
     ({ metadata }) => metadata.deletionTimestamp === undefined && metadata.ownerReferences?.some((reference) => reference.uid === uid),
   );
 }
@@ -24,51 +23,51 @@ async function live(seed: number): Promise<void> {
   const random = createSeededRandom(seed);
   const chance = (p: number): boolean => random.next() < p;
   const pick = <T>(of: readonly T[]): T | undefined => of[Math.floor(random.next() * of.length)];
-  const world = await World.create();
+  const harness = await SyncHarness.create();
   let wanted = 3;
   let wantedMax = 3;
   let adopted = 0;
   const set = async (replicas: number): Promise<void> => {
     wanted = replicas;
     wantedMax = Math.max(wantedMax, replicas);
-    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
+    await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
   };
-  await world.api.put("replicasets", replicaSet({ replicas: wanted }));
+  await harness.api.put("replicasets", replicaSet({ replicas: wanted }));
   const faults: Intercept = ({ resource }) => {
     if (resource === "events" || chance(0.7)) return undefined;
     return pick(["lost", "never", refusal(403, "Forbidden", "exceeded quota"), refusal(500, "InternalError", "no")] as const);
   };
   for (let step = 0; step < STEPS; step++) {
-    world.api.script = { "*": faults };
+    harness.api.script = { "*": faults };
     // What a node runs is deleted gracefully, what none runs at once.
-    for (const { metadata, spec } of active(world))
-      if (spec?.["nodeName"] === undefined && chance(0.2)) await world.api.bind(metadata.name, "n1");
-    const some = pick(active(world))?.metadata.name;
+    for (const { metadata, spec } of active(harness))
+      if (spec?.["nodeName"] === undefined && chance(0.2)) await harness.api.bind(metadata.name, "n1");
+    const some = pick(active(harness))?.metadata.name;
     const what = Math.floor(random.next() * 12);
-    if (what < 5) await world.sync();
-    else if (what < 7) await world.stream();
+    if (what < 5) await harness.sync();
+    else if (what < 7) await harness.stream();
     else if (what === 7) await set(Math.floor(random.next() * 7));
-    else if (what === 8 && some !== undefined) await world.api.remove("pods", some);
-    else if (what === 9) await world.clock.advance(Math.floor(random.next() * 20_000));
+    else if (what === 8 && some !== undefined) await harness.api.remove("pods", some);
+    else if (what === 9) await harness.clock.advance(Math.floor(random.next() * 20_000));
     else if (what === 10 && some !== undefined)
-      await world.api.change("pods", some, ({ metadata }) => ({ metadata: { ...metadata, labels: { app: "other" } } }));
+      await harness.api.change("pods", some, ({ metadata }) => ({ metadata: { ...metadata, labels: { app: "other" } } }));
     else if (what === 11) {
-      await world.api.put("pods", pod({ name: `orphan-${step}`, nodeName: chance(0.5) ? "n1" : "" }));
+      await harness.api.put("pods", pod({ name: `orphan-${step}`, nodeName: chance(0.5) ? "n1" : "" }));
       adopted++;
     }
-    expect(active(world).length, `seed ${seed}: more pods than were ever wanted`).toBeLessThanOrEqual(wantedMax + adopted);
+    expect(active(harness).length, `seed ${seed}: more pods than were ever wanted`).toBeLessThanOrEqual(wantedMax + adopted);
   }
-  world.api.script = {};
+  harness.api.script = {};
   for (let round = 0; round < 12; round++) {
-    await world.stream();
-    await world.ring();
-    await world.clock.advance(10_000);
+    await harness.stream();
+    await harness.ring();
+    await harness.clock.advance(10_000);
   }
-  const own = active(world);
+  const own = active(harness);
   expect(own.filter(({ metadata }) => metadata.labels?.["app"] === "web").length, `seed ${seed}: wanted ${wanted}`).toBe(wanted);
   expect(own.length, `seed ${seed}: something was not released`).toBe(wanted);
-  expect(world.api.find("replicasets", "web").status, `seed ${seed}`).toMatchObject({ replicas: wanted });
-  expect(world.api.find("replicasets", "web").status, `seed ${seed}`).not.toHaveProperty("conditions");
+  expect(harness.api.find("replicasets", "web").status, `seed ${seed}`).toMatchObject({ replicas: wanted });
+  expect(harness.api.find("replicasets", "web").status, `seed ${seed}`).not.toHaveProperty("conditions");
 }
 
 describe("a life full of faults", () => {

@@ -4,31 +4,30 @@ import { NotSentError } from "../../../shared/ports/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../../shared/ports/kube.ts";
 import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
 import { quota, refusal } from "../../support/scripted-api.ts";
-import { World } from "../../support/sync-world.ts";
-import { pod, replicaSet } from "../../support/workloads.ts";
-import type { PodOptions, ReplicaOptions } from "../../support/workloads.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
+import { pod, replicaSet, type PodOptions, type ReplicaOptions } from "../../support/workloads.ts";
 
 const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
 
 /** A ReplicaSet `web` and pods; `owned`: it is their controller. */
-async function worldOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<World> {
-  const world = await World.create();
-  await world.api.put("replicasets", replicaSet(rs));
-  for (const { owned = false, ...each } of pods) await world.api.put("pods", pod({ ...(owned && { owner: ownerIn(world) }), ...each }));
-  await world.stream();
-  return world;
+async function harnessOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<SyncHarness> {
+  const harness = await SyncHarness.create();
+  await harness.api.put("replicasets", replicaSet(rs));
+  for (const { owned = false, ...each } of pods) await harness.api.put("pods", pod({ ...(owned && { owner: ownerIn(harness) }), ...each }));
+  await harness.stream();
+  return harness;
 }
 
-function ownerIn(world: World): { readonly uid: string } {
-  return { uid: world.api.uid("replicasets", "web") };
+function ownerIn(harness: SyncHarness): { readonly uid: string } {
+  return { uid: harness.api.uid("replicasets", "web") };
 }
 
 describe("creating", () => {
   it("[replicaset 39] posts the template's labels and spec under a name of ours, with one controller reference", async () => {
-    const world = await worldOf({ replicas: 1 });
-    await world.sync();
-    const body = world.api.calls.find(({ verb, resource }) => verb === "create" && resource === "pods")?.body;
-    const { template } = world.api.find("replicasets", "web").spec as { readonly template: { readonly spec: object } };
+    const harness = await harnessOf({ replicas: 1 });
+    await harness.sync();
+    const body = harness.api.calls.find(({ verb, resource }) => verb === "create" && resource === "pods")?.body;
+    const { template } = harness.api.find("replicasets", "web").spec as { readonly template: { readonly spec: object } };
     expect(body).toEqual({
       apiVersion: "v1",
       kind: "Pod",
@@ -37,39 +36,41 @@ describe("creating", () => {
         generateName: "web-",
         labels: { app: "web" },
         ownerReferences: [
-          { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", ...ownerIn(world), controller: true, blockOwnerDeletion: true },
+          { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", ...ownerIn(harness), controller: true, blockOwnerDeletion: true },
         ],
       },
       spec: template.spec,
     });
     expect(template.spec).toMatchObject({ containers: [{ name: "c", image: "i" }] });
-    expect(world.api.events).toEqual([`Normal SuccessfulCreate Created pod: ${world.pods[0]?.metadata.name}`]);
+    expect(harness.api.events).toEqual([`Normal SuccessfulCreate Created pod: ${harness.pods[0]?.metadata.name}`]);
   });
 
   it("[replicaset 31] stops after the batch in which the quota ended: 10 pods, 15 calls", async () => {
-    const world = await worldOf({ replicas: 100 });
-    world.api.script = quota(10);
-    await world.sync();
-    expect(world.pods).toHaveLength(10);
-    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(15);
-    expect(await world.failures()).toBe(1);
-    world.api.script = {};
-    await world.sync(); // what was not tried is not waited for
-    expect(world.pods).toHaveLength(100);
+    const harness = await harnessOf({ replicas: 100 });
+    harness.api.script = quota(10);
+    await harness.sync();
+    expect(harness.pods).toHaveLength(10);
+    expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(15);
+    expect(await harness.failures()).toBe(1);
+    harness.api.script = {};
+    await harness.sync(); // what was not tried is not waited for
+    expect(harness.pods).toHaveLength(100);
   });
 
   it("[replicaset 125] while a quota refuses the others, a ready pod becomes available on time", async () => {
-    const world = await worldOf({ replicas: 3, minReadySeconds: 5 }, [{ name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" }]);
-    world.api.script = quota(0);
-    for (let failure = 1; failure <= 14; failure++) await world.sync();
-    expect(await world.failures()).toBe(14);
-    const dueMs = await world.queuedInMs();
+    const harness = await harnessOf({ replicas: 3, minReadySeconds: 5 }, [
+      { name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" },
+    ]);
+    harness.api.script = quota(0);
+    for (let failure = 1; failure <= 14; failure++) await harness.sync();
+    expect(await harness.failures()).toBe(14);
+    const dueMs = await harness.queuedInMs();
     expect(dueMs).toBeGreaterThan(0);
     expect(dueMs).toBeLessThanOrEqual(5_000);
-    await world.clock.advance(dueMs ?? 0);
-    await world.ring();
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ readyReplicas: 1, availableReplicas: 1 });
-    expect(await world.queuedInMs()).toBeGreaterThan(60_000);
+    await harness.clock.advance(dueMs ?? 0);
+    await harness.ring();
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ readyReplicas: 1, availableReplicas: 1 });
+    expect(await harness.queuedInMs()).toBeGreaterThan(60_000);
   });
 
   const slowStart = [
@@ -78,160 +79,160 @@ describe("creating", () => {
     { id: "[replicaset 34]", limit: 5, calls: 7 },
   ];
   it.each(slowStart)("$id 10 wanted, $limit allowed: $calls calls", async ({ limit, calls }) => {
-    const world = await worldOf({ replicas: 10 });
-    world.api.script = quota(limit);
-    await world.sync();
-    expect(world.pods).toHaveLength(limit);
-    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(calls);
-    expect(await world.failures()).toBe(limit === 10 ? 0 : 1);
+    const harness = await harnessOf({ replicas: 10 });
+    harness.api.script = quota(limit);
+    await harness.sync();
+    expect(harness.pods).toHaveLength(limit);
+    expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(calls);
+    expect(await harness.failures()).toBe(limit === 10 ? 0 : 1);
   });
 
   it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 a sync: 1,200 wanted come in 500, 500, 200", async () => {
-    const world = await worldOf({ replicas: 1200 });
+    const harness = await harnessOf({ replicas: 1200 });
     const counts: number[] = [];
     for (let i = 0; i < 4; i++) {
-      await world.sync();
-      counts.push(world.pods.length);
+      await harness.sync();
+      counts.push(harness.pods.length);
     }
     expect(counts).toEqual([500, 1000, 1200, 1200]);
   });
 
   it("[replicaset 40] keeps the pod's only reference even if another create of the sync fails", async () => {
-    const world = await worldOf({ replicas: 2 });
-    world.api.script = quota(1);
-    await world.sync();
-    expect(world.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
+    const harness = await harnessOf({ replicas: 2 });
+    harness.api.script = quota(1);
+    await harness.sync();
+    expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
   });
 
   it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
-    const world = await worldOf({ replicas: 5 });
+    const harness = await harnessOf({ replicas: 5 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
-    await world.store.take(token, ownerIn(world));
+    await harness.store.take(token, ownerIn(harness));
     const names = ["web-a", "web-b", "web-c", "web-d", "web-e"];
     expect(
-      await world.store.registerIntents(
+      await harness.store.registerIntents(
         token,
-        ownerIn(world).uid,
+        ownerIn(harness).uid,
         names.map((name) => ({ id: `c:${name}`, verb: "create", name })),
       ),
     ).toBe("ok");
-    for (const name of names.slice(0, 3)) await world.api.put("pods", pod({ name, owner: ownerIn(world) }));
-    await world.store.done(token, { kind: "ok" }); // a run that ends without its answers leaves its intents
+    for (const name of names.slice(0, 3)) await harness.api.put("pods", pod({ name, owner: ownerIn(harness) }));
+    await harness.store.done(token, { kind: "ok" }); // a run that ends without its answers leaves its intents
 
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch replicasets/status"]);
-    expect(await world.queuedInMs()).toBe(OP_DEADLINE_MS);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch replicasets/status"]);
+    expect(await harness.queuedInMs()).toBe(OP_DEADLINE_MS);
 
-    await world.clock.advance(OP_DEADLINE_MS);
-    await world.ring();
-    expect(world.api.reads).toEqual(names.map((name) => `get pods ${name}`));
-    await world.ring();
-    expect(world.pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(names);
+    await harness.clock.advance(OP_DEADLINE_MS);
+    await harness.ring();
+    expect(harness.api.reads).toEqual(names.map((name) => `get pods ${name}`));
+    await harness.ring();
+    expect(harness.pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(names);
   });
 
   it("looks up more than ten calls of a dead run by one list", async () => {
-    const world = await worldOf({ replicas: 12 });
+    const harness = await harnessOf({ replicas: 12 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
-    await world.store.take(token, ownerIn(world));
+    await harness.store.take(token, ownerIn(harness));
     const names = Array.from({ length: 12 }, (_, i) => `web-${i}`);
-    await world.store.registerIntents(
+    await harness.store.registerIntents(
       token,
-      ownerIn(world).uid,
+      ownerIn(harness).uid,
       names.map((name) => ({ id: `c:${name}`, verb: "create", name })),
     );
-    await world.api.put("pods", pod({ name: "web-3", owner: ownerIn(world) }));
-    await world.api.put("pods", pod({ name: "web-5", labels: {} }));
-    await world.clock.advance(LEASE_MS);
-    await world.ring();
-    expect(world.api.reads).toEqual(["list pods "]);
-    await world.ring();
-    expect(world.pods).toHaveLength(13);
-    expect(world.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
+    await harness.api.put("pods", pod({ name: "web-3", owner: ownerIn(harness) }));
+    await harness.api.put("pods", pod({ name: "web-5", labels: {} }));
+    await harness.clock.advance(LEASE_MS);
+    await harness.ring();
+    expect(harness.api.reads).toEqual(["list pods "]);
+    await harness.ring();
+    expect(harness.pods).toHaveLength(13);
+    expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
   it("[replicaset P6] [informer T74] [informer T75] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
-    const world = await worldOf({ replicas: 3 });
-    world.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
-    await world.sync();
-    expect(world.pods).toHaveLength(3);
-    expect(await world.failures()).toBe(1);
-    world.api.script = {};
-    await world.sync();
-    expect(await world.failures()).toBe(0);
-    await world.sync();
-    expect(world.pods).toHaveLength(3);
-    expect(world.api.reads.filter((read) => read.startsWith("get pods"))).toHaveLength(1);
-    expect(world.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
+    const harness = await harnessOf({ replicas: 3 });
+    harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
+    await harness.sync();
+    expect(harness.pods).toHaveLength(3);
+    expect(await harness.failures()).toBe(1);
+    harness.api.script = {};
+    await harness.sync();
+    expect(await harness.failures()).toBe(0);
+    await harness.sync();
+    expect(harness.pods).toHaveLength(3);
+    expect(harness.api.reads.filter((read) => read.startsWith("get pods"))).toHaveLength(1);
+    expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
   it("a name that an unanswered call may still take is kept when the next try is refused, and used again", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": "never" };
-    await world.sync();
-    world.api.script = quota(0);
-    await world.sync();
-    world.api.script = {};
-    await world.sync();
-    const names = world.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name);
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": "never" };
+    await harness.sync();
+    harness.api.script = quota(0);
+    await harness.sync();
+    harness.api.script = {};
+    await harness.sync();
+    const names = harness.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name);
     expect(new Set(names).size).toBe(1);
     expect(names).toHaveLength(3);
   });
 
   it("a quota refusal of a name whose pod was made long ago, unseen by a silent stream: no pod too many", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": "lost" };
-    await world.sync();
-    await world.clock.advance(60_000);
-    world.api.script = quota(0);
-    await world.sync();
-    world.api.script = {};
-    await world.sync();
-    await world.sync();
-    expect(world.pods).toHaveLength(1);
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": "lost" };
+    await harness.sync();
+    await harness.clock.advance(60_000);
+    harness.api.script = quota(0);
+    await harness.sync();
+    harness.api.script = {};
+    await harness.sync();
+    await harness.sync();
+    expect(harness.pods).toHaveLength(1);
   });
 
   it("a refused name is given up", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = quota(0);
-    await world.sync();
-    await world.sync();
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = quota(0);
+    await harness.sync();
+    await harness.sync();
     expect(
-      new Set(world.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name)).size,
+      new Set(harness.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name)).size,
     ).toBe(2);
   });
 
   it("[replicaset P13] a namespace that goes away is no failure: no Event, no condition, no retry", async () => {
-    const world = await worldOf({ replicas: 50 });
-    world.api.script = {
+    const harness = await harnessOf({ replicas: 50 });
+    harness.api.script = {
       "create pods": refusal(403, "Forbidden", "namespace shop is being terminated", [{ reason: "NamespaceTerminating" }]),
     };
-    await world.sync();
-    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(50);
-    expect(world.api.events).toEqual([]);
-    expect(world.api.find("replicasets", "web").status).toEqual(EMPTY_STATUS);
-    expect(await world.queuedInMs()).toBeUndefined();
+    await harness.sync();
+    expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(50);
+    expect(harness.api.events).toEqual([]);
+    expect(harness.api.find("replicasets", "web").status).toEqual(EMPTY_STATUS);
+    expect(await harness.queuedInMs()).toBeUndefined();
 
     // Whatever brings the key back meanwhile, the pods are still expected, so nothing is created or deleted.
-    const posts = (): number => world.api.writes.filter((write) => write === "create pods").length;
+    const posts = (): number => harness.api.writes.filter((write) => write === "create pods").length;
     for (let passedMs = 0; passedMs < EXPECTATION_MS - 20_000; passedMs += 20_000) {
-      await world.clock.advance(20_000);
-      await world.stream();
-      await world.sync();
+      await harness.clock.advance(20_000);
+      await harness.stream();
+      await harness.sync();
       expect(posts(), `after ${passedMs + 20_000} ms`).toBe(50);
     }
-    await world.clock.advance(20_000);
-    await world.stream();
-    await world.sync(); // the expectations are over: looks whether there is anything of them
-    await world.ring();
+    await harness.clock.advance(20_000);
+    await harness.stream();
+    await harness.sync(); // the expectations are over: looks whether there is anything of them
+    await harness.ring();
     expect(posts()).toBe(100);
-    expect(world.api.events).toEqual([]);
+    expect(harness.api.events).toEqual([]);
   });
 
   it("[replicaset P14] tells a quota failure in the status once, and takes it back", async () => {
-    const world = await worldOf({ replicas: 3 });
-    world.api.script = quota(2);
-    await world.sync();
-    expect(world.api.find("replicasets", "web").status).toMatchObject({
+    const harness = await harnessOf({ replicas: 3 });
+    harness.api.script = quota(2);
+    await harness.sync();
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({
       replicas: 0,
       conditions: [
         {
@@ -243,145 +244,145 @@ describe("creating", () => {
         },
       ],
     });
-    expect(world.api.events).toContain("Warning FailedCreate Error creating: exceeded quota");
-    world.api.script = quota(0);
-    await world.sync();
-    await world.sync();
-    expect(world.api.writes.filter((write) => write === "patch replicasets/status")).toHaveLength(2);
-    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
-    await world.stream();
-    await world.sync();
-    expect(world.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
+    expect(harness.api.events).toContain("Warning FailedCreate Error creating: exceeded quota");
+    harness.api.script = quota(0);
+    await harness.sync();
+    await harness.sync();
+    expect(harness.api.writes.filter((write) => write === "patch replicasets/status")).toHaveLength(2);
+    await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
   it("[replicaset P7] [informer T73] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
-    const world = await worldOf({ replicas: 2 });
-    for (let i = 0; i < 3; i++) await world.sync();
-    expect(world.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
+    const harness = await harnessOf({ replicas: 2 });
+    for (let i = 0; i < 3; i++) await harness.sync();
+    expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
   it("creates nothing of a template that the decision did not see, and decides again at once", async () => {
-    const world = await worldOf({ replicas: 1 });
-    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
-    await world.sync();
-    expect(world.api.writes).toEqual([]);
-    expect(await world.queuedInMs()).toBe(0);
-    await world.ring();
-    expect(world.pods).toHaveLength(3);
+    const harness = await harnessOf({ replicas: 1 });
+    await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
+    await harness.sync();
+    expect(harness.api.writes).toEqual([]);
+    expect(await harness.queuedInMs()).toBe(0);
+    await harness.ring();
+    expect(harness.pods).toHaveLength(3);
   });
 
   it("creates nothing for an owner that is gone, that has been replaced, or that is being deleted", async () => {
-    const gone = await worldOf({ replicas: 1 });
+    const gone = await harnessOf({ replicas: 1 });
     await gone.api.remove("replicasets", "web");
     await gone.sync();
     expect(gone.api.writes).toEqual([]);
 
-    const replaced = await worldOf({ replicas: 1 });
+    const replaced = await harnessOf({ replicas: 1 });
     await replaced.api.remove("replicasets", "web");
     await replaced.api.put("replicasets", replicaSet());
     await replaced.sync();
     expect(replaced.api.writes).toEqual([]);
 
-    const deleting = await worldOf({ replicas: 1 });
+    const deleting = await harnessOf({ replicas: 1 });
     await deleting.api.terminate("replicasets", "web");
     await deleting.sync();
     expect(deleting.api.writes.filter((write) => write === "create pods")).toEqual([]);
   });
 
   it("stops before the next batch when the lease ends, and keeps no intent of what it did not try", async () => {
-    const world = await worldOf({ replicas: 3 });
-    world.api.latencyMs = 4_000;
-    world.invocationMs = WRITE_MARGIN_MS + 7_000;
-    await world.sync();
-    expect(world.logged.join()).toContain("lease ends");
-    expect(world.pods).toHaveLength(1);
-    expect(world.api.writes).toEqual(["create pods"]);
-    world.api.latencyMs = 0;
-    await world.stream();
-    await world.sync();
-    expect(world.pods).toHaveLength(3);
+    const harness = await harnessOf({ replicas: 3 });
+    harness.api.latencyMs = 4_000;
+    harness.invocationMs = WRITE_MARGIN_MS + 7_000;
+    await harness.sync();
+    expect(harness.logged.join()).toContain("lease ends");
+    expect(harness.pods).toHaveLength(1);
+    expect(harness.api.writes).toEqual(["create pods"]);
+    harness.api.latencyMs = 0;
+    await harness.stream();
+    await harness.sync();
+    expect(harness.pods).toHaveLength(3);
   });
 
   it("begins no delete that could not land any more, and blames nobody for those left over", async () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owned: true }));
-    const world = await worldOf({ replicas: 0 }, pods);
-    world.api.latencyMs = 4_000;
-    world.invocationMs = WRITE_MARGIN_MS + 11_000;
-    await world.sync();
+    const harness = await harnessOf({ replicas: 0 }, pods);
+    harness.api.latencyMs = 4_000;
+    harness.invocationMs = WRITE_MARGIN_MS + 11_000;
+    await harness.sync();
     // The owner is read first. Two rounds, begun after 4 and 8 s; a third would begin after 12.
-    expect(world.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
-    expect(world.logged.join()).toContain("lease ends");
-    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
-    world.api.latencyMs = 0;
-    world.invocationMs = undefined;
-    await world.sync();
-    expect(world.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(100);
+    expect(harness.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
+    expect(harness.logged.join()).toContain("lease ends");
+    expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    harness.api.latencyMs = 0;
+    harness.invocationMs = undefined;
+    await harness.sync();
+    expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(100);
   });
 
   it("a call that was never sent is nobody's failure: no Event, no condition, and it is sent by the next run", async () => {
-    const world = await worldOf({ replicas: 3 });
-    world.api.script = { "create pods": (_, nth) => (nth === 2 ? new NotSentError("not sent") : undefined) };
-    await world.sync();
-    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
-    expect(world.api.find("replicasets", "web").status ?? {}).not.toHaveProperty("conditions");
-    world.api.script = { "delete pods": new NotSentError("not sent") };
-    await world.sync();
-    expect(world.pods).toHaveLength(3);
-    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 0 } }));
-    await world.stream();
-    await world.sync();
-    expect(world.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
-    world.api.script = {};
-    await world.sync();
-    expect(world.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
+    const harness = await harnessOf({ replicas: 3 });
+    harness.api.script = { "create pods": (_, nth) => (nth === 2 ? new NotSentError("not sent") : undefined) };
+    await harness.sync();
+    expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    expect(harness.api.find("replicasets", "web").status ?? {}).not.toHaveProperty("conditions");
+    harness.api.script = { "delete pods": new NotSentError("not sent") };
+    await harness.sync();
+    expect(harness.pods).toHaveLength(3);
+    await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 0 } }));
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
+    harness.api.script = {};
+    await harness.sync();
+    expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
   });
 
   it("adopts more orphans than one write-through takes", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
-    const world = await worldOf({ replicas: 1_100 }, pods);
-    world.storeCalls.length = 0;
-    await world.sync();
-    expect(world.api.writes).toEqual([...pods.map(() => "patch pods"), "patch replicasets/status"]);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1_100 });
+    const harness = await harnessOf({ replicas: 1_100 }, pods);
+    harness.storeCalls.length = 0;
+    await harness.sync();
+    expect(harness.api.writes).toEqual([...pods.map(() => "patch pods"), "patch replicasets/status"]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1_100 });
     // Three groups of claims, and the status.
-    expect(world.storeCalls.filter((call) => call === "writeThrough")).toHaveLength(4);
-    expect(await world.failures()).toBe(0);
+    expect(harness.storeCalls.filter((call) => call === "writeThrough")).toHaveLength(4);
+    expect(await harness.failures()).toBe(0);
   });
 
   it("[informer T80] [informer T81] of 40 pods that one sync makes ten Events tell: nine, and one for the other 16 that may be told", async () => {
-    const world = await worldOf({ replicas: 40 });
-    await world.sync();
-    expect(world.pods).toHaveLength(40);
+    const harness = await harnessOf({ replicas: 40 });
+    await harness.sync();
+    expect(harness.pods).toHaveLength(40);
     const created = /^Normal SuccessfulCreate Created pod: web-[a-z0-9]{5}$/;
-    expect(world.api.events).toEqual([
+    expect(harness.api.events).toEqual([
       ...Array.from({ length: 9 }, () => expect.stringMatching(created) as string),
       expect.stringMatching(/^Normal SuccessfulCreate 16 \(combined from similar events\): Created pod: web-[a-z0-9]{5}$/),
     ]);
   });
 
   it("[informer T82] a failure that stays the same is one Event, counted, whichever run meets it", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota: small") };
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota: small") };
     for (let attempt = 0; attempt < 30; attempt++) {
-      await world.sync();
-      await world.clock.advance(60_000);
-      await world.stream();
+      await harness.sync();
+      await harness.clock.advance(60_000);
+      await harness.stream();
     }
     const told = "Error creating: exceeded quota: small";
-    expect(world.api.events[0]).toBe(`Warning FailedCreate ${told}`);
-    expect(world.api.events.slice(1)).toEqual(world.api.events.slice(1).map((_, i) => `${i + 2} ${told}`));
-    expect(world.api.events).toHaveLength(30);
+    expect(harness.api.events[0]).toBe(`Warning FailedCreate ${told}`);
+    expect(harness.api.events.slice(1)).toEqual(harness.api.events.slice(1).map((_, i) => `${i + 2} ${told}`));
+    expect(harness.api.events).toHaveLength(30);
   });
 
   it("an Event that is gone is made anew, as it stands", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": refusal(403, "Forbidden", "no"), "patch events": refusal(404, "NotFound", "gone") };
-    await world.sync();
-    await world.clock.advance(60_000);
-    await world.sync();
-    expect(world.api.events).toEqual([
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": refusal(403, "Forbidden", "no"), "patch events": refusal(404, "NotFound", "gone") };
+    await harness.sync();
+    await harness.clock.advance(60_000);
+    await harness.sync();
+    expect(harness.api.events).toEqual([
       "Warning FailedCreate Error creating: no",
       "2 Error creating: no",
       "Warning FailedCreate 2 Error creating: no",
@@ -389,29 +390,29 @@ describe("creating", () => {
   });
 
   it("a Store that remembers nothing of Events any more: they are made as if nothing had been told", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": refusal(403, "Forbidden", "no") };
-    world.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
-    await world.sync();
-    await world.clock.advance(60_000);
-    await world.sync();
-    expect(world.api.events).toEqual(Array(2).fill("Warning FailedCreate Error creating: no"));
-    expect(world.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
+    harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
+    await harness.sync();
+    await harness.clock.advance(60_000);
+    await harness.sync();
+    expect(harness.api.events).toEqual(Array(2).fill("Warning FailedCreate Error creating: no"));
+    expect(harness.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
   });
 
   it("an Event that is refused fails nothing", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create events": refusal(403, "Forbidden", "no events") };
-    await world.sync();
-    expect(world.pods).toHaveLength(1);
-    expect(await world.failures()).toBe(0);
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create events": refusal(403, "Forbidden", "no events") };
+    await harness.sync();
+    expect(harness.pods).toHaveLength(1);
+    expect(await harness.failures()).toBe(0);
   });
 
   it("keeps to the counting law: take, done, one registerIntents, one write-through a batch, one for the status", async () => {
-    const world = await worldOf({ replicas: 10 });
-    world.storeCalls.length = 0;
-    await world.sync();
-    expect(world.storeCalls.filter((verb) => verb !== "readIndex")).toEqual([
+    const harness = await harnessOf({ replicas: 10 });
+    harness.storeCalls.length = 0;
+    await harness.sync();
+    expect(harness.storeCalls.filter((verb) => verb !== "readIndex")).toEqual([
       "take",
       "take",
       "registerIntents",
@@ -420,7 +421,7 @@ describe("creating", () => {
       "correlateEvents",
       "done",
     ]);
-    expect(world.storeCalls.filter((verb) => verb === "readIndex")).toEqual([]);
+    expect(harness.storeCalls.filter((verb) => verb === "readIndex")).toEqual([]);
   });
 });
 
@@ -428,49 +429,49 @@ describe("intents", () => {
   const dead = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
 
   /** A run that has registered its deletes and died. */
-  async function deletesOf(world: World, names: readonly string[]): Promise<void> {
-    await world.store.add("epoch-1", "replicaset", "shop/web", 0);
-    await world.store.take(dead, ownerIn(world));
-    const pods = names.map((name) => world.api.find("pods", name).metadata);
-    await world.store.registerIntents(
+  async function deletesOf(harness: SyncHarness, names: readonly string[]): Promise<void> {
+    await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
+    await harness.store.take(dead, ownerIn(harness));
+    const pods = names.map((name) => harness.api.find("pods", name).metadata);
+    await harness.store.registerIntents(
       dead,
-      ownerIn(world).uid,
+      ownerIn(harness).uid,
       pods.map(({ name, uid }) => ({ id: `d:${uid}`, verb: "delete", name, uid })),
     );
-    await world.store.done(dead, { kind: "ok" });
+    await harness.store.done(dead, { kind: "ok" });
   }
 
   /** Names of the calls that are still waited for, as a run would see them. */
-  async function waitedFor(world: World): Promise<readonly string[]> {
-    await world.store.add("epoch-1", "replicaset", "shop/web", 0);
-    const take = await world.store.take({ ...dead, token: "look" }, ownerIn(world));
-    await world.store.done({ ...dead, token: "look" }, { kind: "ok" });
+  async function waitedFor(harness: SyncHarness): Promise<readonly string[]> {
+    await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
+    const take = await harness.store.take({ ...dead, token: "look" }, ownerIn(harness));
+    await harness.store.done({ ...dead, token: "look" }, { kind: "ok" });
     return take.kind === "ok" ? take.snapshot.intents.map(({ name }) => name) : [take.kind];
   }
 
   /** Deletes the pod, or changes it once more while it is being deleted. */
-  async function markDeleting(world: World, name: string): Promise<void> {
-    const { deletionTimestamp, resourceVersion } = world.api.find("pods", name).metadata;
-    if (deletionTimestamp === undefined) await world.api.terminate("pods", name);
-    else await world.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
+  async function markDeleting(harness: SyncHarness, name: string): Promise<void> {
+    const { deletionTimestamp, resourceVersion } = harness.api.find("pods", name).metadata;
+    if (deletionTimestamp === undefined) await harness.api.terminate("pods", name);
+    else await harness.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
   }
 
   it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are answered by the pod they name, and by no other one", async () => {
-    const world = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
     ]);
-    await deletesOf(world, ["pod2"]);
-    await markDeleting(world, "pod1");
-    await world.stream();
-    expect(await waitedFor(world)).toEqual(["pod2"]);
-    await world.api.remove("pods", "pod1");
-    await world.stream();
-    expect(await waitedFor(world)).toEqual(["pod2"]);
-    await markDeleting(world, "pod2");
-    await world.stream();
-    expect(await world.queuedInMs()).toBe(0);
-    expect(await waitedFor(world)).toEqual([]);
+    await deletesOf(harness, ["pod2"]);
+    await markDeleting(harness, "pod1");
+    await harness.stream();
+    expect(await waitedFor(harness)).toEqual(["pod2"]);
+    await harness.api.remove("pods", "pod1");
+    await harness.stream();
+    expect(await waitedFor(harness)).toEqual(["pod2"]);
+    await markDeleting(harness, "pod2");
+    await harness.stream();
+    expect(await harness.queuedInMs()).toBe(0);
+    expect(await waitedFor(harness)).toEqual([]);
   });
 
   it.each([
@@ -482,118 +483,118 @@ describe("intents", () => {
     "$named whose $verb was carried out, but not answered, holds nobody: its calls are not made",
     async ({ verb, pods, made }) => {
       const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
-      const world = await worldOf({ replicas: made === 0 ? 0 : 10 }, own);
-      const carriedOut = world.store[verb];
-      Object.assign(world.store, {
+      const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
+      const carriedOut = harness.store[verb];
+      Object.assign(harness.store, {
         async [verb](...given: unknown[]) {
-          Object.assign(world.store, { [verb]: carriedOut });
+          Object.assign(harness.store, { [verb]: carriedOut });
           await (carriedOut as (...each: unknown[]) => unknown)(...given);
           throw new Error("timed out");
         },
       });
-      await world.sync();
-      expect(await world.failures()).toBe(1);
-      await world.stream();
-      world.api.calls.length = 0;
-      await world.sync();
-      const calls = world.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
+      await harness.sync();
+      expect(await harness.failures()).toBe(1);
+      await harness.stream();
+      harness.api.calls.length = 0;
+      await harness.sync();
+      const calls = harness.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
       expect(calls).toHaveLength(made === 0 ? pods : made);
-      expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
-      expect(await waitedFor(world)).toEqual([]);
+      expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
+      expect(await waitedFor(harness)).toEqual([]);
     },
   );
 
   it("a delete of a dead run whose pod is gone, or another one by now, is over", async () => {
-    const world = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", owned: true },
       { name: "b", owned: true },
       { name: "c", owned: true },
     ]);
-    await deletesOf(world, ["a", "b", "c"]);
-    await world.api.remove("pods", "a");
-    await world.api.remove("pods", "b");
-    await world.api.put("pods", pod({ name: "b", labels: { other: "pod" } }));
-    await world.clock.advance(LEASE_MS);
-    await world.sync(); // recovers
-    await world.ring();
-    expect(world.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["c"]);
-    expect(await waitedFor(world)).toEqual([]);
+    await deletesOf(harness, ["a", "b", "c"]);
+    await harness.api.remove("pods", "a");
+    await harness.api.remove("pods", "b");
+    await harness.api.put("pods", pod({ name: "b", labels: { other: "pod" } }));
+    await harness.clock.advance(LEASE_MS);
+    await harness.sync(); // recovers
+    await harness.ring();
+    expect(harness.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["c"]);
+    expect(await waitedFor(harness)).toEqual([]);
   });
 
   it("a planned name that somebody else has taken is forgotten, and another one used", async () => {
-    const world = await worldOf({ replicas: 1 });
-    world.api.script = { "create pods": "never" };
-    await world.sync();
-    const [name = ""] = await waitedFor(world);
-    await world.api.put("pods", pod({ name, labels: { other: "pod" } }));
-    await world.stream();
-    world.api.script = {};
-    await world.sync();
-    expect(world.pods).toHaveLength(2);
-    expect(await waitedFor(world)).toEqual([]);
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = { "create pods": "never" };
+    await harness.sync();
+    const [name = ""] = await waitedFor(harness);
+    await harness.api.put("pods", pod({ name, labels: { other: "pod" } }));
+    await harness.stream();
+    harness.api.script = {};
+    await harness.sync();
+    expect(harness.pods).toHaveLength(2);
+    expect(await waitedFor(harness)).toEqual([]);
   });
 
   it("[replicaset 13] are answered by a pod that appears while being deleted", async () => {
-    const world = await worldOf({ replicas: 0 });
-    await world.api.put("pods", pod({ name: "pod1", owner: ownerIn(world) }));
-    await deletesOf(world, ["pod1"]);
-    await world.api.terminate("pods", "pod1");
-    await world.stream(({ object }) => object.metadata.deletionTimestamp !== undefined);
-    expect(await waitedFor(world)).toEqual([]);
+    const harness = await harnessOf({ replicas: 0 });
+    await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
+    await deletesOf(harness, ["pod1"]);
+    await harness.api.terminate("pods", "pod1");
+    await harness.stream(({ object }) => object.metadata.deletionTimestamp !== undefined);
+    expect(await waitedFor(harness)).toEqual([]);
   });
 
   it("[replicaset 21] [replicaset P1] block until all five are seen, however often each is seen", async () => {
     const names = ["a", "b", "c", "d", "e"];
-    const world = await worldOf(
+    const harness = await harnessOf(
       { replicas: 0 },
       names.map((name) => ({ name, owned: true })),
     );
-    await deletesOf(world, names);
+    await deletesOf(harness, names);
     for (const [i, name] of names.entries()) {
       for (let times = 0; times < 3; times++) {
-        await markDeleting(world, name);
-        await world.stream();
+        await markDeleting(harness, name);
+        await harness.stream();
       }
-      expect((await waitedFor(world)).toSorted()).toEqual(names.slice(i + 1));
+      expect((await waitedFor(harness)).toSorted()).toEqual(names.slice(i + 1));
     }
   });
 });
 
 describe("recreation", () => {
   it("[replicaset 23] a deleted owner's late answers have no effect and its key does nothing", async () => {
-    const world = await worldOf({ replicas: 1 });
-    const { uid } = ownerIn(world);
-    await world.sync();
-    await world.api.remove("replicasets", "web");
-    await world.stream();
-    const before = world.api.calls.length;
-    await world.store.writeThrough(
+    const harness = await harnessOf({ replicas: 1 });
+    const { uid } = ownerIn(harness);
+    await harness.sync();
+    await harness.api.remove("replicasets", "web");
+    await harness.stream();
+    const before = harness.api.calls.length;
+    await harness.store.writeThrough(
       { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "late" },
       { resource: "pods", items: [], counts: [], ownerUid: uid, lower: ["c:web-x"], plan: [], gone: [], ownStatus: false },
     );
-    await world.sync();
-    expect(world.api.calls).toHaveLength(before);
+    await harness.sync();
+    expect(harness.api.calls).toHaveLength(before);
   });
 
   it.each([
     { id: "[replicaset 24]", collapsed: false },
     { id: "[replicaset 25]", collapsed: true },
   ])("$id [replicaset P10] a new owner of the old name creates its own pod (seen as one change: $collapsed)", async ({ collapsed }) => {
-    const world = await worldOf({ replicas: 1 });
-    const old = ownerIn(world);
-    await world.sync();
-    await world.api.remove("replicasets", "web");
-    if (!collapsed) await world.stream();
-    await world.api.put("replicasets", replicaSet());
-    await world.stream(({ type }) => type !== "DELETED");
-    await world.sync();
-    expect(world.pods.map(({ metadata }) => metadata.ownerReferences?.[0]?.uid)).toEqual([old.uid, ownerIn(world).uid]);
+    const harness = await harnessOf({ replicas: 1 });
+    const old = ownerIn(harness);
+    await harness.sync();
+    await harness.api.remove("replicasets", "web");
+    if (!collapsed) await harness.stream();
+    await harness.api.put("replicasets", replicaSet());
+    await harness.stream(({ type }) => type !== "DELETED");
+    await harness.sync();
+    expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.[0]?.uid)).toEqual([old.uid, ownerIn(harness).uid]);
   });
 });
 
 describe("claiming", () => {
   it("[replicaset 30] does nothing when all is as wanted", async () => {
-    const world = await worldOf(
+    const harness = await harnessOf(
       {
         replicas: 2,
         status: {
@@ -610,77 +611,84 @@ describe("claiming", () => {
         { name: "b", owned: true },
       ],
     );
-    world.storeCalls.length = 0;
-    await world.sync();
-    expect(world.api.calls).toEqual([]);
-    expect(world.storeCalls).toEqual(["take", "take", "done"]);
+    harness.storeCalls.length = 0;
+    await harness.sync();
+    expect(harness.api.calls).toEqual([]);
+    expect(harness.storeCalls).toEqual(["take", "take", "done"]);
   });
 
   it("[replicaset 35] leaves a matching pod that somebody else controls", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
   });
 
   it("[replicaset 94] [replicaset 95] [replicaset 104] adopts matching orphans after one live read, and counts them at once", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     const plain = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "s-1", controller: false };
-    await world.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, ownerReferences: [plain] } }));
-    await world.api.change("pods", "b", ({ metadata }) => ({
-      metadata: { ...metadata, ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", ...ownerIn(world) }] },
+    await harness.api.change("pods", "a", ({ metadata }) => ({ metadata: { ...metadata, ownerReferences: [plain] } }));
+    await harness.api.change("pods", "b", ({ metadata }) => ({
+      metadata: { ...metadata, ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", ...ownerIn(harness) }] },
     }));
-    await world.stream();
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "patch pods", "patch replicasets/status"]);
-    expect(world.api.reads).toEqual(["get replicasets web"]);
-    const ours = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", ...ownerIn(world), controller: true, blockOwnerDeletion: true };
-    expect(world.api.find("pods", "a").metadata.ownerReferences).toEqual([ours, plain]);
-    expect(world.api.find("pods", "b").metadata.ownerReferences).toEqual([ours]);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "patch pods", "patch replicasets/status"]);
+    expect(harness.api.reads).toEqual(["get replicasets web"]);
+    const ours = {
+      apiVersion: "apps/v1",
+      kind: "ReplicaSet",
+      name: "web",
+      ...ownerIn(harness),
+      controller: true,
+      blockOwnerDeletion: true,
+    };
+    expect(harness.api.find("pods", "a").metadata.ownerReferences).toEqual([ours, plain]);
+    expect(harness.api.find("pods", "b").metadata.ownerReferences).toEqual([ours]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
   });
 
   it("[replicaset 36] a failed adoption ends the sync: every orphan is tried, nothing is created, no status written", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
-    world.api.script = { "patch pods": refusal(500, "InternalError", "no") };
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "patch pods"]);
-    expect(await world.failures()).toBe(1);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
+    harness.api.script = { "patch pods": refusal(500, "InternalError", "no") };
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "patch pods"]);
+    expect(await harness.failures()).toBe(1);
   });
 
   it("[replicaset 37] [replicaset P20] an owner that is being deleted adopts, releases and creates nothing, and keeps its status", async () => {
-    const world = await worldOf({ replicas: 2, deleting: true }, [
+    const harness = await harnessOf({ replicas: 2, deleting: true }, [
       { name: "a" },
       { name: "b", owned: true, labels: { app: "x" } },
       { name: "c", owned: true },
     ]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch replicasets/status"]);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1 });
-    expect(await world.failures()).toBe(0);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch replicasets/status"]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1 });
+    expect(await harness.failures()).toBe(0);
   });
 
   it("[replicaset 38] an owner that turns out to be deleted adopts nothing, in upstream's words", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a" }]);
-    await world.api.terminate("replicasets", "web");
-    await world.sync();
-    expect(world.api.writes).toEqual([]);
-    expect(world.logged.join()).toContain(
-      `can't adopt Pod shop/a (${world.api.uid("pods", "a")}): shop/web has just been deleted at 2026-03-01 10:00:00 +0000 UTC`,
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }]);
+    await harness.api.terminate("replicasets", "web");
+    await harness.sync();
+    expect(harness.api.writes).toEqual([]);
+    expect(harness.logged.join()).toContain(
+      `can't adopt Pod shop/a (${harness.api.uid("pods", "a")}): shop/web has just been deleted at 2026-03-01 10:00:00 +0000 UTC`,
     );
-    expect(await world.failures()).toBe(1);
+    expect(await harness.failures()).toBe(1);
   });
 
   it("[replicaset P22] three orphans, one live read of another uid, three errors in one, no patch", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
-    const wanted = ownerIn(world).uid;
-    await world.api.remove("replicasets", "web");
-    await world.api.put("replicasets", replicaSet());
-    await world.sync();
-    expect(world.api.reads).toEqual(["get replicasets web"]);
-    expect(world.api.writes).toEqual([]);
-    const why = `can't recheck DeletionTimestamp: original ReplicaSet shop/web is gone: got uid ${ownerIn(world).uid}, wanted ${wanted}`;
-    const one = (name: string): string => `can't adopt Pod shop/${name} (${world.api.uid("pods", name)}): ${why}`;
-    expect(world.logged[0]).toContain(`[${one("a")}, ${one("b")}, ${one("c")}]`);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    const wanted = ownerIn(harness).uid;
+    await harness.api.remove("replicasets", "web");
+    await harness.api.put("replicasets", replicaSet());
+    await harness.sync();
+    expect(harness.api.reads).toEqual(["get replicasets web"]);
+    expect(harness.api.writes).toEqual([]);
+    const why = `can't recheck DeletionTimestamp: original ReplicaSet shop/web is gone: got uid ${ownerIn(harness).uid}, wanted ${wanted}`;
+    const one = (name: string): string => `can't adopt Pod shop/${name} (${harness.api.uid("pods", name)}): ${why}`;
+    expect(harness.logged[0]).toContain(`[${one("a")}, ${one("b")}, ${one("c")}]`);
   });
 
   it("[replicaset P21] [replicaset 41] adopt: 404 is skipped, 422 and 409 are errors; release: 404 and 422 are done, 500 is an error", async () => {
@@ -693,43 +701,43 @@ describe("claiming", () => {
       { orphan: false, error: refusal(500, "InternalError", "no"), failures: 1 },
     ];
     for (const { orphan, error, failures } of table) {
-      const world = await worldOf({ replicas: 0 }, [orphan ? { name: "a" } : { name: "a", owned: true, labels: { app: "x" } }]);
-      world.api.script = { "patch pods": error };
-      await world.sync();
-      expect([error.code, orphan, await world.failures()]).toEqual([error.code, orphan, failures]);
-      expect(world.api.events).toEqual([]);
+      const harness = await harnessOf({ replicas: 0 }, [orphan ? { name: "a" } : { name: "a", owned: true, labels: { app: "x" } }]);
+      harness.api.script = { "patch pods": error };
+      await harness.sync();
+      expect([error.code, orphan, await harness.failures()]).toEqual([error.code, orphan, failures]);
+      expect(harness.api.events).toEqual([]);
     }
   });
 
   it("[replicaset 103] releases what no longer matches and replaces it in the same sync", async () => {
-    const world = await worldOf({ replicas: 1 }, [{ name: "a", owned: true, labels: { app: "x" } }]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
-    expect(world.api.find("pods", "a").metadata).not.toHaveProperty("ownerReferences");
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true, labels: { app: "x" } }]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
+    expect(harness.api.find("pods", "a").metadata).not.toHaveProperty("ownerReferences");
   });
 
   it("[replicaset P19] leaves orphans that are being deleted or finished, and those of other namespaces", async () => {
-    const world = await worldOf({ replicas: 0 }, [
+    const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", deleting: true },
       { name: "b", phase: "Succeeded" },
     ]);
-    await world.api.put("pods", { ...pod({ name: "c" }), metadata: { ...pod({ name: "c" }).metadata, namespace: "other" } });
-    await world.stream();
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch replicasets/status"]);
+    await harness.api.put("pods", { ...pod({ name: "c" }), metadata: { ...pod({ name: "c" }).metadata, namespace: "other" } });
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch replicasets/status"]);
   });
 
   it("a pod whose adoption is answered with a deletionTimestamp is not claimed", async () => {
-    const world = await worldOf({ replicas: 1 }, [{ name: "a" }]);
-    await world.api.terminate("pods", "a");
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a" }]);
+    await harness.api.terminate("pods", "a");
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
   });
 
   it("[replicaset 107] adopts what is too many and deletes the surplus in the same sync", async () => {
-    const world = await worldOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
+    const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
   });
 });
 
@@ -742,116 +750,116 @@ describe("deleting", () => {
 
   it("[replicaset 99] deletes the surplus with the uid as precondition, tells it, and counts it as terminating", async () => {
     const [a, b, c] = three;
-    const world = await worldOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["delete pods", "delete pods", "patch replicasets/status"]);
-    expect(world.api.events.toSorted()).toEqual(["Normal SuccessfulDelete Deleted pod: a", "Normal SuccessfulDelete Deleted pod: b"]);
-    await world.sync();
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
+    const harness = await harnessOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["delete pods", "delete pods", "patch replicasets/status"]);
+    expect(harness.api.events.toSorted()).toEqual(["Normal SuccessfulDelete Deleted pod: a", "Normal SuccessfulDelete Deleted pod: b"]);
+    await harness.sync();
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
   });
 
   it("[replicaset 42] a pod that is gone already is no failure and no Event, and is not counted again", async () => {
-    const world = await worldOf({ replicas: 0 }, three.slice(0, 1));
-    world.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
-    await world.sync();
-    expect(world.api.events).toEqual([]);
-    expect(await world.failures()).toBe(0);
-    await world.sync();
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
+    const harness = await harnessOf({ replicas: 0 }, three.slice(0, 1));
+    harness.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
+    await harness.sync();
+    expect(harness.api.events).toEqual([]);
+    expect(await harness.failures()).toBe(0);
+    await harness.sync();
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
   });
 
   it("[replicaset 81] a refused delete is told in Event and condition", async () => {
-    const world = await worldOf({ replicas: 2 }, three);
-    world.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
-    await world.sync();
-    expect(world.api.events).toEqual(["Warning FailedDelete Error deleting: no"]);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({
+    const harness = await harnessOf({ replicas: 2 }, three);
+    harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
+    await harness.sync();
+    expect(harness.api.events).toEqual(["Warning FailedDelete Error deleting: no"]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({
       conditions: [{ reason: "FailedDelete", message: "unable to delete pods: no" }],
     });
   });
 
   it("[informer T76] after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
-    const world = await worldOf({ replicas: 2 }, three);
-    world.api.script = { "delete pods": "never" };
-    await world.sync();
-    world.api.script = {};
-    await world.sync();
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
-    await world.clock.advance(20_000);
-    await world.stream();
-    await world.ring();
-    await world.ring();
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(3);
-    expect(world.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
+    const harness = await harnessOf({ replicas: 2 }, three);
+    harness.api.script = { "delete pods": "never" };
+    await harness.sync();
+    harness.api.script = {};
+    await harness.sync();
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
+    await harness.clock.advance(20_000);
+    await harness.stream();
+    await harness.ring();
+    await harness.ring();
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(3);
+    expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
   });
 
   it("[informer T76] a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
     // One that no node runs has nobody to wait for.
-    const world = await worldOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
-    await world.sync();
-    expect(world.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
-    await world.sync();
-    expect(world.pods).toHaveLength(2);
-    expect(world.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
+    const harness = await harnessOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
+    await harness.sync();
+    expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
+    await harness.sync();
+    expect(harness.pods).toHaveLength(2);
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
   });
 
   it("spares the node on which siblings have fewer pods, reading their slices twice", async () => {
     const owner = [{ apiVersion: "apps/v1", kind: "Deployment", name: "d", uid: "d-1", controller: true }];
-    const world = await worldOf({ replicas: 1, ownerReferences: owner }, [
+    const harness = await harnessOf({ replicas: 1, ownerReferences: owner }, [
       { name: "a", owned: true, nodeName: "n1" },
       { name: "b", owned: true, nodeName: "n2" },
     ]);
-    const { uid } = (await world.api.put("replicasets", replicaSet({ name: "web-old", ownerReferences: owner }))).metadata;
-    await world.api.put("pods", pod({ name: "c", owner: { name: "web-old", uid }, nodeName: "n2" }));
-    await world.stream();
-    world.storeCalls.length = 0;
-    await world.sync();
-    expect(world.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["b"]);
-    expect(world.storeCalls.filter((verb) => verb === "readSlices")).toHaveLength(2);
+    const { uid } = (await harness.api.put("replicasets", replicaSet({ name: "web-old", ownerReferences: owner }))).metadata;
+    await harness.api.put("pods", pod({ name: "c", owner: { name: "web-old", uid }, nodeName: "n2" }));
+    await harness.stream();
+    harness.storeCalls.length = 0;
+    await harness.sync();
+    expect(harness.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name)).toEqual(["b"]);
+    expect(harness.storeCalls.filter((verb) => verb === "readSlices")).toHaveLength(2);
   });
 });
 
 describe("status", () => {
   it("[replicaset 70] [replicaset 12] a status that is always refused: one live read, two attempts with the same counts, an error", async () => {
-    const world = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
-    world.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
-    await world.sync();
-    expect(world.api.reads).toEqual(["get replicasets web"]);
-    const bodies = world.api.calls.filter(({ verb }) => verb === "patch").map(({ body }) => body);
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    harness.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
+    await harness.sync();
+    expect(harness.api.reads).toEqual(["get replicasets web"]);
+    const bodies = harness.api.calls.filter(({ verb }) => verb === "patch").map(({ body }) => body);
     expect(bodies).toHaveLength(2);
     expect(bodies).toEqual([
       expect.objectContaining({ status: expect.objectContaining({ replicas: 1 }) }),
       expect.objectContaining({ status: expect.objectContaining({ replicas: 1 }) }),
     ]);
-    expect(await world.failures()).toBe(1);
-    expect(await world.queuedInMs()).toBeDefined();
+    expect(await harness.failures()).toBe(1);
+    expect(await harness.queuedInMs()).toBeDefined();
   });
 
   it("[replicaset P18] a condition that a client sets meanwhile is kept", async () => {
-    const world = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
-    await world.api.change("replicasets", "web", () => ({ status: { conditions: [{ type: "StatusUpdate", status: "True" }] } }));
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch replicasets/status", "patch replicasets/status"]);
-    expect(world.api.find("replicasets", "web").status).toMatchObject({
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    await harness.api.change("replicasets", "web", () => ({ status: { conditions: [{ type: "StatusUpdate", status: "True" }] } }));
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch replicasets/status", "patch replicasets/status"]);
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({
       replicas: 1,
       conditions: [{ type: "StatusUpdate", status: "True" }],
     });
   });
 
   it("decides again when the object was changed under a status write", async () => {
-    const world = await worldOf({ replicas: 1 }, [{ name: "a", owned: true }]);
-    await world.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
-    await world.sync();
-    expect(world.api.find("replicasets", "web").status).toEqual({ replicas: 0 });
-    expect(await world.queuedInMs()).toBe(0);
-    await world.ring();
-    await world.ring();
-    expect(world.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
+    const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
+    await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
+    await harness.sync();
+    expect(harness.api.find("replicasets", "web").status).toEqual({ replicas: 0 });
+    expect(await harness.queuedInMs()).toBe(0);
+    await harness.ring();
+    await harness.ring();
+    expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
   });
 
   it("[replicaset 29] writes what it saw before it created, and the rest with the next sync", async () => {
-    const world = await worldOf(
+    const harness = await harnessOf(
       {
         replicas: 2,
         status: {
@@ -865,16 +873,16 @@ describe("status", () => {
       },
       [{ name: "a", owned: true }],
     );
-    await world.sync();
-    expect(world.api.writes).toEqual(["create pods"]);
-    await world.sync();
-    expect(world.api.writes).toEqual(["create pods", "patch replicasets/status"]);
-    await world.api.remove("pods", "a");
-    await world.stream();
-    world.api.script = quota(0);
-    await world.sync();
-    await world.sync();
-    expect(world.api.writes.slice(2)).toEqual(["create pods", "patch replicasets/status", "create pods"]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["create pods"]);
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["create pods", "patch replicasets/status"]);
+    await harness.api.remove("pods", "a");
+    await harness.stream();
+    harness.api.script = quota(0);
+    await harness.sync();
+    await harness.sync();
+    expect(harness.api.writes.slice(2)).toEqual(["create pods", "patch replicasets/status", "create pods"]);
   });
 
   it("[replicaset 18] looks again when the first ready pod becomes available", async () => {
@@ -886,48 +894,48 @@ describe("status", () => {
       terminatingReplicas: 0,
       observedGeneration: 1,
     };
-    const world = await worldOf({ replicas: 4, minReadySeconds: 5, status }, [
+    const harness = await harnessOf({ replicas: 4, minReadySeconds: 5, status }, [
       { name: "a", owned: true, phase: "Pending" },
       { name: "b", owned: true, readySince: "2026-03-01T10:00:00Z" },
       { name: "c", owned: true, readySince: "2026-03-01T09:59:58Z" },
       { name: "d", owned: true, readySince: "2026-03-01T09:59:55.700Z" },
     ]);
-    await world.sync();
-    expect(world.api.writes).toEqual([]);
-    expect(await world.queuedInMs()).toBe(700);
+    await harness.sync();
+    expect(harness.api.writes).toEqual([]);
+    expect(await harness.queuedInMs()).toBe(700);
   });
 
   it("an invalid selector and a missing owner end the sync quietly", async () => {
-    const world = await worldOf({});
-    const live = world.api.find("replicasets", "web");
+    const harness = await harnessOf({});
+    const live = harness.api.find("replicasets", "web");
     // No API server lets one in today.
     const spec = { ...live.spec, selector: { matchExpressions: [{ key: "a", operator: "Near" }] } };
-    world.forge("replicasets", { ...live, spec });
-    await world.stream();
-    await world.sync();
-    await world.sync("shop/nobody");
-    expect(world.api.calls).toEqual([]);
-    expect(await world.failures()).toBe(0);
+    harness.forge("replicasets", { ...live, spec });
+    await harness.stream();
+    await harness.sync();
+    await harness.sync("shop/nobody");
+    expect(harness.api.calls).toEqual([]);
+    expect(await harness.failures()).toBe(0);
   });
 });
 
 describe("the ReplicationController", () => {
   it("adopts, creates and reports as its own kind, without terminatingReplicas", async () => {
-    const world = await World.create({ controller: "replicationcontroller" });
+    const harness = await SyncHarness.create({ controller: "replicationcontroller" });
     const rs = replicaSet({ replicas: 2 });
     const given = { ...rs, spec: { ...rs.spec, selector: { app: "web" } } };
-    const { uid } = (await world.api.put("replicationcontrollers", given)).metadata;
-    await world.api.put("pods", pod({ name: "a" }));
-    await world.stream();
-    await world.sync();
-    expect(world.api.writes).toEqual(["patch pods", "create pods", "patch replicationcontrollers/status"]);
-    expect(world.pods.map(({ metadata }) => metadata.ownerReferences)).toEqual(
+    const { uid } = (await harness.api.put("replicationcontrollers", given)).metadata;
+    await harness.api.put("pods", pod({ name: "a" }));
+    await harness.stream();
+    await harness.sync();
+    expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicationcontrollers/status"]);
+    expect(harness.pods.map(({ metadata }) => metadata.ownerReferences)).toEqual(
       Array.from({ length: 2 }, () => [
         { apiVersion: "v1", kind: "ReplicationController", name: "web", uid, controller: true, blockOwnerDeletion: true },
       ]),
     );
-    expect(world.api.find("replicationcontrollers", "web").status).not.toHaveProperty("terminatingReplicas");
-    const event = world.api.calls.find(({ resource }) => resource === "events")?.body;
+    expect(harness.api.find("replicationcontrollers", "web").status).not.toHaveProperty("terminatingReplicas");
+    const event = harness.api.calls.find(({ resource }) => resource === "events")?.body;
     expect(event).toMatchObject({
       source: { component: "replication-controller" },
       involvedObject: { kind: "ReplicationController", apiVersion: "v1", name: "web", uid },
@@ -937,14 +945,14 @@ describe("the ReplicationController", () => {
 
 describe("shadow", () => {
   it("decides, sends nothing, registers nothing, and says what it could not decide", async () => {
-    const world = await World.create({ mode: "shadow" });
-    await world.api.put("replicasets", replicaSet({ replicas: 2 }));
-    await world.stream();
-    world.storeCalls.length = 0;
-    await world.sync();
-    expect(world.api.calls).toEqual([]);
-    expect(world.storeCalls).toEqual(["take", "take", "done"]);
-    const lines = world.traced.filter(({ kind }) => kind === "decided" || kind === "notDecided" || kind === "event");
+    const harness = await SyncHarness.create({ mode: "shadow" });
+    await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
+    await harness.stream();
+    harness.storeCalls.length = 0;
+    await harness.sync();
+    expect(harness.api.calls).toEqual([]);
+    expect(harness.storeCalls).toEqual(["take", "take", "done"]);
+    const lines = harness.traced.filter(({ kind }) => kind === "decided" || kind === "notDecided" || kind === "event");
     expect(
       lines.map((line) =>
         line.kind === "decided" ? line.write.kind : line.kind === "notDecided" ? `not decided: ${line.what}` : line.kind,

@@ -2,8 +2,7 @@
  * Our own calls of SQS, against a server that does as it is told. Catches: a refusal taken for an answer, a passing one not tried
  * again, one that tries for ever, a body in an error, a call that hangs or outlives its signal, a signature AWS would not take.
  */
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AwsError } from "../../../../shared/adapters/aws-json.ts";

@@ -10,7 +10,7 @@ interface Sent {
 }
 
 /** Refuses those ids, or does not answer at all. */
-function rig(refused: readonly string[] | "all" = []) {
+function harness(refused: readonly string[] | "all" = []) {
   const calls: (readonly string[])[] = [];
   const call = async (_: string, input: unknown): Promise<unknown> => {
     const { Entries } = input as Sent; // of SendMessageBatch, the only call there is
@@ -28,7 +28,7 @@ const entries = (name: string, count: number, body = "x"): readonly QueueEntry[]
 
 describe("what several streams send in one turn", () => {
   it("is one call, and each hears of its own", async () => {
-    const { calls, queue } = rig(["b0"]);
+    const { calls, queue } = harness(["b0"]);
     const answers = await Promise.all([queue.send(entries("a", 2)), queue.send(entries("b", 1)), queue.send(entries("c", 1))]);
     expect(calls).toEqual([["a0", "a1", "b0", "c0"]]);
     expect(answers.map(({ failed }) => failed.map(({ id }) => id))).toEqual([[], ["b0"], []]);
@@ -38,20 +38,20 @@ describe("what several streams send in one turn", () => {
     { what: "more entries than a call takes", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
     { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
   ])("is as many calls as it needs, and no stream is parted: $what", async ({ sent, calls: expected }) => {
-    const { calls, queue } = rig();
+    const { calls, queue } = harness();
     await Promise.all(sent.map((each) => queue.send(each)));
     expect(calls.map(({ length }) => length)).toEqual(expected);
   });
 
   it("fails for all whose call was not answered", async () => {
-    const { queue } = rig("all");
+    const { queue } = harness("all");
     const answers = await Promise.allSettled([queue.send(entries("a", 1)), queue.send(entries("b", 1))]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 });
 
 it("what is sent in another turn is another call", async () => {
-  const { calls, queue } = rig();
+  const { calls, queue } = harness();
   await queue.send(entries("a", 1));
   await queue.send(entries("b", 1));
   expect(calls).toEqual([["a0"], ["b0"]]);

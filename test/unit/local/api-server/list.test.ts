@@ -1,7 +1,6 @@
 // Would catch: pages that show two different moments, an exact list that is not, a page token that outlives its history.
 import { expect, test } from "vitest";
-import { at, CONFIGMAPS, metaText, PODS, pod, setUp } from "./fixture.ts";
-import type { Answer } from "./fixture.ts";
+import { at, CONFIGMAPS, metaText, PODS, pod, setUp, type Answer } from "./fixture.ts";
 
 function names({ body }: Answer): string[] {
   const items = body["items"];

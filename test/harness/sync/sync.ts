@@ -1,50 +1,45 @@
 /**
- * A small world for syncs: the memory Store, a virtual clock, and the in-memory API server, whose answers a test may script. Nothing
- * moves by itself: `stream()` brings what happened in the API server into the cache, `sync()` runs one key.
+ * One controller's sync in virtual time: the memory Store and the API server in memory, whose answers a test may script. Nothing runs
+ * by itself: `stream()` brings the API server's changes into the cache, `sync()` runs one key.
  */
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import type { Cached } from "../../shared/api/cached.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
-import { strip } from "../../shared/api/strip.ts";
-import { prepareChanges } from "../../shared/cache/prepare.ts";
-import type { SyncResult, TraceLine } from "../../shared/controller/run.ts";
-import { createSession } from "../../shared/controller/session.ts";
-import type { SyncHandler } from "../../shared/controller/session.ts";
-import { runKey } from "../../shared/controller/worker.ts";
-import type { WorkerPorts } from "../../shared/controller/worker.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
-import { syncDeployment } from "../../shared/deployment/sync.ts";
-import type { Snapshot, Store, Taken } from "../../shared/ports/store.ts";
-import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
-import { syncReplicationController } from "../../shared/replication/sync.ts";
-import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
-import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
-import type { Change } from "../simulation/mirror.ts";
-import { ScriptedApi } from "./scripted-api.ts";
-import type { LiveObject } from "./scripted-api.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
+import type { Cached } from "../../../shared/api/cached.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES, type CachedResource, type Controller } from "../../../shared/api/resources.ts";
+import { strip } from "../../../shared/api/strip.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { prepareChanges } from "../../../shared/cache/prepare.ts";
+import type { SyncResult, TraceLine } from "../../../shared/controller/run.ts";
+import { createSession } from "../../../shared/controller/session.ts";
+import { runKey, type WorkerPorts } from "../../../shared/controller/worker.ts";
+import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import type { Snapshot, Store, Taken } from "../../../shared/ports/store.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
+import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
+import type { Change } from "../../simulation/mirror.ts";
+import { ScriptedApi, type Call, type Json, type LiveObject } from "../../support/scripted-api.ts";
+import { HANDLERS, observedStore } from "./observed.ts";
 
 const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 const EPOCH = "epoch-1";
 const FENCE = "1";
-const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
-  deployment: syncDeployment,
-  replicaset: syncReplicaSet,
-  replicationcontroller: syncReplicationController,
-};
 
-export interface WorldOptions {
+/** An object as a test or a capture has it. */
+export interface Live extends KubeObject {
+  readonly spec?: Json;
+  readonly status?: Json;
+}
+
+export interface SyncHarnessOptions {
   readonly mode?: "act" | "shadow";
   readonly controller?: Controller;
   /** Default: 10:00 on 1 March 2026. */
   readonly nowMs?: number;
 }
 
-export class World {
+export class SyncHarness {
   readonly clock: VirtualClock;
   readonly api: ScriptedApi;
   readonly store: Store;
@@ -63,9 +58,12 @@ export class World {
   #streamed = 0;
   #takes = 0;
   #watermark = "0";
+  /** The server's uids of objects that were given with one. */
+  readonly #uids = new Map<string, string>();
+  #spoken = 0;
   readonly #forged: Pick<Change, "resource" | "type" | "object">[] = [];
 
-  private constructor({ mode = "act", controller = "replicaset" }: WorldOptions, clock: VirtualClock, api: ScriptedApi) {
+  private constructor({ mode = "act", controller = "replicaset" }: SyncHarnessOptions, clock: VirtualClock, api: ScriptedApi) {
     this.clock = clock;
     this.api = api;
     this.controller = controller;
@@ -73,7 +71,7 @@ export class World {
     this.store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock: this.clock });
     const log = (message: string, fields: object = {}): void => void this.logged.push(`${message} ${JSON.stringify(fields)}`);
     this.ports = {
-      store: counted(this.store, this.storeCalls),
+      store: observedStore(this.store, { verb: (verb) => void this.storeCalls.push(verb) }),
       reader: this.api,
       gateway: createWriteGateway(this.api, controller, mode),
       doorbells: { ring: async () => {} },
@@ -86,11 +84,19 @@ export class World {
     };
   }
 
-  static async create(options: WorldOptions = {}): Promise<World> {
+  static async create(options: SyncHarnessOptions = {}): Promise<SyncHarness> {
     const clock = createVirtualClock(options.nowMs ?? NOW_MS);
-    const world = new World(options, clock, await ScriptedApi.create({ clock }));
-    await world.#open();
-    return world;
+    const harness = new SyncHarness(options, clock, await ScriptedApi.create({ clock }));
+    await harness.#open();
+    return harness;
+  }
+
+  /** For the Deployment controller: creates `objects`, owners first, and caches them. */
+  static async of(objects: readonly Live[], options: SyncHarnessOptions = {}): Promise<SyncHarness> {
+    const harness = await SyncHarness.create({ controller: "deployment", ...options });
+    for (const object of objects) await harness.put(object);
+    await harness.stream();
+    return harness;
   }
 
   async #open(): Promise<void> {
@@ -204,16 +210,109 @@ export class World {
   get pods(): readonly LiveObject[] {
     return this.api.all("pods");
   }
+
+  /** Creates an object with its status. The server assigns another uid, see `uid`. */
+  async put({ kind, metadata, spec, status }: Live): Promise<void> {
+    const { uid, resourceVersion: _version, namespace: _namespace, deletionTimestamp, ownerReferences, ...rest } = metadata;
+    const put = await this.api.put(resourceOf(kind), {
+      metadata: {
+        ...rest,
+        ...(ownerReferences && { ownerReferences: ownerReferences.map((each) => ({ ...each, uid: this.uid(each.uid) })) }),
+      },
+      ...(spec && { spec }),
+      ...(status && { status }),
+      deleting: deletionTimestamp !== undefined,
+    });
+    this.#uids.set(uid, put.metadata.uid);
+  }
+
+  /** The server's uid for a given one. */
+  uid(given: string): string {
+    return this.#uids.get(given) ?? given;
+  }
+
+  /** The object with its owners' given uids. */
+  given<T extends KubeObject>(object: T): T {
+    const { ownerReferences, ...metadata } = object.metadata;
+    if (ownerReferences === undefined) return object;
+    const names = new Map([...this.#uids].map(([given, uid]) => [uid, given]));
+    return {
+      ...object,
+      metadata: { ...metadata, ownerReferences: ownerReferences.map((each) => ({ ...each, uid: names.get(each.uid) ?? each.uid })) },
+    };
+  }
+
+  /** Changes an object as another client does. */
+  async change(resource: CachedResource, name: string, change: (object: LiveObject) => Live): Promise<void> {
+    await this.api.change(resource, name, (object) => {
+      const { metadata, spec, status } = change(object);
+      return {
+        ...(metadata !== object.metadata && { metadata }),
+        ...(spec !== object.spec && spec && { spec }),
+        ...(status !== object.status && status && { status }),
+      };
+    });
+  }
+
+  live(resource: CachedResource, name: string): LiveObject {
+    return this.api.find(resource, name);
+  }
+
+  names(resource: CachedResource): readonly string[] {
+    return this.api.all(resource).map(({ metadata }) => metadata.name);
+  }
+
+  /** ReplicaSets with their sizes. */
+  sizes(): Readonly<Record<string, unknown>> {
+    return Object.fromEntries(this.api.all("replicasets").map(({ metadata, spec }) => [metadata.name, spec?.["replicas"]]));
+  }
+
+  get requests(): readonly Call[] {
+    return this.api.calls.filter(({ resource }) => resource !== "events");
+  }
+
+  /** Events sent, as `ScalingReplicaSet: Scaled up …`. */
+  get events(): readonly string[] {
+    return this.api.events.map((event) => event.replace(/^(?:Normal|Warning) (\w+) /, "$1: "));
+  }
+
+  /** Requests since the last call: `patch replicasets web-1`, without Events. */
+  spoken(): readonly string[] {
+    const requests = this.requests.slice(this.#spoken);
+    this.#spoken += requests.length;
+    return requests.map(({ verb, resource, name, subresource }) =>
+      `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`} ${name}`.trimEnd(),
+    );
+  }
+
+  written(): readonly string[] {
+    return this.spoken().filter((line) => !line.startsWith("get ") && !line.startsWith("list "));
+  }
+
+  /** Sets every ReplicaSet's status as if it had all its pods; `available` may hold some back. */
+  async settle(available: (rs: LiveObject) => number = (rs) => Number(rs.spec?.["replicas"] ?? 0)): Promise<void> {
+    for (const rs of this.api.all("replicasets")) {
+      const count = available(rs);
+      const status = {
+        replicas: Number(rs.spec?.["replicas"] ?? 0),
+        readyReplicas: count,
+        availableReplicas: count,
+        terminatingReplicas: 0,
+        observedGeneration: rs.metadata.generation ?? 1,
+      };
+      await this.api.change("replicasets", rs.metadata.name, () => ({ status }));
+    }
+    await this.stream();
+  }
+
+  /** Caches another spec than the server has: one that it would refuse, or that was never written. */
+  async forgeSpec(resource: CachedResource, name: string, spec: Json): Promise<void> {
+    const live = this.live(resource, name);
+    this.forge(resource, { ...live, spec: { ...live.spec, ...spec } });
+    await this.stream();
+  }
 }
 
-function counted(store: Store, calls: string[]): Store {
-  return new Proxy(store, {
-    get(target, property: keyof Store) {
-      const verb = target[property] as (...given: unknown[]) => unknown; // every member of a Store is a verb
-      return (...given: unknown[]) => {
-        calls.push(property);
-        return verb.apply(target, given);
-      };
-    },
-  });
+function resourceOf(kind: string | undefined): CachedResource {
+  return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === kind) ?? "pods";
 }

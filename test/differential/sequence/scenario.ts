@@ -1,19 +1,16 @@
 /** One API server with its own clock, the people and nodes around it, and the door through which the tested controllers write. */
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import type { JsonObject } from "../../../shared/api/json.ts";
 import type { CachedResource } from "../../../shared/api/resources.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import type { ApiResponse, ApiServer } from "../../../shared/local/api-server/api-server.ts";
+import { createApiServer, type ApiResponse, type ApiServer } from "../../../shared/local/api-server/api-server.ts";
 import type { ApiRequest } from "../../../shared/local/api-server/rest/request-info.ts";
-import { collection, NAMESPACE, refusalOf, storageId } from "../cluster.ts";
-import type { Fields } from "../cluster.ts";
+import { collection, NAMESPACE, refusalOf, storageId, type Fields } from "../shared-api-server.ts";
 import { People } from "./people.ts";
 import type { Act } from "./script.ts";
 import { annotationsOf, changesOf, eventTextOf, labelsOf, nameOf, ownerOf, rankOf, specOf, statusOf } from "./words.ts";
 
-/** Never a whole second, as in cluster.ts. */
+/** Never a whole second, as in shared-api-server.ts. */
 export const START_MS = Date.parse("2026-03-01T10:00:00.001Z");
 const VERBS: Readonly<Record<string, string>> = { POST: "create", PUT: "change", PATCH: "change", DELETE: "delete" };
 
@@ -35,7 +32,7 @@ export const EXPIRED = {
 
 type Refusing = Extract<Act, { kind: "refuse" }>;
 
-export class World {
+export class Scenario {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;
   readonly people: People;
@@ -53,11 +50,11 @@ export class World {
     this.people = new People(this.server, this.clock);
   }
 
-  static async create(begin: readonly { readonly resource: CachedResource; readonly body: object }[]): Promise<World> {
-    const world = new World();
-    await world.people.ask("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
-    for (const { resource, body } of begin) await world.people.ask("POST", collection(resource), body);
-    return world;
+  static async create(begin: readonly { readonly resource: CachedResource; readonly body: object }[]): Promise<Scenario> {
+    const scenario = new Scenario();
+    await scenario.people.ask("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    for (const { resource, body } of begin) await scenario.people.ask("POST", collection(resource), body);
+    return scenario;
   }
 
   get nowMs(): number {

@@ -1,50 +1,39 @@
 /**
- * One sync at a time on the real parts: an API server in memory over HTTP, a cache in Redis or in memory that has listed it, and what
- * running one key costs, counted where it leaves us: commands and bytes on the wire, verbs of the Store and the rows that they hand
- * out, requests; and in Redis' scripts, what each command of theirs is given and answers.
+ * All controllers, one sync at a time: an API server in memory over HTTP, and a cache in Redis or in memory that the applier fills.
+ * Counts what a sync costs: Redis commands and bytes, arguments and replies inside Redis scripts, verbs of the Store, rows, requests.
  */
-import { testSigner } from "./signer.ts";
-import { Redis } from "ioredis";
-import type { Command } from "ioredis";
+import { testSigner } from "../../support/signer.ts";
+import { Redis, type Command } from "ioredis";
 
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
-import type { EpochKeys } from "../../shared/adapters/redis/keys.ts";
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { LANES, laneOf } from "../../shared/api/lane.ts";
-import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
-import { createSigner } from "../../shared/api/signer.ts";
-import type { Signer } from "../../shared/api/signer.ts";
-import { strip } from "../../shared/api/strip.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
-import { applyMessage } from "../../shared/cache/applier.ts";
-import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { ENVELOPE_VERSION } from "../../shared/cache/envelope.ts";
-import type { Envelope, EnvelopeItem } from "../../shared/cache/envelope.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { encodePack } from "../../shared/cache/pack-codec.ts";
-import type { SyncHandler } from "../../shared/controller/session.ts";
-import { runKey } from "../../shared/controller/worker.ts";
-import { createWriteGateway } from "../../shared/controller/write-gateway.ts";
-import { syncDeployment } from "../../shared/deployment/sync.ts";
-import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { ApiServer, RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Doorbell } from "../../shared/ports/doorbells.ts";
-import type { Store } from "../../shared/ports/store.ts";
-import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
-import { syncReplicationController } from "../../shared/replication/sync.ts";
-import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
-import { silentLog } from "./silent-log.ts";
-import { rawClientIn } from "./raw-client.ts";
-import type { RawClient } from "./raw-client.ts";
+import { createKubeHttp } from "../../../shared/adapters/kube-http/kube-http.ts";
+import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
+import { deploymentKeys, type EpochKeys } from "../../../shared/adapters/redis/keys.ts";
+import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
+import { createDigester } from "../../../shared/api/digest.ts";
+import { LANES, laneOf } from "../../../shared/api/lane.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../../shared/api/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import { createSigner, type Signer } from "../../../shared/api/signer.ts";
+import { strip } from "../../../shared/api/strip.ts";
+import type { KubeObject } from "../../../shared/api/wire.ts";
+import { applyMessage, type ApplierPorts } from "../../../shared/cache/applier.ts";
+import { ENVELOPE_VERSION, type Envelope, type EnvelopeItem } from "../../../shared/cache/envelope.ts";
+import { cacheIdentity } from "../../../shared/cache/identity.ts";
+import { encodePack } from "../../../shared/cache/pack-codec.ts";
+import { runKey } from "../../../shared/controller/worker.ts";
+import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
+import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
+import { createApiServer, type ApiServer, type RequestRecord } from "../../../shared/local/api-server/api-server.ts";
+import { serveHttp } from "../../../shared/local/api-server/http.ts";
+import type { Clock } from "../../../shared/ports/clock.ts";
+import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import type { Store } from "../../../shared/ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
+import { silentLog } from "../../support/silent-log.ts";
+import { rawClientIn, type RawClient } from "../../support/raw-client.ts";
+import { HANDLERS, observedStore } from "./observed.ts";
 
 /** What one sync cost. */
 export interface Cost {
@@ -96,20 +85,15 @@ const EPOCH = "laws";
 const FENCE = "1";
 const DEPLOYMENT = "laws";
 const CLUSTER = "0123456789ab";
-/** Of whoever else is to read the rig's cache. */
-export const DIGEST_KEY = "the digest key of the rig";
-/** What `deltaloop keys` is told of the rig's cache. */
+/** Of whoever else is to read the harness's cache. */
+export const DIGEST_KEY = "the digest key of the harness";
+/** What `deltaloop keys` is told of the harness's cache. */
 export const CACHE = { deployment: DEPLOYMENT, cluster: CLUSTER } as const;
-const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
-  deployment: syncDeployment,
-  replicaset: syncReplicaSet,
-  replicationcontroller: syncReplicationController,
-};
 const ITEMS_PER_MESSAGE = 100;
 /** Doorbells for later than this are not waited for. */
 const DELAY_MS_MAX = 1_000;
 
-export interface SyncRig {
+export interface CountedSync {
   readonly server: ApiServer;
   /** Of it, over HTTP. */
   readonly url: string;
@@ -146,7 +130,7 @@ export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, H
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 
 /** On an emptied Redis, or without `redisUrl` on the memory Store; everything listed once. */
-export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
+export async function startCountedSync(redisUrl?: string): Promise<CountedSync> {
   const client = redisUrl === undefined ? undefined : new CountingRedis(redisUrl);
   /** Asks and empties without being counted. */
   const admin = redisUrl === undefined ? undefined : new Redis(redisUrl);
@@ -180,7 +164,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
   };
 
   const notes = { verb: (verb: string) => void verbs.push(verb), rows: (count: number) => void (rows += count) };
-  let observed = counted(store, notes);
+  let observed = observedStore(store, notes);
 
   const applier: ApplierPorts = {
     cluster: () => ({ store: observed, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
@@ -225,12 +209,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
   const stream = async (): Promise<void> => {
     for (const resource of CACHED_RESOURCES) {
-      const now = new Map(
-        (await person.list(listPath(resource))).items.map((object) => [
-          keyOf(object as unknown as KubeObject),
-          object as unknown as KubeObject,
-        ]),
-      ); // API objects
+      const now = new Map((await person.list<KubeObject>(listPath(resource))).items.map((object) => [keyOf(object), object]));
       const items: EnvelopeItem[] = [];
       for (const [key, object] of now) {
         const { uid, resourceVersion: rv } = object.metadata;
@@ -305,7 +284,7 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
       if (functions) {
         signer = createSigner(functions, CLUSTER);
         store = storeOf(signer);
-        observed = counted(store, notes);
+        observed = observedStore(store, notes);
       }
     },
     apply: applyContent,
@@ -360,34 +339,6 @@ export async function startSyncRig(redisUrl?: string): Promise<SyncRig> {
       server.close();
     },
   };
-}
-
-interface Notes {
-  readonly verb: (verb: string) => void;
-  readonly rows: (count: number) => void;
-}
-
-/** The Store, noting each verb and what it hands out. */
-function counted(store: Store, notes: Notes): Store {
-  return new Proxy(store, {
-    get(target, verb: keyof Store) {
-      const value: unknown = Reflect.get(target, verb);
-      if (typeof value !== "function") return value;
-      return async (...parameters: readonly unknown[]): Promise<unknown> => {
-        notes.verb(verb);
-        const answer: unknown = await Reflect.apply(value, target, parameters);
-        notes.rows(rowsIn(answer));
-        return answer;
-      };
-    },
-  });
-}
-
-/** Rows are what has a resourceVersion, wherever it stands. */
-function rowsIn(answer: unknown): number {
-  if (typeof answer !== "object" || answer === null) return 0;
-  if ("rv" in answer) return 1;
-  return Object.values(answer).reduce<number>((sum, each) => sum + rowsIn(each), 0);
 }
 
 function requestName({ verb, resource, subresource }: RequestRecord): string {

@@ -3,15 +3,12 @@
  * there, and is taken back. Requests can be refused, the same ones for both.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { VirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
+import { createVirtualClock, type VirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
 import type { JsonObject } from "../../shared/api/json.ts";
-import { CACHED_RESOURCES, RESOURCES, tableOf } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
+import { CACHED_RESOURCES, RESOURCES, tableOf, type CachedResource } from "../../shared/api/resources.ts";
 import type { KubeObject } from "../../shared/api/wire.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { ApiResponse, ApiServer } from "../../shared/local/api-server/api-server.ts";
+import { createApiServer, type ApiResponse, type ApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
 
 export type Json = null | boolean | number | string | readonly Json[] | Fields;
@@ -63,7 +60,7 @@ export interface Write {
   readonly after: Fields | undefined;
 }
 
-export class Cluster {
+export class SharedApiServer {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;
   #atMs: number | undefined;
@@ -74,18 +71,18 @@ export class Cluster {
     this.server = createApiServer({ clock, random: { next: () => this.#random.next() }, garbageCollection: false });
   }
 
-  static async create(): Promise<Cluster> {
-    const cluster = new Cluster();
-    await cluster.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
-    return cluster;
+  static async create(): Promise<SharedApiServer> {
+    const shared = new SharedApiServer();
+    await shared.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    return shared;
   }
 
   /** Somebody asks for something. @throws {Error} if it is refused: the script of a scenario is not allowed to ask for the impossible. */
-  async person(method: string, path: string, body?: object, contentType = "application/json"): Promise<Fields> {
+  async person<T = Fields>(method: string, path: string, body?: object, contentType = "application/json"): Promise<T> {
     const headers = { "user-agent": "person", "content-type": contentType };
     const answer = await this.server.request({ method, path, headers, ...(body && { body: JSON.stringify(body) }) });
     if (answer.kind !== "object" || answer.status >= 400) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
-    return answer.body as Fields; // JSON
+    return answer.body as T; // JSON
   }
 
   /** As if it had been done then. */
@@ -101,9 +98,9 @@ export class Cluster {
   async state(): Promise<State> {
     const lists = await Promise.all(
       CACHED_RESOURCES.map(async (resource) => {
-        const { items } = await this.person("GET", collection(resource));
+        const { items } = await this.person<{ readonly items: readonly KubeObject[] }>("GET", collection(resource));
         const { apiVersion, kind } = RESOURCES[resource];
-        return [resource, (items as unknown as readonly KubeObject[]).map((object) => ({ ...object, apiVersion, kind }))] as const; // a list
+        return [resource, items.map((object) => ({ ...object, apiVersion, kind }))] as const;
       }),
     );
     const byResource = new Map(lists);

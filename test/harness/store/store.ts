@@ -1,6 +1,5 @@
-/** A Store with a watcher's and an applier's hands: opens epochs and fences, numbers messages, fills in what was read. */
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+/** One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages, fills in the rows read. */
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
 import { laneOf } from "../../../shared/api/lane.ts";
 import type { StoreIdentity } from "../../../shared/adapters/store-options.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
@@ -90,7 +89,7 @@ export interface DeliverOptions {
   readonly generation?: number;
 }
 
-export class Rig {
+export class StoreHarness {
   readonly store: Store;
   readonly fixture: StoreFixture;
   readonly lanes: Lanes;

@@ -1,15 +1,13 @@
-/** An applier over a memory Store with one lane a resource, fed with bodies as a watcher would make them. */
+/** An applier on the memory Store with one lane per resource; takes message bodies as the watcher sends them. */
 import { signedBody, testSigner } from "../../support/signer.ts";
 import type { Cached } from "../../../shared/api/cached.ts";
 import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
 import type { KubeObject } from "../../../shared/api/wire.ts";
 import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
 import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
 import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
-import { applyMessage } from "../../../shared/cache/applier.ts";
-import type { Verdict } from "../../../shared/cache/applier.ts";
+import { applyMessage, type Verdict } from "../../../shared/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
 import { cacheIdentity } from "../../../shared/cache/identity.ts";
 import type { WriteThroughPorts } from "../../../shared/cache/write-through.ts";
@@ -18,7 +16,7 @@ import type { Doorbell } from "../../../shared/ports/doorbells.ts";
 import type { KubeReader } from "../../../shared/ports/kube.ts";
 import type { ManifestRow, Row, Store, Taken } from "../../../shared/ports/store.ts";
 import { keyOf, listed } from "../../support/builders.ts";
-import { recordingLog } from "../recording-log.ts";
+import { recordingLog } from "../../unit/recording-log.ts";
 
 const EPOCH = "e1";
 const FENCE = "100";
@@ -37,7 +35,7 @@ export function item(object: Cached, t: EnvelopeItem["t"], more: Partial<Envelop
   return { t, key: keyOf(object), uid, rv, o: object, ...more };
 }
 
-export class ApplierRig {
+export class ApplierHarness {
   readonly clock = createVirtualClock(0);
   readonly digester = createDigester("a key for tests");
   readonly log = recordingLog();
@@ -62,12 +60,12 @@ export class ApplierRig {
   }
 
   /** Everything empty and synced. */
-  static async synced(): Promise<ApplierRig> {
-    const rig = new ApplierRig();
-    await rig.store.openEpoch({ ...cacheIdentity(rig.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
-    await rig.openFence(FENCE);
-    for (const resource of CACHED_RESOURCES) await rig.relist(resource, [], "0");
-    return rig;
+  static async synced(): Promise<ApplierHarness> {
+    const harness = new ApplierHarness();
+    await harness.store.openEpoch({ ...cacheIdentity(harness.digester), epoch: EPOCH, clusterUid: "cluster", fence: FENCE });
+    await harness.openFence(FENCE);
+    for (const resource of CACHED_RESOURCES) await harness.relist(resource, [], "0");
+    return harness;
   }
 
   async openFence(fence: string): Promise<void> {

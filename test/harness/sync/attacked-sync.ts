@@ -5,16 +5,12 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 
-import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
-import { primaryAsOwner } from "../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../shared/api/owner-id.ts";
-import { objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource, ObjectKey } from "../../shared/api/resources.ts";
-import { ensureRedisServer, startRedis } from "../support/redis.ts";
-import type { RedisServer } from "../support/redis.ts";
-import { CACHE, startSyncRig } from "../support/sync-rig.ts";
-import type { SyncRig } from "../support/sync-rig.ts";
+import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
+import { laneOf, LANES } from "../../../shared/api/lane.ts";
+import { primaryAsOwner, type OwnerId } from "../../../shared/api/owner-id.ts";
+import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/api/resources.ts";
+import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 
 /** Why there is no redis-server; the attacks are then skipped with it. */
 export const NO_REDIS = ensureRedisServer();
@@ -24,7 +20,7 @@ export const US = "\x1f";
 export const SIGNATURE = `AA${"x".repeat(22)}`;
 const MERGE = "application/merge-patch+json";
 
-export interface RowsRig extends SyncRig {
+export interface AttackedSync extends CountedSync {
   /** The attacker's connection. */
   readonly redis: Redis;
   readonly epochKey: string;
@@ -43,10 +39,10 @@ export interface RowsRig extends SyncRig {
 }
 
 /** One server for a file, one emptied cache for a test. */
-export function useRowsRig(): () => RowsRig {
+export function useAttackedSync(): () => AttackedSync {
   let server: RedisServer;
   let redis: Redis;
-  let rig: RowsRig;
+  let harness: AttackedSync;
   beforeAll(async () => {
     server = await startRedis();
     redis = new Redis(server.url);
@@ -56,36 +52,36 @@ export function useRowsRig(): () => RowsRig {
     await server.stop();
   });
   beforeEach(async () => {
-    rig = attack(await startSyncRig(server.url), redis);
-    for (const name of ["shop", "vault"]) await rig.person.request("POST", "/api/v1/namespaces", { metadata: { name } });
+    harness = attack(await startCountedSync(server.url), redis);
+    for (const name of ["shop", "vault"]) await harness.person.request("POST", "/api/v1/namespaces", { metadata: { name } });
   });
-  afterEach(() => rig.close());
-  return () => rig;
+  afterEach(() => harness.close());
+  return () => harness;
 }
 
-function attack(rig: SyncRig, redis: Redis): RowsRig {
+function attack(harness: CountedSync, redis: Redis): AttackedSync {
   const writes: string[] = [];
-  rig.server.onRequest(({ userAgent, verb, resource, namespace, name }) => {
+  harness.server.onRequest(({ userAgent, verb, resource, namespace, name }) => {
     if (userAgent.startsWith("deltaloop/") && resource === "pods" && verb !== "get" && verb !== "list")
       writes.push(`${verb} ${namespace}/${name}`);
   });
   const path = (resource: "replicasets" | "pods", namespace = "shop"): string =>
     `${resource === "pods" ? "/api/v1" : "/apis/apps/v1"}/namespaces/${namespace}/${resource}`;
   const settled = async (): Promise<void> => {
-    await rig.stream();
-    await rig.settle();
+    await harness.stream();
+    await harness.settle();
   };
   const at = (part: 1 | 2) => (resource: CachedResource, key: ObjectKey) =>
-    [rig.names.lane(resource, laneOf(key, LANES[resource]))[part], key] as const;
-  const more: Omit<RowsRig, keyof SyncRig> = {
+    [harness.names.lane(resource, laneOf(key, LANES[resource]))[part], key] as const;
+  const more: Omit<AttackedSync, keyof CountedSync> = {
     redis,
     epochKey: deploymentKeys(CACHE.deployment, CACHE.cluster).epoch,
     writes,
     row: at(1),
     tombstone: at(2),
-    slice: (resource, owner) => rig.names.slice(resource, owner),
+    slice: (resource, owner) => harness.names.slice(resource, owner),
     async replicaSet(name, replicas) {
-      const object = await rig.person.request("POST", path("replicasets"), {
+      const object = await harness.person.request("POST", path("replicasets"), {
         metadata: { name },
         spec: {
           replicas,
@@ -98,29 +94,32 @@ function attack(rig: SyncRig, redis: Redis): RowsRig {
       return primaryAsOwner("replicaset", objectKey("shop", name), uid);
     },
     async scale(name, replicas) {
-      await rig.person.request("PATCH", `${path("replicasets")}/${name}`, { spec: { replicas } }, MERGE);
+      await harness.person.request("PATCH", `${path("replicasets")}/${name}`, { spec: { replicas } }, MERGE);
       await settled();
     },
     async touch(name) {
-      await rig.person.request(
+      await harness.person.request(
         "PATCH",
         `${path("replicasets")}/${name}`,
-        { metadata: { labels: { touched: String(rig.server.resourceVersion) } } },
+        { metadata: { labels: { touched: String(harness.server.resourceVersion) } } },
         MERGE,
       );
       await settled();
     },
     async barePod(namespace, name) {
-      await rig.person.request("POST", path("pods", namespace), { metadata: { name }, spec: { containers: [{ name: "c", image: "i" }] } });
+      await harness.person.request("POST", path("pods", namespace), {
+        metadata: { name },
+        spec: { containers: [{ name: "c", image: "i" }] },
+      });
       await settled();
     },
     async pods(namespace = "shop") {
-      const { items } = await rig.person.list(path("pods", namespace));
+      const { items } = await harness.person.list(path("pods", namespace));
       return items
         .map(({ metadata }) => metadata as { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }) // API objects
         .filter(({ deletionTimestamp }) => deletionTimestamp === undefined)
         .map(({ name, uid }) => ({ key: objectKey(namespace, name), uid }));
     },
   };
-  return Object.defineProperties(rig, Object.getOwnPropertyDescriptors(more)) as RowsRig; // its own getters stay alive
+  return Object.defineProperties(harness, Object.getOwnPropertyDescriptors(more)) as AttackedSync; // its own getters stay alive
 }

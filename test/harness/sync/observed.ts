@@ -1,0 +1,41 @@
+/** What both sync harnesses share: the controllers' handlers, and a Store whose calls are observed. */
+import type { Controller } from "../../../shared/api/resources.ts";
+import type { SyncHandler } from "../../../shared/controller/session.ts";
+import { syncDeployment } from "../../../shared/deployment/sync.ts";
+import type { Store } from "../../../shared/ports/store.ts";
+import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
+import { syncReplicationController } from "../../../shared/replication/sync.ts";
+
+export const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
+  deployment: syncDeployment,
+  replicaset: syncReplicaSet,
+  replicationcontroller: syncReplicationController,
+};
+
+export interface Notes {
+  readonly verb: (verb: string) => void;
+  readonly rows?: (count: number) => void;
+}
+
+/** The Store; reports each verb, and how many rows it returns. */
+export function observedStore(store: Store, notes: Notes): Store {
+  return new Proxy(store, {
+    get(target, verb: keyof Store) {
+      const value: unknown = Reflect.get(target, verb);
+      if (typeof value !== "function") return value;
+      return async (...parameters: readonly unknown[]): Promise<unknown> => {
+        notes.verb(verb);
+        const answer: unknown = await Reflect.apply(value, target, parameters);
+        notes.rows?.(rowsIn(answer));
+        return answer;
+      };
+    },
+  });
+}
+
+/** Everything with a resourceVersion is a row. */
+function rowsIn(answer: unknown): number {
+  if (typeof answer !== "object" || answer === null) return 0;
+  if ("rv" in answer) return 1;
+  return Object.values(answer).reduce<number>((sum, each) => sum + rowsIn(each), 0);
+}
