@@ -24,7 +24,7 @@ import { personIn } from "../../support/person.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { soleLeader } from "../../support/sole-leader.ts";
+import { soleLeader } from "../../../shared/local/assemble-system.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 import { EPOCH, FIRST_BEAT, IDENTITY, Rig } from "../store/rig.ts";
 import { redisFixture } from "./fixtures.ts";
