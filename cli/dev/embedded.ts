@@ -13,22 +13,14 @@ import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
 import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
-import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { acquireLease } from "../../shared/cache/leader-election.ts";
-import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
 import { UPKEEP_TIMES } from "../../shared/cache/upkeep.ts";
-import { runWatcher } from "../../shared/cache/watcher.ts";
-import type { WatcherPorts } from "../../shared/cache/watcher.ts";
-import type { TraceLine } from "../../shared/controller/run.ts";
 import { connect, redisStore } from "../../shared/lambda/connect.ts";
-import { serving } from "../../shared/lambda/wiring.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import type { Invocation } from "../../shared/local/event-source-mapping.ts";
+import { assembleSystem } from "../../shared/local/assemble-system.ts";
+import type { RunningWatcher, SystemOptions } from "../../shared/local/assemble-system.ts";
 import { startFauxqs } from "../../shared/local/fauxqs.ts";
-import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
@@ -36,36 +28,28 @@ import { createQueues, queueUrls } from "../../shared/local/queues.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import type { Metrics } from "../../shared/ports/metrics.ts";
 import type { Store } from "../../shared/ports/store.ts";
-import { HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { readClusterIdentity } from "../cluster/cluster-id.ts";
 import { functionHandlers } from "../functions/functions.ts";
 import { runMemoryNodes } from "./memory-nodes.ts";
 import { shutGate } from "../health/gates.ts";
 import { startLocalRedis } from "./local-redis.ts";
 
-export interface EmbeddedOptions {
+export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batchingWindowMs" | "onInvocation" | "onChanges" | "trace"> {
   readonly log: Log;
-  /** `watcher-1` and so on; one of them leads. Default 1. */
-  readonly watchers?: number;
-  /** Hears which one leads from now on. */
+  /** Receives the identity of each watcher that becomes leader. */
   readonly onLead?: (watcher: string) => void;
   /** Scripted nodes; 0 leaves pods pending. */
   readonly nodes: number;
-  /** The node agent on each of them instead, with a runtime in memory: pods come to be as they do on a node. */
+  /** Runs the node agent with a container runtime in memory on each node instead of scripted nodes. */
   readonly realAgents?: boolean;
-  /** Of the watchers, as their option of that name. */
-  readonly batchingWindowMs?: number;
-  /** How fast they are; default as people expect it of nodes. */
+  /** How fast the nodes are. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
-  /** Puts something between the functions and the Store, to count what they ask of it. */
+  /** Wraps the functions' Store, to count their calls. */
   readonly observe?: (store: Store) => Store;
-  /** The same between all parts and the queues. */
+  /** Wraps the SQS client of every component. */
   readonly observeSqs?: (calls: SqsCalls) => SqsCalls;
-  /** Where a function counts; absent: nowhere. */
+  /** Metrics of one function; absent: none. */
   readonly metrics?: (functionName: string) => Metrics;
-  readonly onInvocation?: (invocation: Invocation) => void;
-  readonly onChanges?: ApplierPorts["onChanges"];
-  readonly trace?: (line: TraceLine) => void;
 }
 
 export interface Embedded {
@@ -116,66 +100,43 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   };
   const { store } = outside;
 
-  const ends = new AbortController();
-  const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace };
+  const fleet = { count: options.nodes, clock, random, bindPods: true, ...options.pace, log };
   const component = options.realAgents === true ? "node-agents" : "scripted-nodes";
   const runNodes = options.realAgents === true ? runMemoryNodes : runScriptedNodes;
-  const nodes = options.nodes > 0 ? runNodes(createInProcessKube(server, { component }), { ...fleet, log }, ends.signal) : undefined;
-  const watcherKube = kube("watcher");
-  let leader = { name: "nobody", ends: new AbortController() };
-  const watch = (identity: string): Promise<void> => {
-    const own = { name: identity, ends: new AbortController() };
-    const lease = { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}`, identity };
-    const lead: WatcherPorts["lead"] = async (signal) => {
-      const leadership = await acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal);
-      if (leadership) {
-        leader = own;
-        options.onLead?.(identity);
-      }
-      return leadership;
-    };
-    const queue = createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url });
-    return runWatcher(
-      { ...outside, kube: watcherKube, queue, log, lead },
-      {
-        cluster: cid,
-        clusterUid,
-        identity: outside.identity,
-        holeRelistMs: HOLE_RELIST_MS,
-        ...(options.batchingWindowMs !== undefined && { batchingWindowMs: options.batchingWindowMs }),
-        upkeep: { ...UPKEEP_TIMES, reader: watcherKube, registry: AFFECTED_KEYS },
-      },
-      AbortSignal.any([ends.signal, own.ends.signal]),
-    );
-  };
-  const watching = Array.from({ length: options.watchers ?? 1 }, (_, index) => watch(`watcher-${index + 1}`));
-  const observed = { ...outside, store: options.observe?.(store) ?? store };
-  const wiring = (name: string): FunctionWiring => {
-    const metrics = options.metrics?.(name);
-    const calls = createKubeHttp({ server: http.url, component: name.replace("sync-", ""), ...(metrics && { metrics }) });
-    return {
-      clock,
-      random,
-      log,
-      digester: outside.digester,
-      ...serving(cid, calls, "act", observed),
-      ...(metrics && { metrics }),
-      ...(options.trace && { trace: options.trace }),
-    };
-  };
   const polled = options.observeSqs?.(sqs.calls) ?? sqs.calls;
   const source = (queueUrl: string) => createSqsMessageSource(polled, { queueUrl });
-  const host = startFunctionHost({
-    sources: {
-      deltas: source(queues.deltas.url),
-      deadDeltas: source(queues.deltas.deadLetterUrl),
-      doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller].url)),
+  let leader: RunningWatcher | undefined;
+  const system = assembleSystem(
+    {
+      ...outside,
+      log,
+      queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas.url }),
+      sources: {
+        deltas: source(queues.deltas.url),
+        deadDeltas: source(queues.deltas.deadLetterUrl),
+        doorbells: tableOf(CONTROLLERS, (controller) => source(queues.doorbells[controller].url)),
+      },
+      functionStore: options.observe?.(store) ?? store,
+      kube(name) {
+        const metrics = options.metrics?.(name);
+        return createKubeHttp({ server: http.url, component: name.replace("sync-", ""), ...(metrics && { metrics }) });
+      },
+      functions: functionHandlers,
+      ...(options.metrics && { functionMetrics: options.metrics }),
     },
-    handlers: functionHandlers(wiring, options.onChanges),
-    clock,
-    log,
-    ...(options.onInvocation && { onInvocation: options.onInvocation }),
-  });
+    {
+      ...options,
+      cluster: cid,
+      clusterUid,
+      lease: { namespace: "kube-system", name: `deltaloop-watcher-${DEPLOYMENT}` },
+      upkeep: UPKEEP_TIMES,
+      nodes: (ends) => (options.nodes > 0 ? runNodes(createInProcessKube(server, { component }), fleet, ends) : Promise.resolve()),
+      onLead(watcher) {
+        leader = watcher;
+        options.onLead?.(watcher.identity);
+      },
+    },
+  );
 
   return {
     server,
@@ -187,13 +148,11 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
     },
     endLeader() {
-      leader.ends.abort(new Error("it is ended"));
-      return leader.name;
+      leader?.stop();
+      return leader?.identity ?? "nobody";
     },
     async stop() {
-      await host.stop();
-      ends.abort(new Error("the demo ends"));
-      await Promise.allSettled([...watching, nodes]);
+      await system.stop();
       await outside.close();
       await http.close();
       server.close();

@@ -1,7 +1,6 @@
 /**
- * All functions in one process, each behind an event source mapping of its own: what Lambda does in production, for
- * `deltaloop dev`, the demo, replay and simulation. The handlers are the deployed ones, called with real SQS events; the
- * caller brings them, because shared/ knows no functions.
+ * All functions in one process, each behind its own event source mapping, as on Lambda. The handlers are the deployed ones, called
+ * with real SQS events; the caller passes them in, because shared/ imports no functions.
  */
 import type { Controller } from "../api/resources.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -9,7 +8,7 @@ import type { MessageSource } from "../ports/delta-queue.ts";
 import type { Log } from "../ports/log.ts";
 import { FUNCTION_TIMEOUT_SECONDS } from "../ports/times.ts";
 import { startEventSourceMapping } from "./event-source-mapping.ts";
-import type { Invocation } from "./event-source-mapping.ts";
+import type { EventSourceMapping, Invocation } from "./event-source-mapping.ts";
 import type { SqsHandler } from "../lambda/sqs-handler.ts";
 import { syncFunction } from "../registry/names.ts";
 
@@ -39,38 +38,34 @@ const CONCURRENCY = 5;
 /** One invocation per busy lane; Lambda scales with the groups of a FIFO queue by itself. */
 const APPLIER_CONCURRENCY = 10;
 
-/** Starts a mapping for each source; the answer stops them all, letting what runs finish. */
-export function startFunctionHost<N extends string = Controller>(options: FunctionHostOptions<N>): { stop(): Promise<void> } {
+export interface FunctionHost {
+  /** By function name. */
+  readonly mappings: ReadonlyMap<string, EventSourceMapping>;
+  /** Stops all mappings; running invocations finish. */
+  stop(): Promise<void>;
+}
+
+/** Starts an event source mapping for each source. */
+export function startFunctionHost<N extends string = Controller>(options: FunctionHostOptions<N>): FunctionHost {
   const { sources, handlers, clock, log, onInvocation } = options;
-  const start = (
-    functionName: string,
-    source: MessageSource,
-    handler: SqsHandler,
-    limits: { readonly maximumConcurrency: number; readonly timeoutMs: number },
-  ) =>
-    startEventSourceMapping(
-      { source, clock, log },
-      {
-        functionName,
-        queueArn: `arn:aws:sqs:us-east-1:000000000000:${functionName}`,
-        handler,
-        batchSize: BATCH_SIZE,
-        ...limits,
-        ...(onInvocation && { onInvocation }),
-      },
+  const mappings = new Map<string, EventSourceMapping>();
+  const start = (functionName: string, source: MessageSource, handler: SqsHandler, maximumConcurrency: number, timeoutSeconds: number) => {
+    const queueArn = `arn:aws:sqs:us-east-1:000000000000:${functionName}`;
+    const limits = { batchSize: BATCH_SIZE, maximumConcurrency, timeoutMs: timeoutSeconds * 1000 };
+    const mapping = { functionName, queueArn, handler, ...limits, ...(onInvocation && { onInvocation }) };
+    mappings.set(functionName, startEventSourceMapping({ source, clock, log }, mapping));
+  };
+  const limits = FUNCTION_TIMEOUT_SECONDS;
+  start("apply-deltas", sources.deltas, handlers.applyDeltas, APPLIER_CONCURRENCY, limits["apply-deltas"]);
+  if (sources.deadDeltas) start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, APPLIER_CONCURRENCY, limits["dead-deltas"]);
+  // Object.keys loses the key type.
+  for (const controller of Object.keys(handlers.sync) as N[])
+    start(
+      syncFunction(controller),
+      sources.doorbells[controller],
+      handlers.sync[controller],
+      options.concurrency ?? CONCURRENCY,
+      limits.sync,
     );
-  const syncLimits = { maximumConcurrency: options.concurrency ?? CONCURRENCY, timeoutMs: FUNCTION_TIMEOUT_SECONDS.sync * 1000 };
-  const limitsOf = (name: "apply-deltas" | "dead-deltas") => ({
-    maximumConcurrency: APPLIER_CONCURRENCY,
-    timeoutMs: FUNCTION_TIMEOUT_SECONDS[name] * 1000,
-  });
-  const mappings = [
-    start("apply-deltas", sources.deltas, handlers.applyDeltas, limitsOf("apply-deltas")),
-    ...(sources.deadDeltas ? [start("dead-deltas", sources.deadDeltas, handlers.deadDeltas, limitsOf("dead-deltas"))] : []),
-    // A table has the keys of its type; `keys` forgets which.
-    ...(Object.keys(handlers.sync) as N[]).map((controller) =>
-      start(syncFunction(controller), sources.doorbells[controller], handlers.sync[controller], syncLimits),
-    ),
-  ];
-  return { stop: async () => void (await Promise.all(mappings.map((mapping) => mapping.stop()))) };
+  return { mappings, stop: async () => void (await Promise.all([...mappings.values()].map((mapping) => mapping.stop()))) };
 }

@@ -5,28 +5,19 @@
  * The same capture and seed give the same lines; another seed may order syncs differently, the final cache is the same.
  */
 import { createHash } from "node:crypto";
-import { createMemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
 import type { QueueFaults } from "../adapters/memory/queue/queue.ts";
 import { createVirtualClock } from "../adapters/memory/clock.ts";
 import { createSeededRandom } from "../adapters/memory/random.ts";
-import { createMemoryStore } from "../adapters/memory/store/store.ts";
 import type { Digester } from "../api/digest.ts";
 import { LANES } from "../api/lane.ts";
 import { CACHED_RESOURCES, tableOf } from "../api/resources.ts";
 import type { CachedResource } from "../api/resources.ts";
-import type { ApplierPorts } from "../cache/applier.ts";
 import { createSigner } from "../api/signer.ts";
-import { cacheIdentity } from "../cache/identity.ts";
-import { runWatcher } from "../cache/watcher.ts";
-import { serving } from "../lambda/wiring.ts";
-import type { FunctionWiring } from "../lambda/wiring.ts";
-import { startFunctionHost } from "../local/function-host.ts";
-import type { FunctionHandlers } from "../local/function-host.ts";
+import { assembleSystem, memoryBackend } from "../local/assemble-system.ts";
+import type { MakeHandlers } from "../local/assemble-system.ts";
 import type { KubeWriter } from "../ports/kube.ts";
 import type { Log } from "../ports/log.ts";
 import type { Store } from "../ports/store.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
 import { captureCluster, play } from "./capture-cluster.ts";
 import type { CaptureCluster, PlayOptions } from "./capture-cluster.ts";
 import type { Capture } from "./capture-stream.ts";
@@ -48,11 +39,7 @@ export interface ReplayOptions {
   readonly digester: Digester;
   readonly seed: number;
   readonly log: Log;
-  /** Makes the functions; shared/ knows none (cli/functions/functions.ts). */
-  readonly functions: (
-    wiring: (functionName: string) => FunctionWiring,
-    onChanges: NonNullable<ApplierPorts["onChanges"]>,
-  ) => FunctionHandlers;
+  readonly functions: MakeHandlers;
   readonly onSync: (sync: ReplayedSync) => void;
   /** What befalls messages and doorbells; default: as the seed chooses, in another order and some of them twice. */
   readonly faults?: () => QueueFaults;
@@ -79,31 +66,26 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
   const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
-  const identity = cacheIdentity(digester);
-  // Queue and Store live in this process alone, and so may their key.
-  const signer = createSigner([`replay ${seed}`], CLUSTER);
-  const store = createMemoryStore({ deployment: "replay", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random, faults });
   // A doorbell that is lost is rung again by the sweep, which a replay is too short for.
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER, faults: () => ({ ...faults(), drop: 0 }) });
+  const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
+  const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };
+  const backend = memoryBackend({ clock, random, digester, ...cache });
+  const { store } = backend;
   const syncs = new SyncLog(options.onSync, () => clock.now());
-  const served = serving(CLUSTER, { ...cluster, ...NOBODY }, "shadow", { store, signer, doorbells });
-  const wiring = (): FunctionWiring => ({ clock, random, log, digester, ...served, trace: (line) => syncs.trace(line) });
-  const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
-  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
-  const ends = new AbortController();
-  let fence = 1;
-  const leadership = {
-    fence: () => String(fence),
-    holds: () => true,
-    raise: () => Promise.resolve(String(++fence)),
-    lost: new AbortController().signal,
-    release: () => Promise.resolve(),
-  };
-  const watching = runWatcher(
-    { kube: cluster, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "replay", identity, holeRelistMs: HOLE_RELIST_MS, batchingWindowMs: 0, knowsOwn: false },
-    ends.signal,
+  // The queue and the Store live in this process only, and so may their key.
+  const signer = createSigner([`replay ${seed}`], CLUSTER);
+  const kube = { ...cluster, ...NO_WRITER };
+  const system = assembleSystem(
+    { clock, random, digester, signer, log, ...backend, kube: () => kube, functions: options.functions },
+    {
+      cluster: CLUSTER,
+      clusterUid: "replay",
+      mode: "shadow",
+      batchingWindowMs: 0,
+      knowsOwn: false,
+      trace: (line) => syncs.trace(line),
+      onChanges: (resource, items) => syncs.changed(resource, items),
+    },
   );
   const { see, goesOn } = options;
   const isPlayed = await play(capture, cluster, clock, { untilMs, ...(see && { see }), ...(goesOn && { goesOn }) });
@@ -117,20 +99,15 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
     decided: syncs.decided,
     quarantined: (await store.quarantined()).length,
   };
-  ends.abort(new Error("the capture ended"));
-  const stopped = Promise.all([watching, host.stop()]);
+  const stopped = system.stop();
   await clock.advance(TAIL_MS);
   await stopped;
   return summary;
 }
 
-/** Nothing leaves a shadow gateway, so nobody is ever called. */
-const NOBODY: KubeWriter = {
-  create: () => Promise.reject(new Error("a replay sends nothing")),
-  patch: () => Promise.reject(new Error("a replay sends nothing")),
-  delete: () => Promise.reject(new Error("a replay sends nothing")),
-  replace: () => Promise.reject(new Error("a replay sends nothing")),
-};
+const refuse = (): Promise<never> => Promise.reject(new Error("a replay sends nothing"));
+/** A shadow gateway sends nothing, so this is never called. */
+const NO_WRITER: KubeWriter = { create: refuse, patch: refuse, delete: refuse, replace: refuse };
 
 /** Whether the cache is what the stream has told. */
 async function holdsAll(store: Store, cluster: CaptureCluster): Promise<boolean> {

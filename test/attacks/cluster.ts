@@ -7,24 +7,15 @@
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { Pod } from "../../shared/api/wire.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/leader-election.ts";
-import { runWatcher } from "../../shared/cache/watcher.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
+import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWriter } from "../../shared/ports/kube.ts";
-import { serving } from "../../shared/lambda/wiring.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";
@@ -70,12 +61,6 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
   const random = createSeededRandom(7);
   const server = createApiServer({ clock, random, garbageCollection: false });
   const digester = createDigester(DIGEST_KEY);
-  const identity = cacheIdentity(digester);
-  const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "attacks", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
-  const ends = new AbortController();
   const kube = (component: string) => {
     const ports = createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }), pageSize: 500 });
     return { ...ports, ...over?.(ports, (ms) => clock.after(ms)) };
@@ -92,40 +77,19 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
   const post: SmallCluster["post"] = (namespace, resource, body) => person.request("POST", pathOf(namespace, resource), body);
   await before?.(post);
   const nodes = { count: 2, clock, random, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
-  void runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends.signal).catch(() => undefined); // it ends with us
-  const watcher = kube("watcher");
-  const leasePorts = { reader: watcher, writer: watcher, clock, random, log: silentLog };
-  const lease = { namespace: "kube-system", name: "deltaloop-watcher-attacks", identity: "watcher" };
-  void runWatcher(
+  const system = assembleSystem(
     {
-      kube: watcher,
-      store,
-      queue,
-      doorbells,
-      clock,
-      random,
-      digester,
-      signer,
-      log: silentLog,
-      lead: (signal) => acquireLease(leasePorts, lease, signal),
+      ...{ clock, random, digester, signer: testSigner(CLUSTER), log: silentLog, kube, functions: functionHandlers },
+      ...memoryBackend({ clock, random, digester, deployment: "attacks", cluster: CLUSTER }),
     },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLE_RELIST_MS },
-    ends.signal,
-  ).catch(() => undefined); // as above
-  const wiring = (name: string): FunctionWiring => ({
-    clock,
-    random,
-    log: silentLog,
-    digester,
-    ...serving(CLUSTER, kube(name), "act", { store, signer, doorbells }),
-    trace: ({ kind, controller, key }) => void (kind === "started" && synced.push(`${controller} ${key}`)),
-  });
-  startFunctionHost({
-    sources: { deltas: queue, doorbells: doorbells.sources },
-    handlers: functionHandlers(wiring),
-    clock,
-    log: silentLog,
-  });
+    {
+      cluster: CLUSTER,
+      clusterUid: "cluster-uid",
+      lease: { namespace: "kube-system", name: "deltaloop-watcher-attacks" },
+      nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends),
+      trace: ({ kind, controller, key }) => void (kind === "started" && synced.push(`${controller} ${key}`)),
+    },
+  );
 
   await clock.advance(REST_MS);
   return {
@@ -150,7 +114,7 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
         ),
     syncs: () => synced,
     stop() {
-      ends.abort(new Error("the attack is over"));
+      void system.stop();
       server.close();
     },
   };

@@ -6,20 +6,13 @@ import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
 import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/leader-election.ts";
-import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { startFunctionHost } from "../../shared/local/function-host.ts";
+import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
 import type { QueueEntry } from "../../shared/ports/delta-queue.ts";
-import { serving } from "../../shared/lambda/wiring.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { envelopeOf, testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";
@@ -34,12 +27,9 @@ export async function startQ1Rig() {
   const server = createApiServer({ clock, random: createSeededRandom(2) });
   const data = createMemoryData();
   const digester = createDigester("a digest key of tests");
-  const identity = cacheIdentity(digester);
-  const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "test", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock }, data);
-  const queue = createMemoryDeltaQueue({ clock, random });
+  const backend = memoryBackend({ clock, random, digester, deployment: "test", cluster: CLUSTER, data });
+  const { store, queue } = backend;
   const deadLetters = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const log = recordingLog();
   const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
   const sent: QueueEntry[] = [];
@@ -48,33 +38,12 @@ export async function startQ1Rig() {
     if (userAgent.includes("replicaset") && verb !== "get" && verb !== "list") writes.push(`${verb} ${resource} ${name}`);
   });
 
-  const watcherKube = kube("watcher");
-  const lease = { namespace: "kube-system", name: "deltaloop-watcher", identity: "one" };
   const tee = { send: (entries: readonly QueueEntry[]) => (sent.push(...entries), queue.send(entries)) };
-  void runWatcher(
-    {
-      kube: watcherKube,
-      store,
-      queue: tee,
-      doorbells,
-      clock,
-      random,
-      digester,
-      signer,
-      log,
-      lead: (signal) => acquireLease({ reader: watcherKube, writer: watcherKube, clock, random, log }, lease, signal),
-    },
-    { cluster: CLUSTER, clusterUid: "cluster", identity, holeRelistMs: HOLE_RELIST_MS },
-    new AbortController().signal,
+  const sources = { ...backend.sources, deadDeltas: deadLetters };
+  const { handlers } = assembleSystem(
+    { clock, random, digester, signer: testSigner(CLUSTER), log, ...backend, queue: tee, sources, kube, functions: functionHandlers },
+    { cluster: CLUSTER, clusterUid: "cluster", lease: { namespace: "kube-system", name: "deltaloop-watcher" } },
   );
-  const handlers = functionHandlers((name) => ({
-    clock,
-    random,
-    log,
-    digester,
-    ...serving(CLUSTER, kube(name), "act", { store, signer, doorbells }),
-  }));
-  startFunctionHost({ sources: { deltas: queue, deadDeltas: deadLetters, doorbells: doorbells.sources }, handlers, clock, log });
 
   const create = async (path: string, body: object): Promise<void> => {
     const { status } = await server.request({ method: "POST", path, body: JSON.stringify(body) });

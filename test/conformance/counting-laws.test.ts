@@ -10,28 +10,20 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 
 import { functionHandlers } from "../../cli/functions/functions.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createDigester } from "../../shared/api/digest.ts";
 import type { CachedResource } from "../../shared/api/resources.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/leader-election.ts";
 import { LaneSender } from "../../shared/cache/lane-sender.ts";
 import { VersionSet } from "../../shared/cache/listed-rows.ts";
 import { ResourceStream } from "../../shared/cache/resource-stream.ts";
-import { runWatcher } from "../../shared/cache/watcher.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
+import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
 import { KubeApiError } from "../../shared/ports/errors.ts";
 import type { KubeWatch } from "../../shared/ports/kube.ts";
 import type { Store } from "../../shared/ports/store.ts";
-import { serving } from "../../shared/lambda/wiring.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { shareOf } from "../support/share.ts";
 import { silentLog } from "../support/silent-log.ts";
@@ -49,55 +41,28 @@ async function startSystem() {
   const random = createSeededRandom(1);
   const server = createApiServer({ clock, random });
   const digester = createDigester("laws");
-  const identity = cacheIdentity(digester);
-  const signer = testSigner(CLUSTER);
-  const store = createMemoryStore({ deployment: "laws", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
+  const backend = memoryBackend({ clock, random, digester, deployment: "laws", cluster: CLUSTER });
+  const { store } = backend;
   const kube = (component: string) => createSimulatedKube({ server, clock, random, component, faults: () => ({ api: 0, watch: 0 }) });
   const takes: string[] = [];
   const counted: Store = { ...store, take: (run, known) => (takes.push(run.key), store.take(run, known)) };
-  const wiring = (name: string) => ({
-    clock,
-    random,
-    log: silentLog,
-    digester,
-    ...serving(CLUSTER, kube(name), "act", { store: counted, signer, doorbells }),
-  });
-  const host = startFunctionHost({
-    sources: { deltas: queue, doorbells: doorbells.sources },
-    handlers: functionHandlers(wiring),
-    clock,
-    log: silentLog,
-  });
-  const ends = new AbortController();
-  const watcher = kube("watcher");
-  const lease = { namespace: "kube-system", name: "laws", identity: "one" };
-  const watching = runWatcher(
+  const fleet = { count: 5, clock, random, bindPods: true };
+  const system = assembleSystem(
     {
-      kube: watcher,
-      store,
-      queue,
-      doorbells,
-      clock,
-      random,
-      digester,
-      signer,
-      log: silentLog,
-      lead: (signal) => acquireLease({ reader: watcher, writer: watcher, clock, random, log: silentLog }, lease, signal),
+      ...{ clock, random, digester, signer: testSigner(CLUSTER), log: silentLog, kube, functions: functionHandlers },
+      ...backend,
+      functionStore: counted,
     },
-    { cluster: CLUSTER, clusterUid: "uid", identity, holeRelistMs: HOLE_RELIST_MS },
-    ends.signal,
-  );
-  const nodes = runScriptedNodes(
-    createInProcessKube(server, { component: "nodes" }),
-    { count: 5, clock, random, bindPods: true },
-    ends.signal,
+    {
+      cluster: CLUSTER,
+      clusterUid: "uid",
+      lease: { namespace: "kube-system", name: "laws" },
+      nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "nodes" }), fleet, ends),
+    },
   );
   await clock.advance(5_000);
   const stop = async (): Promise<void> => {
-    ends.abort(new Error("the test ends"));
-    const stopped = Promise.allSettled([watching, nodes, host.stop()]);
+    const stopped = system.stop();
     await clock.advance(MINUTE_MS);
     await stopped;
     server.close();

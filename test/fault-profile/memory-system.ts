@@ -6,23 +6,14 @@ import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { shutGate } from "../../cli/health/gates.ts";
 import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
 import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
 import { createSystemClock } from "../../shared/adapters/system/clock.ts";
 import { createDigester } from "../../shared/api/digest.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import { acquireLease } from "../../shared/cache/leader-election.ts";
-import { runWatcher } from "../../shared/cache/watcher.ts";
-import { serving } from "../../shared/lambda/wiring.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
 import { createApiServer } from "../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
+import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
 import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/ports/times.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startFaultInjectingServer } from "./server.ts";
 import type { FaultInjectingServer } from "./server.ts";
@@ -48,47 +39,28 @@ export async function startMemorySystem(): Promise<MemorySystem> {
   const road = await startFaultInjectingServer({ url: http.url });
   const client = rawClientIn(server);
   const digester = createDigester("faulty");
-  const identity = cacheIdentity(digester);
-  const store = createMemoryStore({ deployment: "faulty", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
-  const kube = (component: string): ReturnType<typeof createKubeHttp> => createKubeHttp({ server: road.url, component });
-
-  const ends = new AbortController();
-  const nodes = runScriptedNodes(
-    createInProcessKube(server, { component: "nodes" }),
-    { count: NODES, clock, random, bindPods: true },
-    ends.signal,
+  const backend = memoryBackend({ clock, random, digester, deployment: "faulty", cluster: CLUSTER });
+  const { store } = backend;
+  const fleet = { count: NODES, clock, random, bindPods: true };
+  const system = assembleSystem(
+    {
+      ...{ clock, random, log, digester, signer: testSigner(CLUSTER), functions: functionHandlers, ...backend },
+      kube: (name) => createKubeHttp({ server: road.url, component: name.replace("sync-", "") }),
+    },
+    {
+      cluster: CLUSTER,
+      clusterUid: "cluster-uid",
+      lease: { namespace: "kube-system", name: "deltaloop-watcher-faulty" },
+      nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "nodes" }), fleet, ends),
+    },
   );
-  const api = kube("watcher");
-  const lease = { namespace: "kube-system", name: "deltaloop-watcher-faulty", identity: "faulty" };
-  const lead = (signal: AbortSignal): ReturnType<typeof acquireLease> =>
-    acquireLease({ reader: api, writer: api, clock, random, log }, lease, signal);
-  const signer = testSigner(CLUSTER);
-  const watching = runWatcher(
-    { kube: api, store, queue, doorbells, clock, random, digester, signer, log, lead },
-    { cluster: CLUSTER, clusterUid: "cluster-uid", identity, holeRelistMs: HOLE_RELIST_MS },
-    ends.signal,
-  );
-  const wiring = (name: string): FunctionWiring => {
-    const own = kube(name.replace("sync-", ""));
-    return { clock, random, log, digester, ...serving(CLUSTER, own, "act", { store, signer, doorbells }) };
-  };
-  const host = startFunctionHost({
-    sources: { deltas: queue, doorbells: doorbells.sources },
-    handlers: functionHandlers(wiring),
-    clock,
-    log,
-  });
   while ((await shutGate(store)) !== undefined) await clock.after(READY_POLL_MS);
 
   return {
     road,
     client,
     async close() {
-      await host.stop();
-      ends.abort(new Error("the test is over"));
-      await Promise.allSettled([watching, nodes]);
+      await system.stop();
       await road.close();
       await http.close();
       server.close();

@@ -2,11 +2,8 @@
  * A recorded cluster lived once more with our controllers in it: what people did is done again at the same times, on an API server in
  * memory with scripted nodes, and everything else is ours (design decision 9, `--closed`).
  */
-import { createMemoryDeltaQueue } from "../../adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../adapters/memory/queue/doorbells.ts";
 import { createVirtualClock } from "../../adapters/memory/clock.ts";
 import { createSeededRandom } from "../../adapters/memory/random.ts";
-import { createMemoryStore } from "../../adapters/memory/store/store.ts";
 import type { Digester } from "../../api/digest.ts";
 import { exactText } from "../../api/exact-json.ts";
 import { metaOf } from "../../api/json.ts";
@@ -15,18 +12,13 @@ import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
 import { createSigner } from "../../api/signer.ts";
 import type { KubeObject } from "../../api/wire.ts";
-import { cacheIdentity } from "../../cache/identity.ts";
-import { runWatcher } from "../../cache/watcher.ts";
-import { serving } from "../../lambda/wiring.ts";
-import type { FunctionWiring } from "../../lambda/wiring.ts";
 import { createApiServer } from "../../local/api-server/api-server.ts";
 import type { ApiServer } from "../../local/api-server/api-server.ts";
 import { createInProcessKube } from "../../local/api-server/in-process-client.ts";
-import { startFunctionHost } from "../../local/function-host.ts";
+import { assembleSystem, memoryBackend } from "../../local/assemble-system.ts";
 import { runScriptedNodes } from "../../local/scripted-nodes/scripted-nodes.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../ports/times.ts";
 import type { ReplayedSync, ReplayOptions } from "../replay.ts";
 import type { LiveObject } from "../shadow/states.ts";
 import { SyncLog } from "../sync-log.ts";
@@ -70,17 +62,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   for (const namespace of namespaces) placeNamespace(server, namespace);
   for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // an API object is JSON
   const kube = withoutEvents(createInProcessKube(server, { component: "deltaloop" }));
-  const identity = cacheIdentity(digester);
-  const signer = createSigner([`closed ${seed}`], CLUSTER);
-  const store = createMemoryStore({ deployment: "closed", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const queue = createMemoryDeltaQueue({ clock, random });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster: CLUSTER });
   const syncs = new SyncLog(options.onSync, () => clock.now());
-  const served = serving(CLUSTER, kube, "act", { store, signer, doorbells });
-  const wiring = (): FunctionWiring => ({ clock, random, log, digester, ...served, trace: (line) => syncs.trace(line) });
-  const handlers = options.functions(wiring, (resource, items) => syncs.changed(resource, items));
-  const host = startFunctionHost({ sources: { deltas: queue, doorbells: doorbells.sources }, handlers, clock, log });
-  const ends = new AbortController();
   const fleet = {
     count: NODES,
     clock,
@@ -88,22 +70,22 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
     bindPods: true,
     staysUnready: (pod: object): boolean => never.has(templateOf(pod as LiveObject)),
   };
-  const nodes = runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends.signal);
-  const leadership = {
-    fence: () => "1",
-    holds: () => true,
-    raise: () => Promise.resolve("2"),
-    lost: new AbortController().signal,
-    release: () => Promise.resolve(),
-  };
   let podsCreated = 0;
   server.onRequest(({ resource, verb, subresource, status }) => {
     if (resource === "pods" && verb === "create" && subresource === "" && status === 201) podsCreated++;
   });
-  const watching = runWatcher(
-    { kube, store, queue, doorbells, clock, random, digester, signer, log, lead: () => Promise.resolve(leadership) },
-    { cluster: CLUSTER, clusterUid: "closed", identity, holeRelistMs: HOLE_RELIST_MS, batchingWindowMs: 0 },
-    ends.signal,
+  const backend = memoryBackend({ clock, random, digester, deployment: "closed", cluster: CLUSTER });
+  const signer = createSigner([`closed ${seed}`], CLUSTER);
+  const system = assembleSystem(
+    { clock, random, digester, signer, log, ...backend, kube: () => kube, functions: options.functions },
+    {
+      cluster: CLUSTER,
+      clusterUid: "closed",
+      batchingWindowMs: 0,
+      nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "scripted-nodes" }), fleet, ends),
+      trace: (line) => syncs.trace(line),
+      onChanges: (resource, items) => syncs.changed(resource, items),
+    },
   );
   const missed: string[] = [];
   for (const write of writes) {
@@ -114,8 +96,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   }
   await clock.advance(Math.max(0, endMs - clock.now()) + TAIL_MS);
   const end = { disagreements: disagreements(recorded, await standingIn(server)), left: [...left, ...missed], podsCreated };
-  ends.abort(new Error("the capture ended"));
-  const stopped = Promise.allSettled([watching, nodes, host.stop()]);
+  const stopped = system.stop();
   await clock.advance(TAIL_MS);
   await stopped;
   server.close();

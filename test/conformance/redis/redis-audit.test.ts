@@ -24,7 +24,7 @@ import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import { testSigner } from "../../support/signer.ts";
-import { soleLeader } from "../../support/sole-leader.ts";
+import { soleLeader } from "../../../shared/local/assemble-system.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 
 const CACHE = { deployment: "audited", cluster: "0123456789ab" } as const;

@@ -24,7 +24,7 @@ import { rawClientIn } from "../../support/raw-client.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { soleLeader } from "../../support/sole-leader.ts";
+import { soleLeader } from "../../../shared/local/assemble-system.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 import { EPOCH, FIRST_BEAT, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";

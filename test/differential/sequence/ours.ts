@@ -21,7 +21,7 @@ import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/ports/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
-import { soleLeader } from "../../support/sole-leader.ts";
+import { soleLeader } from "../../../shared/local/assemble-system.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED, type Scenario } from "./scenario.ts";
 

@@ -1,0 +1,192 @@
+/**
+ * The whole control loop in this process: watchers that lead in turn, the queues between them and the functions, and the deployed
+ * handlers behind event source mappings. The demo, both replays and the tests differ only in the ports that they pass in.
+ */
+import type { Digester } from "../api/digest.ts";
+import { createMemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
+import type { DeltaQueueFaults, MemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
+import type { DoorbellFaults, MemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
+import { createMemoryStore } from "../adapters/memory/store/store.ts";
+import type { MemoryData } from "../adapters/memory/store/data.ts";
+import type { ApplierPorts } from "../cache/applier.ts";
+import { cacheIdentity } from "../cache/identity.ts";
+import { acquireLease } from "../cache/leader-election.ts";
+import type { Leadership, LeaseOptions } from "../cache/leader-election.ts";
+import type { UpkeepTimes } from "../cache/upkeep.ts";
+import { runWatcher } from "../cache/watcher.ts";
+import type { WatcherOptions, WatcherPorts } from "../cache/watcher.ts";
+import type { WriteGateway } from "../controller/gateway.ts";
+import { serving } from "../lambda/wiring.ts";
+import type { FunctionWiring } from "../lambda/wiring.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../ports/kube.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Random } from "../ports/random.ts";
+import type { Store } from "../ports/store.ts";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
+import { AFFECTED_KEYS } from "../registry/registry.ts";
+import { startFunctionHost } from "./function-host.ts";
+import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
+
+/** Makes the handlers; shared/ imports no function (cli/support/functions.ts does). */
+export type MakeHandlers = (wiring: (functionName: string) => FunctionWiring, onChanges?: ApplierPorts["onChanges"]) => FunctionHandlers;
+
+type WatcherKube = KubeReader & KubeWriter & KubeWatch;
+
+/** What all components share. */
+export interface SystemPorts extends Pick<
+  WatcherPorts,
+  "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells"
+> {
+  readonly sources: FunctionHostOptions["sources"];
+  /** The client of one component: `watcher`, or a function by its deployed name. */
+  readonly kube: (component: string) => WatcherKube;
+  readonly functions: MakeHandlers;
+  /** The functions' view of the Store, where a test counts or fails their calls. */
+  readonly functionStore?: Store;
+  readonly functionMetrics?: (functionName: string) => Metrics;
+}
+
+export interface SystemOptions
+  extends Pick<WatcherOptions, "cluster" | "clusterUid" | "batchingWindowMs" | "knowsOwn">, Pick<FunctionHostOptions, "onInvocation"> {
+  /** Default `act`. */
+  readonly mode?: WriteGateway["mode"];
+  /** The Lease that watchers compete for; absent: each watcher leads at once and must be the only one. */
+  readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
+  /** Watchers that start with the system. Default 1. */
+  readonly watchers?: number;
+  readonly holeRelistMs?: number;
+  /** Resync and audit; absent: neither. */
+  readonly upkeep?: UpkeepTimes;
+  /** Runs the nodes until the signal aborts. */
+  readonly nodes?: (ends: AbortSignal) => Promise<unknown>;
+  readonly onLead?: (watcher: RunningWatcher) => void;
+  readonly onChanges?: ApplierPorts["onChanges"];
+  readonly trace?: FunctionWiring["trace"];
+}
+
+export interface RunningWatcher {
+  readonly identity: string;
+  /** Stops this watcher as SIGTERM does: it gives the Lease back. */
+  stop(): void;
+  readonly ended: Promise<void>;
+}
+
+export interface System {
+  /** Its mappings can be stopped one by one. */
+  readonly host: FunctionHost;
+  readonly handlers: FunctionHandlers;
+  /** Adds a watcher, with ports of its own where a test injects faults into one process. */
+  startWatcher(identity: string, own?: Partial<Omit<WatcherPorts, "kube">> & { readonly kube?: WatcherKube }): RunningWatcher;
+  /** Stops all components. Under a virtual clock, advance the clock before you await it. */
+  stop(): Promise<void>;
+}
+
+export function assembleSystem(ports: SystemPorts, options: SystemOptions): System {
+  const { clock, random, log, digester, functionStore = ports.store } = ports;
+  const { cluster, clusterUid, mode = "act", batchingWindowMs, knowsOwn, upkeep, trace } = options;
+  const identity = cacheIdentity(digester);
+  const ends = new AbortController();
+
+  const wiring = (name: string): FunctionWiring => {
+    const metrics = ports.functionMetrics?.(name);
+    return {
+      clock,
+      random,
+      log,
+      digester,
+      ...serving(cluster, ports.kube(name), mode, { ...ports, store: functionStore }),
+      ...(metrics && { metrics }),
+      ...(trace && { trace }),
+    };
+  };
+  const handlers = ports.functions(wiring, options.onChanges);
+  const { onInvocation } = options;
+  const host = startFunctionHost({ sources: ports.sources, handlers, clock, log, ...(onInvocation && { onInvocation }) });
+  const nodes = options.nodes?.(ends.signal);
+  nodes?.catch(() => undefined); // stop() waits for it
+
+  const startWatcher: System["startWatcher"] = (name, own) => {
+    const kube = own?.kube ?? ports.kube("watcher");
+    const outside = { ...ports, ...own };
+    const stopped = new AbortController();
+    const lead: WatcherPorts["lead"] = async (signal) => {
+      const { lease } = options;
+      const leasePorts = { reader: kube, writer: kube, clock: outside.clock, random: outside.random, log: outside.log };
+      const leadership = lease ? await acquireLease(leasePorts, { ...lease, identity: name }, signal) : soleLeader();
+      if (leadership) options.onLead?.(watcher);
+      return leadership;
+    };
+    const watcher: RunningWatcher = {
+      identity: name,
+      stop: () => stopped.abort(new Error(`${name} is stopped`)),
+      ended: runWatcher(
+        { ...outside, kube, lead },
+        {
+          cluster,
+          clusterUid,
+          identity,
+          holeRelistMs: options.holeRelistMs ?? HOLE_RELIST_MS,
+          ...(batchingWindowMs !== undefined && { batchingWindowMs }),
+          ...(knowsOwn !== undefined && { knowsOwn }),
+          ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: AFFECTED_KEYS } }),
+        },
+        AbortSignal.any([ends.signal, stopped.signal]),
+      ),
+    };
+    return watcher;
+  };
+  const watchers = Array.from({ length: options.watchers ?? 1 }, (_, index) => startWatcher(`watcher-${index + 1}`));
+
+  return {
+    host,
+    handlers,
+    startWatcher,
+    async stop() {
+      ends.abort(new Error("the system stops"));
+      await Promise.all([host.stop(), ...watchers.map(({ ended }) => ended), nodes?.catch(() => undefined)]);
+    },
+  };
+}
+
+/** The leadership of a watcher without a rival: it leads from fence 1 on for as long as it runs. */
+export function soleLeader(): Leadership {
+  let fence = 1;
+  return {
+    fence: () => String(fence),
+    raise: () => Promise.resolve(String(++fence)),
+    lost: new AbortController().signal,
+    holds: () => true,
+    release: () => Promise.resolve(),
+  };
+}
+
+export interface MemoryBackendOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly digester: Digester;
+  readonly deployment: string;
+  /** Cluster id. */
+  readonly cluster: string;
+  /** The Store's data, where a test reads or damages it. */
+  readonly data?: MemoryData;
+  readonly deltaFaults?: () => DeltaQueueFaults;
+  readonly doorbellFaults?: () => DoorbellFaults;
+}
+
+export interface MemoryBackend {
+  readonly store: Store;
+  readonly queue: MemoryDeltaQueue;
+  readonly doorbells: MemoryDoorbells;
+  readonly sources: FunctionHostOptions["sources"];
+}
+
+/** Store and queues in memory. */
+export function memoryBackend(options: MemoryBackendOptions): MemoryBackend {
+  const { clock, random, digester, deployment, cluster, data, deltaFaults, doorbellFaults } = options;
+  const store = createMemoryStore({ deployment, cluster, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock }, data);
+  const queue = createMemoryDeltaQueue({ clock, random, ...(deltaFaults && { faults: deltaFaults }) });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster, ...(doorbellFaults && { faults: doorbellFaults }) });
+  return { store, queue, doorbells, sources: { deltas: queue, doorbells: doorbells.sources } };
+}
