@@ -36,7 +36,7 @@ const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** Of which none may stand in a head or line: a line feed alone ends one for some readers. */
 const BREAKS = /\0|\r(?!\n)|(?<!\r)\n/;
 const LENGTH = /^\d{1,15}$/;
-const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;|$)/i;
+const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;[ \t]*[\w!#$%&'*+\-.^`|~]+(?:=(?:[\w!#$%&'*+\-.^`|~]+|"[^"\\]*"))?[ \t]*)*$/i;
 
 /** What is expected next. */
 type Part = "head" | "length" | "chunk size" | "chunk" | "chunk end" | "trailer" | "until it closes" | "nothing";
