@@ -36,7 +36,7 @@ const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** Of which none may stand in a head or line: a line feed alone ends one for some readers. */
 const BREAKS = /\0|\r(?!\n)|(?<!\r)\n/;
 const LENGTH = /^\d{1,15}$/;
-const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;|$)/i;
+const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;[ \t]*[\w!#$%&'*+\-.^`|~]+(?:=(?:[\w!#$%&'*+\-.^`|~]+|"[^"\\]*"))?[ \t]*)*$/i;
 
 /** What is expected next. */
 type Part = "head" | "length" | "chunk size" | "chunk" | "chunk end" | "trailer" | "until it closes" | "nothing";
@@ -221,6 +221,7 @@ export class AnswerReader {
     if (BREAKS.test(text)) throw new MalformedAnswerError("a trailer that is none");
     if (this.#trailerBytes > HEAD_BYTES_MAX) throw new MalformedAnswerError(`a trailer of more than ${HEAD_BYTES_MAX} bytes`);
     if (text === "") this.#part = "nothing";
+    else throwIfFraming(headersOf([text]));
   }
 }
 
@@ -236,6 +237,12 @@ function headersOf(lines: readonly string[]): Headers {
     else if (JOINED.has(name)) headers[name] = `${former}, ${value}`;
   }
   return headers;
+}
+
+/** Trailers are not kept. One that frames the response could be understood in two ways; Node's parser refuses it, too. */
+function throwIfFraming(trailer: Headers): void {
+  if (trailer["content-length"] !== undefined || trailer["transfer-encoding"] !== undefined)
+    throw new MalformedAnswerError("a trailer that frames the response");
 }
 
 /** Without the blanks and tabs around it: other white space is part of a value. */
