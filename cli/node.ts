@@ -3,7 +3,7 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { loggingFormatOption } from "./output/console-log.ts";
+import { loggingFormatOption } from "./output/logging-format-option.ts";
 import { duration, trueOrFalse, UsageError, wholeNumber } from "./command/usage-error.ts";
 import { addCgroupFlags } from "./node/node-cgroups.ts";
 import { applyKubeletConfig } from "./node/kubelet-config.ts";

@@ -21,8 +21,9 @@ import { describeError } from "../shared/ports/describe-error.ts";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX } from "../shared/ports/times.ts";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
 import { followSecrets, readConfiguration } from "./cluster/configuration.ts";
-import { consoleLog, jsonLog, loggingFormatOption } from "./output/console-log.ts";
-import type { LoggingFormat } from "./output/console-log.ts";
+import { consoleLog, jsonLog } from "./output/console-log.ts";
+import { type LoggingFormat, loggingFormatOption } from "./output/logging-format-option.ts";
+
 import { readClusterIdentity } from "./cluster/cluster-id.ts";
 import { endOnForeignWrite } from "./cluster/end-on-foreign-write.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";

@@ -1,4 +1,4 @@
-import type { LoggingFormat } from "../output/console-log.ts";
+import type { LoggingFormat } from "../output/logging-format-option.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
 import type { ImagePullFlags } from "./node-images.ts";
 import type { RegistrationFlags } from "./node-registration.ts";

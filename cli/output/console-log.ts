@@ -1,20 +1,9 @@
-/** Log lines of a process of ours, on standard error: for people at a terminal, or for whoever collects them. */
-import { Option } from "commander";
+/** Writes log lines to standard error: text for a terminal, or JSON for a log collector. */
 import type { Log, LogFields } from "../../shared/ports/log.ts";
 import { printable, printableJson } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LEVELS)[number];
-
-const FORMATS = ["text", "json"] as const;
-export type LoggingFormat = (typeof FORMATS)[number];
-
-/** Upstream's flag for how log lines look. Default: words where somebody looks on, JSON in a container and under systemd. */
-export function loggingFormatOption(isWatched = process.stderr.isTTY): Option {
-  return new Option("--logging-format <form>", "how log lines look")
-    .choices(FORMATS)
-    .default(isWatched ? "text" : "json", "text on a terminal, else json");
-}
 
 /** Level, message, fields. */
 export function consoleLog(prefix: string, least: LogLevel): Log {
