@@ -10,7 +10,7 @@ import { storyOf } from "../shared/replay/explain/story.ts";
 import type { Entry } from "../shared/replay/explain/story.ts";
 import { summaryOf } from "../shared/replay/explain/summary.ts";
 import { replay } from "../shared/replay/replay.ts";
-import type { ReplayedSync } from "../shared/replay/replay.ts";
+import type { ReplayedSync } from "../shared/replay/sync-log.ts";
 import { consoleLog } from "./output/console-log.ts";
 import { asJson, heading, LEGEND, told } from "./explain/explain-text.ts";
 import { functionHandlers } from "./functions/functions.ts";

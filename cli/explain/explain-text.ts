@@ -5,7 +5,7 @@ import type { TraceLine } from "../../shared/controller/run.ts";
 import { LATER_MS } from "../../shared/replay/explain/outcome.ts";
 import type { Recorded } from "../../shared/replay/explain/outcome.ts";
 import type { Entry, Subject } from "../../shared/replay/explain/story.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
 import { since } from "../command/moment.ts";

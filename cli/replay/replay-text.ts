@@ -1,7 +1,7 @@
 /** What a replay prints. */
 import { RESOURCES } from "../../shared/api/resources.ts";
 import type { UserRequest } from "../../shared/replay/closed/user-requests.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { describeTrace } from "../explain/describe.ts";
 import { since } from "../command/moment.ts";
 import { printable } from "../output/printable.ts";

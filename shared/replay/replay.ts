@@ -24,8 +24,6 @@ import type { Capture } from "./capture-stream.ts";
 import { SyncLog } from "./sync-log.ts";
 import type { ReplayedSync } from "./sync-log.ts";
 
-export type { ReplayedSync } from "./sync-log.ts";
-
 export interface ReplaySummary {
   readonly syncs: number;
   readonly decided: number;

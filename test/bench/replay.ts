@@ -13,7 +13,7 @@ import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
 import { recordingWatch } from "../../shared/replay/recorder.ts";
 import { replay } from "../../shared/replay/replay.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { KIND_SAMPLES } from "./objects.ts";

@@ -26,7 +26,7 @@ import { readCapture } from "../../shared/replay/capture.ts";
 import type { CapturedObject } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { replay } from "../../shared/replay/replay.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit } from "../../shared/replay/shadow/upstream-writes.ts";

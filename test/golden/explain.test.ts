@@ -10,7 +10,8 @@ import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf, type Subject } from "../../shared/replay/explain/story.ts";
-import { replay, type ReplayedSync } from "../../shared/replay/replay.ts";
+import { replay } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const CAPTURES = join(import.meta.dirname, "../captures");

@@ -13,7 +13,7 @@ import { controllerRef } from "../../shared/api/owner-references.ts";
 import { readCapture } from "../../shared/replay/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-stream.ts";
 import { replay } from "../../shared/replay/replay.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import type { Finding } from "../../shared/replay/shadow/shadow.ts";
 import { silentLog } from "../support/silent-log.ts";

@@ -9,7 +9,7 @@ import type { Digester } from "../../shared/api/digest.ts";
 import { controllerRef } from "../../shared/api/owner-references.ts";
 import type { ObjectMeta, PodTemplateSpec } from "../../shared/api/wire.ts";
 import type { Reason } from "../../shared/controller/reason.ts";
-import type { ReplayedSync } from "../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
 
 /** As the audit log has a write, with its body. */
 export interface WriteEvent {

@@ -7,7 +7,7 @@ import type { CachedResource } from "../../api/resources.ts";
 import { keyOf, ownerUidOf, uidOf } from "../captured-object.ts";
 import type { CapturedObject, CaptureRecord } from "../capture.ts";
 import type { Census } from "../capture-stream.ts";
-import type { ReplayedSync } from "../replay.ts";
+import type { ReplayedSync } from "../sync-log.ts";
 import { speaksOf } from "./story.ts";
 import type { Subject } from "./story.ts";
 

@@ -4,7 +4,7 @@
  */
 import { CONTROLLER_INFO } from "../../api/resources.ts";
 import type { CachedResource } from "../../api/resources.ts";
-import type { ReplayedSync } from "../replay.ts";
+import type { ReplayedSync } from "../sync-log.ts";
 import type { ObjectChange } from "./changes.ts";
 import { Outcomes } from "./outcome.ts";
 import type { Recorded } from "./outcome.ts";

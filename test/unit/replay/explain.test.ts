@@ -13,7 +13,7 @@ import { FamilyCensus } from "../../../shared/replay/explain/family.ts";
 import { storyOf, type Subject } from "../../../shared/replay/explain/story.ts";
 import { Outcomes, type Recorded } from "../../../shared/replay/explain/outcome.ts";
 import { summaryOf } from "../../../shared/replay/explain/summary.ts";
-import type { ReplayedSync } from "../../../shared/replay/replay.ts";
+import type { ReplayedSync } from "../../../shared/replay/sync-log.ts";
 import { canaryAnnotations, canaryContainer, DENIAL, FOREIGN } from "../../support/canaries.ts";
 
 const START = "2026-03-01T10:00:00Z";
