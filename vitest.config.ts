@@ -17,7 +17,7 @@ const LONG = [
   "test/simulation/**/*.test.ts",
   "test/conformance/counting-laws.test.ts",
   "test/golden/{closed,shadow,wake-ups}.test.ts",
-  "test/unit/kubelet/turns/crashes.test.ts",
+  "test/unit/kubelet/pod-workers/crashes.test.ts",
   "test/unit/replicaset/faults.test.ts",
 ];
 

@@ -1,6 +1,6 @@
 /** What our processes are asked about their health. */
 import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { NodeCondition } from "../../shared/kubelet/node-ports.ts";
+import type { NodeCondition } from "../../shared/kubelet/node-ports/node-ports.ts";
 import { syncLoopSilence } from "../../shared/node-agent/server/health.ts";
 import type { Clock } from "../../shared/ports/clock.ts";
 import type { Store } from "../../shared/ports/store.ts";

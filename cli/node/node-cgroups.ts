@@ -1,12 +1,12 @@
 /** How `deltaloop node` is told to bound its pods, and itself. */
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { kubepodsCgroup, reservedCgroup } from "../../shared/kubelet/cm/cgroup-name.ts";
-import { parseReserved, ReservedError, together } from "../../shared/kubelet/cm/reserved.ts";
+import { kubepodsCgroup, reservedCgroup } from "../../shared/kubelet/container-manager/cgroup-name.ts";
+import { parseReserved, ReservedError, together } from "../../shared/kubelet/container-manager/reserved.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/node-options.ts";
-import type { EvictionPolicy } from "../../shared/kubelet/eviction/thresholds.ts";
-import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/node-options.ts";
+import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/types/node-options.ts";
+import type { EvictionPolicy } from "../../shared/kubelet/types/eviction-thresholds.ts";
+import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/types/node-options.ts";
 import type { Log } from "../../shared/ports/log.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";

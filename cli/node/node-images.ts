@@ -1,7 +1,7 @@
 /** How `deltaloop node` is told to pull images. */
 import type { Command } from "commander";
 import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
-import type { ImagePullPolicy } from "../../shared/kubelet/images/pull-policy.ts";
+import type { ImagePullPolicy } from "../../shared/kubelet/types/node-options.ts";
 import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";
 
 /** As the command line has them. */

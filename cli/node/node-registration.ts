@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import type { NodeOptions } from "../../shared/kubelet/node-options.ts";
+import type { NodeOptions } from "../../shared/kubelet/types/node-options.ts";
 import { parseNodeLabels, parseTaints, RegistrationError } from "../../shared/kubelet/node/registration.ts";
 import { UsageError } from "../command/usage-error.ts";
 

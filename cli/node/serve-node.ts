@@ -13,14 +13,19 @@ import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import { createSystemdCgroups } from "../../shared/adapters/systemd/cgroups.ts";
 import { createSystemd } from "../../shared/adapters/systemd/systemd.ts";
 import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { DEFAULT_EVICTION_HARD, EvictionSettingError, parseStatements, parseThresholds } from "../../shared/kubelet/eviction/thresholds.ts";
-import type { EvictionPolicy, Statements } from "../../shared/kubelet/eviction/thresholds.ts";
-import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/node-options.ts";
+import {
+  DEFAULT_EVICTION_HARD,
+  EvictionSettingError,
+  parseStatements,
+  parseThresholds,
+} from "../../shared/kubelet/types/eviction-thresholds.ts";
+import type { EvictionPolicy, Statements } from "../../shared/kubelet/types/eviction-thresholds.ts";
+import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/types/node-options.ts";
 import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import { PodManager } from "../../shared/kubelet/config/pod-manager.ts";
+import { PodManager } from "../../shared/kubelet/pod/pod-manager.ts";
 import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
 import { tellUnmanaged } from "../../shared/node-agent/certificates/certificate-manager.ts";
-import { SummaryTeller } from "../../shared/kubelet/turns/summary.ts";
+import { SummaryTeller } from "../../shared/kubelet/stats/summary-provider.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
 import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";

@@ -8,6 +8,26 @@ import type { DependencyType, IConfiguration } from "dependency-cruiser";
 /** Where the outside world may be touched. */
 const EDGE = "^shared/(adapters|lambda|local|node-agent|replay)/";
 const CONTROLLERS = "^shared/(replicaset|replication|deployment|kubelet)/";
+/** What of the kubelet acts through ports; everything else in it decides. */
+const KUBELET_EDGES = `^shared/kubelet/(${[
+  "allocation/(allocation-manager|admission-input|pending-resizes|preempt)",
+  "config/pod-sources",
+  "container-manager/container-manager",
+  "eviction/(eviction-manager|measure)",
+  "housekeeping/housekeeping",
+  "images/(cri-error-text|ensure-image|image-gc-manager)",
+  "kuberuntime/(collect-garbage|kill-pod|lifecycle-hooks|observe-pod|pod-cgroup|remove-container|resize|run-actions|start-container)",
+  "node/node-identity",
+  "node-ports/(attempt|known-statuses|node-ports|object-cache)",
+  "nodeshutdown/nodeshutdown-manager",
+  "pleg/pleg",
+  "pod/mirror-client",
+  "pod-workers/update-worker",
+  "prober/prober-manager",
+  "stats/summary-provider",
+  "status/status-manager",
+  "volume/(prepare-volumes|volume-measures|volume-retries)",
+].join("|")})\\.ts$`;
 /** Hashing and compression are pure functions. */
 const PURE_MODULES = "^(node:)?(crypto|zlib)$";
 const NPM: DependencyType[] = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-bundled", "npm-no-pkg", "npm-unknown"];
@@ -98,9 +118,9 @@ export const ARCHITECTURE = {
     },
     {
       name: "decisions-are-pure",
-      comment: "In a controller folder only sync.ts and its steps see ports.",
+      comment: "In a controller's folder only sync.ts sees ports, in the kubelet's also the files of KUBELET_EDGES.",
       severity: "error",
-      from: { path: CONTROLLERS, pathNot: "/(sync|(steps|turns)/[^/]+)\\.ts$" },
+      from: { path: CONTROLLERS, pathNot: ["/(sync|steps/[^/]+)\\.ts$", KUBELET_EDGES] },
       to: { path: "^shared/(ports|controller/(perform|session|worker|recover|write-gateway)\\.ts$)", ...values },
     },
     {

@@ -3,39 +3,39 @@
  * look again. Level-based: whatever a crash interrupted, the next turn sees and finishes (§18.8).
  *
  * KS1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
- * KS2 nothing is decided on a state that was observed before the turn began (turns/known-statuses.ts has what does not change meanwhile).
+ * KS2 nothing is decided on a state that was observed before the turn began (node-ports/known-statuses.ts has what does not change meanwhile).
  * KS3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
  * KS4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
  */
 import { ownAt } from "../api/json.ts";
 import type { Fence, WorkerRecord } from "../ports/node-store.ts";
-import { computePodActions } from "./actions/compute-pod-actions.ts";
-import type { ReferencedObjects } from "./kuberuntime/environment.ts";
-import { isStaticPod } from "./labels.ts";
-import type { NodePorts } from "./node-ports.ts";
-import { earliestRetryMs, Pause } from "./operations.ts";
-import type { StartError } from "./operations.ts";
-import type { ObservedPod } from "./observed-pod.ts";
-import { endTurn, startTurn } from "./worker/pod-worker.ts";
-import type { TurnEnd, TurnStart } from "./worker/pod-worker.ts";
-import { isTerminalPhase } from "./pod.ts";
-import type { NodePod } from "./pod.ts";
-import { LostTurnError, requeueDelayMs, updateFenced, updateOwn, updateWorker } from "./turns/workers.ts";
-import { releaseFullName, startGate } from "./worker/static-start.ts";
-import type { StartVerdict } from "./worker/static-start.ts";
-import { allocatedPodOf } from "./turns/allocations.ts";
-import { endPod, stopName } from "./turns/kill.ts";
-import { observePod } from "./turns/observe.ts";
-import { ensurePodCgroup } from "./turns/pod-cgroup.ts";
-import { podEvent } from "./turns/pod-events.ts";
-import { MountError, prepareVolumes, readReferences } from "./turns/prepare-volumes.ts";
-import type { VolumePaths } from "./turns/prepare-volumes.ts";
-import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./turns/probes.ts";
-import { reconcileMirror } from "./turns/reconcile-mirror.ts";
-import { noteResize, ResizeError } from "./turns/resize.ts";
-import { isHookRunning, runActions } from "./turns/run-actions.ts";
-import { retriedInTurn, VolumeRetryError, withVolumeBackOff } from "./turns/volume-retries.ts";
-import { computeStatus, storeStatus, storeTerminated } from "./turns/statuses.ts";
+import { computePodActions } from "./kuberuntime/compute-pod-actions.ts";
+import type { ReferencedObjects } from "./types/referenced-objects.ts";
+import { isStaticPod } from "./types/labels.ts";
+import type { NodePorts } from "./node-ports/node-ports.ts";
+import { earliestRetryMs, Pause } from "./node-ports/operations.ts";
+import type { StartError } from "./node-ports/operations.ts";
+import type { ObservedPod } from "./types/observed-pod.ts";
+import { endTurn, startTurn } from "./pod-workers/pod-worker.ts";
+import type { TurnEnd, TurnStart } from "./pod-workers/pod-worker.ts";
+import { isTerminalPhase } from "./types/pod.ts";
+import type { NodePod } from "./types/pod.ts";
+import { LostTurnError, requeueDelayMs, updateFenced, updateOwn, updateWorker } from "./pod-workers/update-worker.ts";
+import { releaseFullName, startGate } from "./pod-workers/static-start.ts";
+import type { StartVerdict } from "./pod-workers/static-start.ts";
+import { allocatedPodOf } from "./allocation/allocation-manager.ts";
+import { endPod, stopName } from "./kuberuntime/kill-pod.ts";
+import { observePod } from "./kuberuntime/observe-pod.ts";
+import { ensurePodCgroup } from "./kuberuntime/pod-cgroup.ts";
+import { podEvent } from "./events/pod-events.ts";
+import { MountError, prepareVolumes, readReferences } from "./volume/prepare-volumes.ts";
+import type { VolumePaths } from "./volume/prepare-volumes.ts";
+import { ensureProbes, hurryReadiness, readProbeAnswers, stopProbes } from "./prober/prober-manager.ts";
+import { reconcileMirror } from "./pod/mirror-client.ts";
+import { noteResize, ResizeError } from "./kuberuntime/resize.ts";
+import { isHookRunning, runActions } from "./kuberuntime/run-actions.ts";
+import { retriedInTurn, VolumeRetryError, withVolumeBackOff } from "./volume/volume-retries.ts";
+import { computeStatus, storeStatus, storeTerminated } from "./status/status-manager.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "../api/errors.ts";
 

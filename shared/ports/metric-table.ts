@@ -286,7 +286,7 @@ export const METRICS = {
     unit: "count",
     help: "Number of pods that have a running pod sandbox",
     processes: ["node"],
-    where: "shared/kubelet/turns/relist.ts",
+    where: "shared/kubelet/pleg/pleg.ts",
     upstream: true,
   },
   kubelet_running_containers: {
@@ -295,7 +295,7 @@ export const METRICS = {
     unit: "count",
     help: "Number of containers currently running",
     processes: ["node"],
-    where: "shared/kubelet/turns/relist.ts",
+    where: "shared/kubelet/pleg/pleg.ts",
     upstream: true,
   },
   kubelet_pleg_relist_duration_seconds: {
@@ -305,7 +305,7 @@ export const METRICS = {
     buckets: DEFAULT_BUCKETS,
     help: "Duration in seconds for relisting pods in PLEG.",
     processes: ["node"],
-    where: "shared/kubelet/turns/relist.ts",
+    where: "shared/kubelet/pleg/pleg.ts",
     upstream: true,
   },
   kubelet_pleg_relist_interval_seconds: {
@@ -315,7 +315,7 @@ export const METRICS = {
     buckets: DEFAULT_BUCKETS,
     help: "Interval in seconds between relisting in PLEG.",
     processes: ["node"],
-    where: "shared/kubelet/turns/relist.ts",
+    where: "shared/kubelet/pleg/pleg.ts",
     upstream: true,
   },
   kubelet_pleg_last_seen_seconds: {
@@ -324,7 +324,7 @@ export const METRICS = {
     unit: "seconds",
     help: "Timestamp in seconds when PLEG was last seen active.",
     processes: ["node"],
-    where: "shared/kubelet/turns/relist.ts",
+    where: "shared/kubelet/pleg/pleg.ts",
     upstream: true,
   },
   kubelet_runtime_operations_total: {
@@ -362,7 +362,7 @@ export const METRICS = {
     buckets: POD_START_BUCKETS,
     help: "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
     processes: ["node"],
-    where: "shared/kubelet/turns/statuses.ts",
+    where: "shared/kubelet/status/status-manager.ts",
     upstream: true,
   },
   kubelet_started_pods_total: {
@@ -371,7 +371,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of pods started",
     processes: ["node"],
-    where: "shared/kubelet/turns/run-actions.ts",
+    where: "shared/kubelet/kuberuntime/run-actions.ts",
     upstream: true,
   },
   kubelet_started_pods_errors_total: {
@@ -380,7 +380,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of errors when starting pods",
     processes: ["node"],
-    where: "shared/kubelet/turns/run-actions.ts",
+    where: "shared/kubelet/kuberuntime/run-actions.ts",
     upstream: true,
   },
   kubelet_started_containers_total: {
@@ -389,7 +389,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of containers started",
     processes: ["node"],
-    where: "shared/kubelet/turns/start-container.ts",
+    where: "shared/kubelet/kuberuntime/start-container.ts",
     upstream: true,
   },
   kubelet_terminated_containers_total: {
@@ -402,7 +402,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of container terminations.",
     processes: ["node"],
-    where: "shared/kubelet/turns/statuses.ts",
+    where: "shared/kubelet/status/status-manager.ts",
     upstream: true,
   },
   kubelet_evictions: {
@@ -411,7 +411,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of pod evictions by eviction signal",
     processes: ["node"],
-    where: "shared/kubelet/turns/evict.ts",
+    where: "shared/kubelet/eviction/eviction-manager.ts",
     upstream: true,
   },
   kubelet_preemptions: {
@@ -420,7 +420,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of pod preemptions by preemption resource",
     processes: ["node"],
-    where: "shared/kubelet/turns/preempt.ts",
+    where: "shared/kubelet/allocation/preempt.ts",
     upstream: true,
   },
   kubelet_graceful_shutdown_start_time_seconds: {
@@ -429,7 +429,7 @@ export const METRICS = {
     unit: "seconds",
     help: "Last graceful shutdown start time since unix epoch in seconds",
     processes: ["node"],
-    where: "shared/kubelet/turns/shutdown.ts",
+    where: "shared/kubelet/nodeshutdown/nodeshutdown-manager.ts",
     upstream: true,
   },
   kubelet_graceful_shutdown_end_time_seconds: {
@@ -438,7 +438,7 @@ export const METRICS = {
     unit: "seconds",
     help: "Last graceful shutdown end time since unix epoch in seconds",
     processes: ["node"],
-    where: "shared/kubelet/turns/shutdown.ts",
+    where: "shared/kubelet/nodeshutdown/nodeshutdown-manager.ts",
     upstream: true,
   },
   kubelet_certificate_manager_client_ttl_seconds: {
@@ -493,7 +493,7 @@ export const METRICS = {
     unit: "count",
     help: "Total number of images garbage collected by the kubelet, whether through disk usage or image age.",
     processes: ["node"],
-    where: "shared/kubelet/turns/collect-images.ts",
+    where: "shared/kubelet/images/image-gc-manager.ts",
     upstream: true,
   },
   kubelet_started_containers_errors_total: {
@@ -502,7 +502,7 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of errors when starting containers",
     processes: ["node"],
-    where: "shared/kubelet/turns/run-actions.ts",
+    where: "shared/kubelet/kuberuntime/run-actions.ts",
     upstream: true,
   },
   deltaloop_doorbells_total: {
@@ -589,7 +589,7 @@ export const METRICS = {
     unit: "count",
     help: "What the node agent keeps of pods beyond a turn; without pods all are 0, back-offs after ten minutes.",
     processes: ["node"],
-    where: "shared/kubelet/turns/housekeeping.ts",
+    where: "shared/kubelet/housekeeping/housekeeping.ts",
   },
   deltaloop_lists_total: {
     type: "counter",

@@ -60,7 +60,7 @@ export interface NodeTables {
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   /** Key: UID. */
   readonly restarts: Restarts;
-  /** Key: UID. The one table that is also kept on disk (shared/kubelet/turns/allocations.ts). */
+  /** Key: UID. The one table that is also kept on disk (shared/kubelet/allocation/allocation-manager.ts). */
   readonly allocations: PodAllocation;
   /** Key: of a restart (§6.8) or of an image pull (§8). */
   readonly backOffs: BackOffEntry;

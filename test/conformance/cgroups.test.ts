@@ -7,8 +7,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
-import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
-import type { ResourceConfig } from "../../shared/kubelet/cm/resource-config.ts";
+import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
+import type { ResourceConfig } from "../../shared/kubelet/container-manager/resource-config.ts";
 import { cgroupsConformance } from "./cgroups.ts";
 import type { CgroupsHarness } from "./cgroups.ts";
 import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";

@@ -5,7 +5,7 @@
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { cgroupFiles } from "../../shared/kubelet/cm/cgroup-files.ts";
+import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
 
 export interface CgroupsHarness {

@@ -21,8 +21,8 @@ import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hostsEntries, lookupUntil, resolution } from "../../shared/adapters/prober/lookup.ts";
 import { createProber } from "../../shared/adapters/prober/prober.ts";
 import { firstTarget } from "../../shared/adapters/prober/target.ts";
-import { hookRequest } from "../../shared/kubelet/turns/hooks.ts";
-import { probeRequest } from "../../shared/kubelet/probe/probe-request.ts";
+import { hookRequest } from "../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
+import { probeRequest } from "../../shared/kubelet/prober/probe-request.ts";
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/ports/prober.ts";
 
 const LOOPBACK = "127.0.0.1";

@@ -11,7 +11,7 @@ import { it } from "vitest";
 
 import { createCri } from "../../shared/adapters/cri/cri.ts";
 import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
-import { LABELS } from "../../shared/kubelet/labels.ts";
+import { LABELS } from "../../shared/kubelet/types/labels.ts";
 import type { Container } from "../../shared/ports/cri-types.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode, ContainerdOptions } from "../containerd/containerd.ts";

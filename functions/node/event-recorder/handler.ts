@@ -4,8 +4,8 @@ import { isAlreadyExists, isNotFound } from "../../../shared/ports/errors.ts";
 import type { Clock } from "../../../shared/ports/clock.ts";
 import type { KubeWriter } from "../../../shared/ports/kube.ts";
 import type { Log } from "../../../shared/ports/log.ts";
-import { noEvents, recordEvent } from "../../../shared/kubelet/node/event-recorder.ts";
-import type { EventRequest, NodeEvent } from "../../../shared/kubelet/node/event-recorder.ts";
+import { noEvents, recordEvent } from "../../../shared/kubelet/events/event-recorder.ts";
+import type { EventRequest, NodeEvent } from "../../../shared/kubelet/events/event-recorder.ts";
 
 /** Waiting to be sent; above it Events are dropped, the newest first. */
 const WAITING_MAX = 1_000;

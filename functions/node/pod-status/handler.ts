@@ -1,6 +1,6 @@
 /** One message = one pod's cached status brought to the API server. What fails is sent again by the tick of ten seconds. */
-import type { NodeHandler, NodePorts } from "../../../shared/kubelet/node-ports.ts";
-import { flushStatus } from "../../../shared/kubelet/turns/statuses.ts";
+import type { NodeHandler, NodePorts } from "../../../shared/kubelet/node-ports/node-ports.ts";
+import { flushStatus } from "../../../shared/kubelet/status/status-manager.ts";
 import { describeError } from "../../../shared/ports/describe-error.ts";
 
 export function createPodStatus(ports: NodePorts): NodeHandler {

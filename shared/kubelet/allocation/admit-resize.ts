@@ -1,10 +1,10 @@
 /** Whether a pod may have what its spec asks for by now, and who is asked first (node-agent §6.11). */
-import { admit } from "../config/admission.ts";
-import type { Admission, AdmissionInput } from "../config/admission.ts";
-import { podRequests, qosClass, wholeAmount } from "../config/pod-requests.ts";
-import { isStaticPod } from "../labels.ts";
+import { admit } from "./admission.ts";
+import type { Admission, AdmissionInput } from "./admission.ts";
+import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
+import { isStaticPod } from "../types/labels.ts";
 import type { PodAllocation } from "../../ports/node-store.ts";
-import type { NodePod } from "../pod.ts";
+import type { NodePod } from "../types/pod.ts";
 import { allocatedPod } from "./allocation.ts";
 import type { Refusal } from "./resize-conditions.ts";
 

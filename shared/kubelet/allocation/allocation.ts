@@ -5,8 +5,8 @@
 import { ownAt } from "../../api/json.ts";
 import { quantitiesEqual } from "../../api/quantity.ts";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
-import { initContainersOf } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
 
 /** All that `pod` asks for is granted; what was set in the runtime stays written down. */
 export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {

@@ -1,9 +1,9 @@
 /** What a pod's status says of a resize (node-agent §6.11): waiting to be granted, or granted and being set in the runtime. */
 import { formatTime } from "../../api/time.ts";
 import type { PodAllocation, ResizeCondition } from "../../ports/node-store.ts";
-import type { PodCondition } from "../status/pod-conditions.ts";
+import type { PodCondition } from "../types/pod.ts";
 import { granted } from "./allocation.ts";
-import type { NodePod } from "../pod.ts";
+import type { NodePod } from "../types/pod.ts";
 
 /** Why a resize is not granted. */
 export interface Refusal {

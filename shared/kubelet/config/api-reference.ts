@@ -1,5 +1,5 @@
 /** Which API object a pod's spec leans on; a static pod must lean on none, or its mirror would be refused (node-agent §2.1). */
-import type { ContainerSpec, PodSpec, VolumeSpec } from "../pod.ts";
+import type { ContainerSpec, PodSpec, VolumeSpec } from "../types/pod.ts";
 
 export interface ApiReference {
   /** Plural, as in the API: `secrets`. */

@@ -3,11 +3,11 @@
  *
  *     known 1 2 3, SET 2' 3 4   →   REMOVE 1, ADD 4, UPDATE 2'
  */
-import { CONFIG_ANNOTATIONS } from "../labels.ts";
-import type { PodSource } from "../labels.ts";
-import { jsonEqual } from "../json-equal.ts";
-import { fullName } from "../pod.ts";
-import type { NodePod } from "../pod.ts";
+import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
+import type { PodSource } from "../types/labels.ts";
+import { jsonEqual } from "../types/json-equal.ts";
+import { fullName } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
 
 export type ConfigOp = "ADD" | "UPDATE" | "DELETE" | "REMOVE" | "RECONCILE";
 

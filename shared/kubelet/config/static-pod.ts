@@ -1,10 +1,10 @@
 /** A manifest of this node made into a pod (node-agent §2.1): it exists before, and without, any API server. */
 import { createHash } from "node:crypto";
 import { apiReference } from "./api-reference.ts";
-import { canonicalJson } from "../json-equal.ts";
-import { CONFIG_ANNOTATIONS, isMirrorPod } from "../labels.ts";
-import { parseNodePod } from "../pod.ts";
-import type { NodePod, PodSpec } from "../pod.ts";
+import { canonicalJson } from "../types/json-equal.ts";
+import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
+import { parseNodePod } from "../types/pod.ts";
+import type { NodePod, PodSpec } from "../types/pod.ts";
 import { messageOf } from "../../api/errors.ts";
 
 /**

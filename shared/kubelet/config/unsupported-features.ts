@@ -1,6 +1,6 @@
 /** What this agent cannot do yet: a pod that asks for it waits, rather than run without it (node-agent §0). */
-import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../pod.ts";
+import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
 
 /** Kubernetes' annotation of AppArmor profiles, from before there was a field; on pods of manifests nobody turns it into one. */
 const APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";

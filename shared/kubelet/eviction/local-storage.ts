@@ -1,8 +1,8 @@
 /** Pods that take more of the node's disk than they may, whatever the disk has left (node-agent §14.5). */
 import { canonicalQuantity } from "../../api/quantity-text.ts";
 import { parseQuantity, numericQuantity } from "../../api/quantity.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import { binaryQuantity, containerStorageMessage, emptyDirMessage, podStorageMessage } from "./messages.ts";
 import type { PodUsage } from "./usage.ts";
 

@@ -1,11 +1,11 @@
 /** What is said of an eviction, in upstream's words, which users and tools search for (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
 import { canonicalQuantity } from "../../api/quantity-text.ts";
 import { numericQuantity, suffixOf } from "../../api/quantity.ts";
-import { initContainersOf } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
-import { amountOf, resourceOf } from "./thresholds.ts";
-import type { PressureCondition, StarvedResource, Threshold } from "./thresholds.ts";
+import { amountOf, resourceOf } from "../types/eviction-thresholds.ts";
+import type { PressureCondition, StarvedResource, Threshold } from "../types/eviction-thresholds.ts";
 import type { ContainerUsage, PodUsage } from "./usage.ts";
 
 export const EVICTED = "Evicted";

@@ -6,16 +6,16 @@
  * EP3 a signal without an observation meets nothing.
  * EP4 a figure is acted on once: what was freed meanwhile may not be in it.
  */
-import { amountOf, conditionOfSignal, isHard, resourceOf } from "./thresholds.ts";
-import type { EvictionPolicy, PressureCondition, Signal, StarvedResource, Threshold, ThresholdValue } from "./thresholds.ts";
-
-/** Bytes, or another count. */
-export interface Observation {
-  readonly available: number;
-  readonly capacity: number;
-  /** When it was taken, where somebody takes it now and then. Absent: just now. */
-  readonly takenMs?: number;
-}
+import { amountOf, conditionOfSignal, isHard, resourceOf } from "../types/eviction-thresholds.ts";
+import type {
+  EvictionPolicy,
+  PressureCondition,
+  Signal,
+  StarvedResource,
+  Threshold,
+  ThresholdValue,
+} from "../types/eviction-thresholds.ts";
+import type { Observation } from "../types/eviction-thresholds.ts";
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {

@@ -1,7 +1,7 @@
 /** Which pod goes first when something runs short (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
-import { podRequests, wholeAmount } from "../config/pod-requests.ts";
-import type { NodePod } from "../pod.ts";
-import type { Disks, Signal } from "./thresholds.ts";
+import { podRequests, wholeAmount } from "../types/pod-requests.ts";
+import type { NodePod } from "../types/pod.ts";
+import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 import { podDiskUsage } from "./usage.ts";
 import type { MeasuredPart, PodUsage, PodUsages } from "./usage.ts";
 

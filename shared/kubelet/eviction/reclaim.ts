@@ -1,5 +1,5 @@
 /** What a node frees of its own before a pod goes (node-agent §14.5). */
-import type { Disks, Signal } from "./thresholds.ts";
+import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 
 /** Dead containers of pods that have ended; images that nobody uses. */
 export type Reclaimer = "containers" | "images";

@@ -1,6 +1,6 @@
 /** What pods use of what can run short (node-agent §14.5): plain figures, wherever they come from. */
 import type { DiskUsage } from "../../ports/node-files.ts";
-import type { NodePod, VolumeSpec } from "../pod.ts";
+import type { NodePod, VolumeSpec } from "../types/pod.ts";
 
 export interface ContainerUsage {
   readonly name: string;

@@ -15,7 +15,7 @@ import { takeToken } from "../../api/token-bucket.ts";
 import type { TokenBucket } from "../../api/token-bucket.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { pullsAtOnce } from "./pull-policy.ts";
-import type { ImagePullPolicy } from "./pull-policy.ts";
+import type { ImagePullPolicy } from "../types/node-options.ts";
 
 /** More were to be pulled than the policy lets through. Normal where many pods start at once; the pod backs off. */
 class PullQpsError extends Error {

@@ -3,7 +3,7 @@
  *
  * Source: pkg/kubelet/images/image_manager.go pullImage, evalCRIPullErr.
  */
-import { goDuration } from "../go-duration.ts";
+import { goDuration } from "../types/go-duration.ts";
 
 /** What a container waits for, and why, once a pull has failed. */
 export interface PullFailure {
@@ -18,7 +18,7 @@ const KNOWN = [
 ] as const;
 
 /**
- * Of the error's text, as `pullErrorText` (turns/) has it:
+ * Of the error's text, as `pullErrorText` returns it:
  *
  *     RegistryUnavailable: no route → RegistryUnavailable, "image pull failed for foo because the registry is unavailable: no route"
  *     anything else → ErrImagePull, as it is

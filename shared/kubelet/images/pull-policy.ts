@@ -1,16 +1,4 @@
-/** How a node pulls images: how many at once, and how often (node-agent §8). */
-
-/** Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
-export interface ImagePullPolicy {
-  /** One after the other. Default true; false where more than one may be pulled at once. */
-  readonly serialize: boolean;
-  /** At once, unless they are serialised. Absent: all of them. */
-  readonly maxParallel?: number;
-  /** Pulls a second; 0: as many as come. Default 5. */
-  readonly registryQps: number;
-  /** So many at once, after quiet. Default 10. */
-  readonly registryBurst: number;
-}
+import type { ImagePullPolicy } from "../types/node-options.ts";
 
 export const DEFAULT_IMAGE_PULLS: ImagePullPolicy = { serialize: true, registryQps: 5, registryBurst: 10 };
 

@@ -1,11 +1,12 @@
 /** What a container is made of, its mounts among it (node-agent §7.1, §7.3, §7.5). */
 import type { ContainerConfig, Image, Mount } from "../../ports/cri-types.ts";
-import { containerHash } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
-import { ContainerConfigError, expand } from "./environment.ts";
+import { containerHash } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { ContainerConfigError } from "./environment.ts";
+import { expand } from "../types/expand.ts";
 import type { EnvironmentVariable } from "./environment.ts";
-import { ANNOTATIONS, LABELS } from "../labels.ts";
-import type { NodeOptions, NodeResources } from "../node-options.ts";
+import { ANNOTATIONS, LABELS } from "../types/labels.ts";
+import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { containerResources } from "./resources.ts";
 import { podIdentity } from "./sandbox-config.ts";
 import { containerSecurity } from "./security-context.ts";

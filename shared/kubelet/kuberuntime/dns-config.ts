@@ -1,8 +1,8 @@
 /** The names a pod has and finds: its hostname, its /etc/hosts, its resolv.conf (node-agent §7.2, §7.5). */
 import { messageOf } from "../../api/errors.ts";
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
-import type { NodeOptions } from "../node-options.ts";
-import type { NodePod } from "../pod.ts";
+import type { NodeOptions } from "../types/node-options.ts";
+import type { NodePod } from "../types/pod.ts";
 
 export interface DnsConfig {
   readonly servers: readonly string[];

@@ -1,29 +1,11 @@
 /** What a container finds in its environment, the addresses of services too (node-agent §7.4). */
 import { podFieldText, resourceFieldText, VolumeError } from "../volume/downward-api.ts";
-import type { NodeResources } from "../node-options.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
+import type { NodeResources } from "../types/node-options.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import type { V1Service } from "@kubernetes/client-node";
 import type { KubeObject, Wire } from "../../api/wire.ts";
-
-/** The ConfigMaps and Secrets of the pod's namespace, as far as the pod names them; `undefined` = there is none of that name. */
-export interface ReferencedObjects {
-  configMap(name: string): ConfigMapData | undefined;
-  secret(name: string): SecretData | undefined;
-}
-
-export interface ConfigMapData {
-  readonly data?: Readonly<Record<string, string>>;
-  /** Base64. */
-  readonly binaryData?: Readonly<Record<string, string>>;
-  readonly immutable?: boolean;
-}
-
-export interface SecretData {
-  /** Base64. */
-  readonly data?: Readonly<Record<string, string>>;
-  readonly type?: string;
-  readonly immutable?: boolean;
-}
+import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/referenced-objects.ts";
+import { expand } from "../types/expand.ts";
 
 /**
  * A container cannot be made as its spec says, until somebody changes what it refers to. The message goes to the event and to the
@@ -165,28 +147,6 @@ function decoded(secret: SecretData | undefined): Readonly<Record<string, string
 /** CRI's port carries text: what is no UTF-8 arrives as U+FFFD. */
 function decode(base64: string): string {
   return Buffer.from(base64, "base64").toString();
-}
-
-/** A dollar sign that was doubled, or a reference up to the next closing parenthesis. */
-const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
-
-/**
- * The text with every reference replaced, from left to right and once: what a value brings in is not looked at again.
- *
- *     "$(A)-$(B)" with A=1   → "1-$(B)"     a name nobody knows stays as it is written
- *     "$$(A)"                → "$(A)"       two dollar signs are one
- *     "$(A", "$A", "100$"    → themselves
- *
- * Source: third_party/forked/golang/expansion/expand.go Expand, MappingFuncFor.
- */
-export function expand(text: string, valueOf: (name: string) => string | undefined): string {
-  // Behind the last parenthesis no reference can close, and each `$(` there would be looked at to the end of the text.
-  const end = text.lastIndexOf(")") + 1;
-  const closed = text.slice(0, end).replace(REFERENCE, (reference, name: string | undefined) => {
-    if (name === undefined) return "$";
-    return valueOf(name) ?? reference;
-  });
-  return closed + text.slice(end).replaceAll("$$", () => "$");
 }
 
 const PROTOCOL_DEFAULT = "TCP";

@@ -1,21 +1,11 @@
 /** Requests and limits as the kernel takes them (node-agent §7.6). */
-import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
 import type { LinuxContainerResources } from "../../ports/cri-types.ts";
-import { isMirrorPod, isStaticPod } from "../labels.ts";
-import type { NodeResources } from "../node-options.ts";
-import { podRequests, qosClass, wholeAmount } from "../config/pod-requests.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
-
-/** The kernel's limits of `cpu.shares`. */
-const SHARES_MIN = 2;
-const SHARES_MAX = 262_144;
-const SHARES_PER_CPU = 1024;
-const MILLI_PER_CPU = 1000;
-/** Microseconds. */
-export const QUOTA_PERIOD = 100_000;
-/** Microseconds; the kernel takes no less. */
-const QUOTA_MIN = 1000;
+import { isMirrorPod, isStaticPod } from "../types/labels.ts";
+import type { NodeResources } from "../types/node-options.ts";
+import { amountOf, pageSizeName, podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { cpuShares, cpuQuota, QUOTA_PERIOD } from "../container-manager/cpu-limits.ts";
 
 /** Source: pkg/kubelet/qos/policy.go. */
 const OOM_SCORE_GUARANTEED = -997;
@@ -26,8 +16,6 @@ const OOM_SCORE_BURSTABLE_MAX = OOM_SCORE_BEST_EFFORT - 1;
 const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
 
 const HUGE_PAGES_PREFIX = "hugepages-";
-/** Each 1024 of the one before. */
-const BYTE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
 
 type Quantities = Readonly<Record<string, string>>;
 interface CpuAndMemory {
@@ -81,28 +69,6 @@ export function overheadResources({ spec: { overhead } }: NodePod, machine: Node
 }
 
 /**
- * Milli-CPUs as the kernel's relative weight.
- *
- *     0 → 2        10m → 10        500m → 512        1 → 1024        300 → 262144
- *
- * Source: pkg/kubelet/cm/helpers_linux.go MilliCPUToShares.
- */
-export function cpuShares(milliCpu: number): number {
-  return Math.min(Math.max(Math.trunc((milliCpu * SHARES_PER_CPU) / MILLI_PER_CPU), SHARES_MIN), SHARES_MAX);
-}
-
-/**
- * Milli-CPUs as microseconds in each period of 100 ms; 0 is no limit.
- *
- *     0 → 0        1m → 1000 (the least)        500m → 50000        300 → 30000000
- *
- * Source: pkg/kubelet/cm/helpers_linux.go MilliCPUToQuota.
- */
-export function cpuQuota(milliCpu: number): number {
-  return milliCpu === 0 ? 0 : Math.max(Math.trunc((milliCpu * QUOTA_PERIOD) / MILLI_PER_CPU), QUOTA_MIN);
-}
-
-/**
  * How readily the kernel kills the container when memory runs out: −1000 never, 1000 first. Among Burstable ones, who asked for
  * more is safer; a sidecar is at least as safe as the regular container that asked for least.
  *
@@ -130,12 +96,6 @@ function linuxResources({ cpuLimit, cpuRequest, memoryLimitBytes }: CpuAndMemory
     // A process of its own is of little use when the one beside it was killed: all of a container go together.
     ...(machine.killsGroupOnOom === true && { unified: { "memory.oom.group": "1" } }),
   };
-}
-
-/** Undefined: it is not there. CPUs in thousandths, the rest in whole units, both rounded up. */
-export function amountOf(quantities: Quantities, name: string): number | undefined {
-  const quantity = parseQuantity(quantities[name] ?? "");
-  return quantity === undefined ? undefined : wholeAmount(new Map([[name, quantityNanos(quantity)]]), name);
 }
 
 function sumOf({ spec: { overhead: _overhead, ...spec }, ...pod }: NodePod, kind: "requests" | "limits"): ReturnType<typeof podRequests> {
@@ -170,11 +130,4 @@ function hugepageLimits(limits: Quantities, { hugePageSizes = [] }: NodeResource
       .map((name) => [pageSizeName(name.slice(HUGE_PAGES_PREFIX.length)), amountOf(limits, name) ?? 0]),
   );
   return hugePageSizes.map((pageSize) => ({ pageSize, limit: wanted.get(pageSize) ?? 0 }));
-}
-
-/** `2Mi` → `2MB`, as cgroups name it. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */
-export function pageSizeName(quantity: string): string {
-  const bytes = amountOf({ size: quantity }, "size") ?? 0;
-  const power = BYTE_UNITS.findLastIndex((_unit, index) => bytes >= 1024 ** index && bytes % 1024 ** index === 0);
-  return `${bytes / 1024 ** Math.max(power, 0)}${BYTE_UNITS[Math.max(power, 0)]}`;
 }

@@ -2,13 +2,14 @@
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
 import { kernelHostname } from "./dns-config.ts";
 import type { PodDns } from "./dns-config.ts";
-import { LABELS } from "../labels.ts";
-import type { NodeOptions, NodeResources } from "../node-options.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
-import { podCgroup } from "../cm/cgroup-name.ts";
+import { LABELS } from "../types/labels.ts";
+import type { NodeOptions, NodeResources } from "../types/node-options.ts";
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { podCgroup } from "../container-manager/cgroup-name.ts";
 import { overheadResources, sandboxResources } from "./resources.ts";
 import { sandboxSecurity } from "./security-context.ts";
+import { podLogDirectory } from "../types/log-paths.ts";
 
 export interface PodSandboxInput {
   readonly pod: NodePod;
@@ -49,20 +50,6 @@ export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodS
 /** By these labels a sandbox and its containers are found again. */
 export function podIdentity({ metadata }: NodePod): Readonly<Record<string, string>> {
   return { [LABELS.podName]: metadata.name, [LABELS.podNamespace]: metadata.namespace, [LABELS.podUid]: metadata.uid };
-}
-
-/** `<namespace>_<pod>_<uid>`, relative to the root of all pods' logs. */
-export function podLogDirectory({ metadata: { namespace, name, uid } }: NodePod): string {
-  return `${namespace}_${name}_${uid}`;
-}
-
-/** Of a name of a file. */
-const NAME_LENGTH_MAX = 255;
-
-/** What a container's log is called where collectors of logs look for all of a node. Source: pkg/kubelet/kuberuntime/legacy.go logSymlink. */
-export function containerLogLink(pod: { readonly name: string; readonly namespace: string }, container: string, id: string): string {
-  const end = ".log";
-  return `${`${pod.name}_${pod.namespace}_${container}-${id}`.slice(0, NAME_LENGTH_MAX - end.length)}${end}`;
 }
 
 /** Of what runs for as long as the pod: regular containers, and sidecars. */

@@ -7,9 +7,9 @@ import type {
   SecurityProfile,
 } from "../../ports/cri-types.ts";
 import { ContainerConfigError } from "./environment.ts";
-import type { NodeOptions } from "../node-options.ts";
-import { ephemeralContainersOf, initContainersOf } from "../pod.ts";
-import type { ContainerSpec, NodePod, PodSpec } from "../pod.ts";
+import type { NodeOptions } from "../types/node-options.ts";
+import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod, PodSpec } from "../types/pod.ts";
 
 /** What `procMount: Default` hides and write-protects. Source: pkg/securitycontext/util.go. */
 const MASKED_PATHS = [

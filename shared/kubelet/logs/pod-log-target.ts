@@ -4,7 +4,7 @@
  * Source: pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
  */
 import type { PodStatus } from "../../ports/node-store.ts";
-import type { ContainerStatusEntry } from "../pod.ts";
+import type { ContainerStatusEntry } from "../types/pod.ts";
 
 export type PodLogTarget =
   /** `containerId` is as the status has it, `containerd://<id>`; `id` is the runtime's own. */

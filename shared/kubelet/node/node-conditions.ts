@@ -2,7 +2,7 @@
 import type { V1NodeCondition } from "@kubernetes/client-node";
 import { formatTime } from "../../api/time.ts";
 import type { Wire } from "../../api/wire.ts";
-import type { PressureCondition } from "../eviction/thresholds.ts";
+import type { PressureCondition } from "../types/eviction-thresholds.ts";
 
 export type NodeCondition = Wire<V1NodeCondition>;
 

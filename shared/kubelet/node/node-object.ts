@@ -2,15 +2,16 @@
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
 import type { Lease, Wire } from "../../api/wire.ts";
 import type { Image } from "../../ports/cri-types.ts";
-import { allocatableOf, missingCapacity, resourceQuantities } from "../node-options.ts";
-import type { PressureCondition } from "../eviction/thresholds.ts";
-import type { NodeOptions, NodeResources } from "../node-options.ts";
+import { allocatableOf, missingCapacity, resourceQuantities } from "../types/node-options.ts";
+import type { PressureCondition } from "../types/eviction-thresholds.ts";
+import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { DEFAULT_LABELS, PROVIDED_NODE_IP, UNINITIALIZED } from "./registration.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "../../api/quantity.ts";
 import { KUBERNETES_VERSION } from "../../api/release.ts";
-import { canonicalJson } from "../json-equal.ts";
-import type { InvolvedObject, NodeEvent } from "./event-recorder.ts";
+import { canonicalJson } from "../types/json-equal.ts";
+import type { NodeEvent } from "../events/event-recorder.ts";
+import { nodeReference } from "../events/event-recorder.ts";
 
 export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
 
@@ -232,11 +233,6 @@ export function renewedLease(lease: Lease, nowMs: number): Lease {
 /** Lease times are RFC 3339 with microseconds. */
 function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
-}
-
-/** A Node in an event: upstream's kubelet gives its name for its uid. Source: pkg/kubelet/kubelet.go nodeRef. */
-export function nodeReference(name: string): InvolvedObject {
-  return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
 }
 
 /** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */

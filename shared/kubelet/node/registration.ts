@@ -1,20 +1,5 @@
 /** What a Node is registered with beside its status, as flags say it (node-agent §14.1). */
-import type { V1Taint } from "@kubernetes/client-node";
-import type { Wire } from "../../api/wire.ts";
-
-export type Taint = Wire<V1Taint>;
-
-export interface NodeRegistration {
-  readonly labels?: Readonly<Record<string, string>>;
-  /** Only of a new Node. */
-  readonly taints?: readonly Taint[];
-  /** As the cloud's controller knows the machine; only of a new Node. */
-  readonly providerId?: string;
-  /** A cloud's controller says the Node's addresses, and takes this taint away: until then nothing is scheduled here. */
-  readonly externalCloudProvider?: true;
-  /** Whether the node's addresses were given, or found out. */
-  readonly nodeIpGiven?: boolean;
-}
+import type { Taint } from "../types/node-options.ts";
 
 /** Labels and taints that cannot be registered; its message is upstream's. */
 export class RegistrationError extends Error {

@@ -1,13 +1,8 @@
 /** How long pods have when the machine is shut down, by their priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
-import { SYSTEM_CRITICAL_PRIORITY } from "../config/critical-pod.ts";
-import { goDuration } from "../go-duration.ts";
-import type { NodePod } from "../pod.ts";
-
-/** Of pods with that priority or more, up to the next one. */
-export interface ShutdownGracePeriod {
-  readonly priority: number;
-  readonly seconds: number;
-}
+import { SYSTEM_CRITICAL_PRIORITY } from "../types/critical-pod.ts";
+import { goDuration } from "../types/go-duration.ts";
+import type { NodePod } from "../types/pod.ts";
+import type { ShutdownGracePeriod } from "../types/node-options.ts";
 
 /** As they are told: whole seconds, in milliseconds, of all and of critical pods together, or periods by priority. */
 export interface ShutdownSettings {

@@ -9,7 +9,7 @@ import type { Container, ContainerStats, FilesystemUsage, PodSandbox } from "../
 import type { MachineFigures } from "../../ports/machine.ts";
 import type { DiskUsage, FileSystem } from "../../ports/node-files.ts";
 import type { PodUsage, PodUsages } from "../eviction/usage.ts";
-import { LABELS } from "../labels.ts";
+import { LABELS } from "../types/labels.ts";
 
 export interface Measured {
   readonly nodeName: string;

@@ -4,14 +4,14 @@
  */
 import { formatTime } from "../../api/time.ts";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar, isTerminalPhase } from "../pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
 import type { ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
-import { restartPolicyOf } from "../observed-pod.ts";
-import { jsonEqual } from "../json-equal.ts";
-import { isStaticPod } from "../labels.ts";
+import { restartPolicyOf } from "../types/observed-pod.ts";
+import { jsonEqual } from "../types/json-equal.ts";
+import { isStaticPod } from "../types/labels.ts";
 
 /** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
 const MESSAGE_BYTES_MAX = 12_288;

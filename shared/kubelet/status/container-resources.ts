@@ -2,13 +2,13 @@
 import { canonicalQuantity } from "../../api/quantity-text.ts";
 import type { ContainerStatus } from "../../ports/cri-types.ts";
 import type { ContainerResources } from "../../ports/node-store.ts";
-import { amountOf } from "../kuberuntime/resources.ts";
-import { bytesQuantity } from "../node-options.ts";
-import type { ObservedContainer } from "../observed-pod.ts";
-import type { ContainerSpec, ContainerStatusEntry } from "../pod.ts";
+import { amountOf } from "../types/pod-requests.ts";
+import { bytesQuantity } from "../types/node-options.ts";
+import type { ObservedContainer } from "../types/observed-pod.ts";
+import type { ContainerSpec, ContainerStatusEntry } from "../types/pod.ts";
+import { SHARES_MIN } from "../container-manager/cpu-limits.ts";
 
 /** At and below these the kernel's units cannot tell amounts apart. Source: pkg/kubelet/cm/helpers_linux.go MinShares, MinMilliCPULimit. */
-const SHARES_MIN = 2;
 const MILLI_CPU_LIMIT_MIN = 10;
 const SHARES_PER_CPU = 1024;
 const MILLI_PER_CPU = 1000;

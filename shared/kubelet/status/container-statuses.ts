@@ -2,11 +2,11 @@
 import { ownAt } from "../../api/json.ts";
 import { formatTime } from "../../api/time.ts";
 import type { WaitingReason } from "../../ports/node-store.ts";
-import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../observed-pod.ts";
-import { isSidecar } from "../pod.ts";
+import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
+import { isSidecar } from "../types/pod.ts";
 import { statusResources } from "./container-resources.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 
 /** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;

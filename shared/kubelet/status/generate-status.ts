@@ -1,16 +1,16 @@
 /** The status of a pod, from what the runtime says of it (node-agent §13.1–13.4). */
-import { parseTime } from "../../api/time.ts";
 import type { AbnormalTermination, PodAllocation, PodStatus, WaitingReason } from "../../ports/node-store.ts";
 import { resizeConditions } from "../allocation/resize-conditions.ts";
 import { containerStatuses, withReadiness } from "./container-statuses.ts";
 import type { ReadinessProbes } from "./container-statuses.ts";
-import type { ObservedPod } from "../observed-pod.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, ownedConditions } from "./pod-conditions.ts";
-import type { PodCondition } from "./pod-conditions.ts";
+import type { PodCondition } from "../types/pod.ts";
 import { podPhase } from "./pod-phase.ts";
-import { ephemeralContainersOf, initContainersOf, isTerminalPhase } from "../pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
-import { qosClass } from "../config/pod-requests.ts";
+import { ephemeralContainersOf, initContainersOf, isTerminalPhase } from "../types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { qosClass } from "../types/pod-requests.ts";
+import { isPastActiveDeadline } from "../pod-workers/active-deadline.ts";
 
 export interface StatusInput {
   readonly pod: NodePod;
@@ -71,13 +71,6 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
     qosClass: qosClass(pod),
     ...(pod.metadata.generation !== undefined && { observedGeneration: pod.metadata.generation }),
   };
-}
-
-/** Counted from startTime, which is when the agent first saw the pod. Source: pkg/kubelet/active_deadline.go pastActiveDeadline. */
-export function isPastActiveDeadline(pod: NodePod, status: PodStatus | undefined, nowMs: number): boolean {
-  const seconds = pod.spec.activeDeadlineSeconds;
-  const startedMs = parseTime((status ?? pod.status)?.startTime);
-  return seconds !== undefined && startedMs !== undefined && nowMs - startedMs >= seconds * 1000;
 }
 
 function group(

@@ -1,11 +1,11 @@
 /** From the cached status to what the API server is told (node-agent §13.5 Merge, §13.6). */
 import { formatTime } from "../../api/time.ts";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
-import { isMirrorPod } from "../labels.ts";
+import { isMirrorPod } from "../types/labels.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
-import type { PodCondition } from "./pod-conditions.ts";
-import { isTerminalPhase } from "../pod.ts";
-import type { NodePod } from "../pod.ts";
+import type { PodCondition } from "../types/pod.ts";
+import { isTerminalPhase } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
 import { FOREIGN_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**

@@ -1,9 +1,9 @@
 /** The phase that a pod's containers add up to (node-agent §13.2). */
-import { isStaticPod } from "../labels.ts";
-import { isToStartAgain, restartPolicyOf } from "../observed-pod.ts";
-import type { ObservedPod } from "../observed-pod.ts";
-import { initContainersOf, isSidecar } from "../pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../pod.ts";
+import { isStaticPod } from "../types/labels.ts";
+import { isToStartAgain, restartPolicyOf } from "../types/observed-pod.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
 

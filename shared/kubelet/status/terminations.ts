@@ -1,6 +1,6 @@
 /** Which containers a status says have ended and the one before it did not (node-agent §15). */
 import type { PodStatus } from "../../ports/node-store.ts";
-import type { ContainerStatusEntry } from "../pod.ts";
+import type { ContainerStatusEntry } from "../types/pod.ts";
 
 export interface Termination {
   readonly containerType: "init_container" | "container" | "ephemeral_container";

@@ -2,9 +2,9 @@
 import { ownAt } from "../../api/json.ts";
 import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
 import type { Labels } from "../../api/wire.ts";
-import type { NodeResources } from "../node-options.ts";
-import { initContainersOf } from "../pod.ts";
-import type { ContainerSpec, NodePod } from "../pod.ts";
+import type { NodeResources } from "../types/node-options.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
 
 const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
 

@@ -1,10 +1,10 @@
 /** The files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
-import type { ReferencedObjects } from "../kuberuntime/environment.ts";
-import type { NodeResources } from "../node-options.ts";
-import { initContainersOf } from "../pod.ts";
-import type { NodePod, VolumeSpec } from "../pod.ts";
+import type { ReferencedObjects } from "../types/referenced-objects.ts";
+import type { NodeResources } from "../types/node-options.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { NodePod, VolumeSpec } from "../types/pod.ts";
 import { fsGroupOf } from "./volumes.ts";
 
 /** What the API server sets where a volume says none. */

@@ -1,7 +1,7 @@
 /** What a pod's volumes need on this machine before its sandbox may be made (node-agent §10). */
 import { parseQuantity, quantityNanos } from "../../api/quantity.ts";
-import { podRequests, wholeAmount } from "../config/pod-requests.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../pod.ts";
+import { podRequests, wholeAmount } from "../types/pod-requests.ts";
+import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
 
 /** What must be done for one volume; `plugin` is the directory name that upstream gives its kind. */
 export type VolumePlan = { readonly name: string; readonly plugin: string } & (

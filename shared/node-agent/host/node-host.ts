@@ -9,7 +9,7 @@
  * NH4 a probe waits for none but its own last run: there are as many at once as probes of containers that run, for a limit that pods
  *    share is one that a single pod can use up, with probes that nobody answers and no end to their timeout.
  */
-import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports.ts";
+import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports/node-ports.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeStore } from "../../ports/node-store.ts";

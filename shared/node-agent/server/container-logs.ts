@@ -11,7 +11,7 @@ import type { ServerResponse } from "node:http";
 import { parseContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
 import { podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
-import { containerNamed } from "../../kubelet/pod.ts";
+import { containerNamed } from "../../kubelet/types/pod.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { isNotFound, isUnavailable } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";

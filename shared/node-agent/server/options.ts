@@ -5,7 +5,7 @@ import type { Cri } from "../../ports/cri.ts";
 import type { KubeWriter } from "../../ports/kube.ts";
 import type { Log } from "../../ports/log.ts";
 import type { NodeUsage } from "./resource-metrics.ts";
-import type { NodePod } from "../../kubelet/pod.ts";
+import type { NodePod } from "../../kubelet/types/pod.ts";
 
 type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
 

@@ -7,7 +7,7 @@
  *
  * Source: pkg/kubelet/metrics/collectors/resource_metrics.go; pkg/kubelet/stats/cri_stats_provider.go addPodCPUMemoryStats.
  */
-import { LABELS } from "../../kubelet/labels.ts";
+import { LABELS } from "../../kubelet/types/labels.ts";
 import type { Cri } from "../../ports/cri.ts";
 import type { Container, ContainerStats } from "../../ports/cri-types.ts";
 

@@ -3,7 +3,7 @@
  *
  * Source: pkg/kubelet/kubelet_getters.go GetRunningPods; pkg/kubelet/container/runtime.go ToAPIPod; kuberuntime_manager.go GetPods.
  */
-import { LABELS } from "../../kubelet/labels.ts";
+import { LABELS } from "../../kubelet/types/labels.ts";
 import type { Cri } from "../../ports/cri.ts";
 
 interface RunningPod {

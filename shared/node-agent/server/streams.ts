@@ -5,9 +5,9 @@
  * GetPortForward; cri-streaming remotecommand NewOptions, portforward NewV4Options.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { LABELS } from "../../kubelet/labels.ts";
-import { containerNamed } from "../../kubelet/pod.ts";
-import type { NodePod } from "../../kubelet/pod.ts";
+import { LABELS } from "../../kubelet/types/labels.ts";
+import { containerNamed } from "../../kubelet/types/pod.ts";
+import type { NodePod } from "../../kubelet/types/pod.ts";
 import { CriError } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
 import { answer } from "./answer.ts";

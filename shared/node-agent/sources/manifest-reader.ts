@@ -1,7 +1,7 @@
 /** What stands in a directory of manifests, or in one manifest, at this moment (node-agent §2.2). */
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { NodePod } from "../../kubelet/pod.ts";
+import type { NodePod } from "../../kubelet/types/pod.ts";
 import type { Log } from "../../ports/log.ts";
 import { readManifest } from "./manifest.ts";
 import { messageOf } from "../../api/errors.ts";

@@ -3,7 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { parseYaml } from "../../adapters/system/yaml.ts";
 import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
 import type { StaticPodOrigin } from "../../kubelet/config/static-pod.ts";
-import type { NodePod } from "../../kubelet/pod.ts";
+import type { NodePod } from "../../kubelet/types/pod.ts";
 import { setObjectDefaultsPod } from "../../api/defaulting-pod.ts";
 import { ensureObject, isObject } from "../../api/json.ts";
 import { normalise } from "../../api/normalise.ts";

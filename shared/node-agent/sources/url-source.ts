@@ -9,7 +9,7 @@ import { parseYaml } from "../../adapters/system/yaml.ts";
 import { messageOf } from "../../api/errors.ts";
 import { isObject } from "../../api/json.ts";
 import { shownUrl, StaticPodError } from "../../kubelet/config/static-pod.ts";
-import type { NodePod } from "../../kubelet/pod.ts";
+import type { NodePod } from "../../kubelet/types/pod.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import { MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";

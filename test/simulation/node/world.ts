@@ -4,9 +4,9 @@
  * is wanted, and stay so. The rules of test/support/node-rig/rules.ts hold all along.
  */
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { isMirrorPod, LABELS } from "../../../shared/kubelet/labels.ts";
-import { isTerminalPhase } from "../../../shared/kubelet/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/pod.ts";
+import { isMirrorPod, LABELS } from "../../../shared/kubelet/types/labels.ts";
+import { isTerminalPhase } from "../../../shared/kubelet/types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/types/pod.ts";
 import { CriError } from "../../../shared/ports/cri-error.ts";
 import type { ContainerStatus } from "../../../shared/ports/cri-types.ts";
 import { NodeRig } from "../../support/node-rig/rig.ts";

@@ -6,11 +6,11 @@
  */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
 import type { Labels } from "../../../shared/api/wire.ts";
-import { nothingObserved, observedPod } from "../../../shared/kubelet/observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ObservedSandbox, ProbeAnswers } from "../../../shared/kubelet/observed-pod.ts";
-import type { PodActions } from "../../../shared/kubelet/actions/compute-pod-actions.ts";
-import { containerHash } from "../../../shared/kubelet/pod.ts";
-import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/kubelet/pod.ts";
+import { nothingObserved, observedPod } from "../../../shared/kubelet/types/observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox, ProbeAnswers } from "../../../shared/kubelet/types/observed-pod.ts";
+import type { PodActions } from "../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import { containerHash } from "../../../shared/kubelet/types/pod.ts";
+import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/kubelet/types/pod.ts";
 import type { PodStatus } from "../../../shared/ports/node-store.ts";
 
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");

@@ -1,9 +1,9 @@
 /** A node as an agent knows it when it starts, and what its machine has. */
 import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { DEFAULT_EVICTION } from "../../../shared/kubelet/eviction/thresholds.ts";
+import { DEFAULT_EVICTION } from "../../../shared/kubelet/types/eviction-thresholds.ts";
 import { DEFAULT_IMAGE_PULLS } from "../../../shared/kubelet/images/pull-policy.ts";
 import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
-import type { NodeOptions, NodeResources } from "../../../shared/kubelet/node-options.ts";
+import type { NodeOptions, NodeResources } from "../../../shared/kubelet/types/node-options.ts";
 
 export const OPTIONS: NodeOptions = deepFreeze({
   nodeName: "n1",

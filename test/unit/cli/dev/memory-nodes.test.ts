@@ -8,7 +8,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { runMemoryNodes } from "../../../../cli/dev/memory-nodes.ts";
 import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
 import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
-import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
 import { createInProcessKube } from "../../../../shared/local/api-server/in-process-client.ts";
 import { recordingLog } from "../../recording-log.ts";

@@ -2,9 +2,9 @@
 import { expect, it } from "vitest";
 import { binaryQuantity, evictionWords, nodeConditionMessage } from "../../../../shared/kubelet/eviction/messages.ts";
 import { storageExcess } from "../../../../shared/kubelet/eviction/local-storage.ts";
-import type { Threshold } from "../../../../shared/kubelet/eviction/thresholds.ts";
+import type { Threshold } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
 import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
-import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 
 const MI = 1024 ** 2;

@@ -8,8 +8,8 @@ import {
   thresholdToReclaim,
 } from "../../../../shared/kubelet/eviction/pressure.ts";
 import type { Observations } from "../../../../shared/kubelet/eviction/pressure.ts";
-import { SIGNALS } from "../../../../shared/kubelet/eviction/thresholds.ts";
-import type { Signal, Threshold } from "../../../../shared/kubelet/eviction/thresholds.ts";
+import { SIGNALS } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
+import type { Signal, Threshold } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const seen = (figures: Partial<Record<Signal, number>>, capacity = 1000): Observations =>

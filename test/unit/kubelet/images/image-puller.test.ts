@@ -9,7 +9,7 @@ import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts"
 import { takeToken } from "../../../../shared/api/token-bucket.ts";
 import type { TokenBucket } from "../../../../shared/api/token-bucket.ts";
 import { ImagePuller } from "../../../../shared/kubelet/images/image-puller.ts";
-import type { ImagePullPolicy } from "../../../../shared/kubelet/images/pull-policy.ts";
+import type { ImagePullPolicy } from "../../../../shared/kubelet/types/node-options.ts";
 
 const UNLIMITED: ImagePullPolicy = { serialize: false, registryQps: 0, registryBurst: 0 };
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,8 +1,8 @@
 // Would catch: words of a pull, or a reason of one that failed, that are not upstream's.
 import { describe, expect, it } from "vitest";
-import { goDuration } from "../../../../shared/kubelet/go-duration.ts";
+import { goDuration } from "../../../../shared/kubelet/types/go-duration.ts";
 import { aggregateText, backOffMessage, pulledMessage, pullFailure } from "../../../../shared/kubelet/images/pull-messages.ts";
-import { criErrorText, pullErrorText } from "../../../../shared/kubelet/turns/cri-error-text.ts";
+import { criErrorText, pullErrorText } from "../../../../shared/kubelet/images/cri-error-text.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 
 describe("durations", () => {

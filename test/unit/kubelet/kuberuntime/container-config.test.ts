@@ -3,8 +3,8 @@
 import { describe, expect, it } from "vitest";
 import { containerConfig } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import type { ContainerConfigInput } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import { containerHash } from "../../../../shared/kubelet/pod.ts";
-import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/pod.ts";
+import { containerHash } from "../../../../shared/kubelet/types/pod.ts";
+import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
 import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
 import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";

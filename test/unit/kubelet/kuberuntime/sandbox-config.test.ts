@@ -2,9 +2,10 @@
 // asks the wrong DNS server, a port mapped twice.
 import { describe, expect, it } from "vitest";
 import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
-import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
-import type { PodSpec } from "../../../../shared/kubelet/pod.ts";
-import { podLogDirectory, podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
+import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
+import type { PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
+import { podLogDirectory } from "../../../../shared/kubelet/types/log-paths.ts";
 import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";

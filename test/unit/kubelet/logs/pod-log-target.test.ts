@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 
 import { podLogTarget } from "../../../../shared/kubelet/logs/pod-log-target.ts";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
-import { containerNamed, parseNodePod } from "../../../../shared/kubelet/pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
+import { containerNamed, parseNodePod } from "../../../../shared/kubelet/types/pod.ts";
 
 type State = NonNullable<ContainerStatusEntry["state"]>;
 

@@ -12,8 +12,8 @@ import {
 } from "../../../../shared/kubelet/node/node-object.ts";
 import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
 import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
-import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/node-options.ts";
-import type { NodeOptions } from "../../../../shared/kubelet/node-options.ts";
+import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/types/node-options.ts";
+import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
 import type { JsonObject } from "../../../../shared/api/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";

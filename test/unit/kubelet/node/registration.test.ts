@@ -4,7 +4,7 @@ import { registrationOf } from "../../../../cli/node/node-registration.ts";
 import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/kubelet/node/node-object.ts";
 import type { NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
 import { parseNodeLabels, parseTaints } from "../../../../shared/kubelet/node/registration.ts";
-import type { NodeRegistration } from "../../../../shared/kubelet/node/registration.ts";
+import type { NodeRegistration } from "../../../../shared/kubelet/types/node-options.ts";
 import { NOW_MS } from "../fixtures.ts";
 import { FACTS, MACHINE, OPTIONS } from "../node-fixtures.ts";
 

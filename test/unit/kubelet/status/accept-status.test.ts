@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../../../../shared/api/freeze.ts";
 import { acceptStatus } from "../../../../shared/kubelet/status/accept-status.ts";
-import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
 import { ended, failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { NOW_MS, ago, containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";

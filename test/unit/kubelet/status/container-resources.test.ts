@@ -2,8 +2,8 @@
 // writes otherwise, so that they would be sent for ever.
 import { expect, it } from "vitest";
 import { statusResources } from "../../../../shared/kubelet/status/container-resources.ts";
-import type { ObservedContainer } from "../../../../shared/kubelet/observed-pod.ts";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
+import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
 import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
 import { running } from "../container-status-fixtures.ts";
 import { container, containerSpec } from "../fixtures.ts";

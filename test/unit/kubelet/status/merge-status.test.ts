@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../../../../shared/api/freeze.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "../../../../shared/kubelet/status/merge-status.ts";
 import { isOwnedCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
+import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
 import { sameField } from "../../../../shared/kubelet/status/accept-status.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { JsonObject } from "../../../../shared/api/json.ts";

@@ -6,8 +6,8 @@ import {
   podReadyCondition,
   withTerminalReadiness,
 } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { PodCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import { failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { NOTHING, ago, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: a file missing, under a wrong path or with a wrong mode, a token that others can read, a pod that starts without
 // what it needs, and an error that says too little or holds a secret.
 import { describe, expect, it } from "vitest";
-import type { ConfigMapData, SecretData } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import type { NodePod, VolumeSpec } from "../../../../shared/kubelet/pod.ts";
+import type { ConfigMapData, SecretData } from "../../../../shared/kubelet/types/referenced-objects.ts";
+import type { NodePod, VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
 import { VolumeError } from "../../../../shared/kubelet/volume/downward-api.ts";
 import { tokensOf, volumePayload } from "../../../../shared/kubelet/volume/volume-payload.ts";
 import type { TokenSpec } from "../../../../shared/kubelet/volume/volume-payload.ts";

@@ -6,7 +6,7 @@ import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts"
 import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
 import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
 import type { Resource } from "../../../../shared/api/resources.ts";
-import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
 import { serveHttp } from "../../../../shared/local/api-server/http.ts";
 import { runApiSource } from "../../../../shared/node-agent/sources/api-source.ts";

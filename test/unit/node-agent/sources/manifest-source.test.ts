@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
 import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
-import type { NodePod } from "../../../../shared/kubelet/pod.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
 import { manifestPod } from "../../../../shared/node-agent/sources/manifest.ts";
 import { runManifestSource } from "../../../../shared/node-agent/sources/manifest-source.ts";
 import type { Clock } from "../../../../shared/ports/clock.ts";

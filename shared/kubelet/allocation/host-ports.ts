@@ -1,0 +1,36 @@
+/** Ports of the host that pods take for themselves. */
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+
+interface HostPort {
+  readonly ip: string;
+  readonly protocol: string;
+  readonly port: number;
+}
+
+const ANY_ADDRESS = "0.0.0.0";
+
+/**
+ * Whether `pod` wants a port that one of `others` has: same protocol and number, same address or one of the two all addresses.
+ * Init containers' ports do not count, except sidecars'.
+ *
+ * Source: plugins/nodeports Fits, scheduler framework HostPortInfo.CheckConflict.
+ */
+export function hostPortConflict(pod: NodePod, others: readonly NodePod[]): boolean {
+  const taken = others.flatMap(hostPortsOf);
+  return hostPortsOf(pod).some((wanted) =>
+    taken.some(
+      ({ ip, protocol, port }) =>
+        protocol === wanted.protocol && port === wanted.port && (ip === wanted.ip || ip === ANY_ADDRESS || wanted.ip === ANY_ADDRESS),
+    ),
+  );
+}
+
+function hostPortsOf(pod: NodePod): readonly HostPort[] {
+  const containers = [...initContainersOf(pod).filter(isSidecar), ...pod.spec.containers];
+  return containers.flatMap(({ ports = [] }) =>
+    ports
+      .filter(({ hostPort = 0 }) => hostPort > 0)
+      .map(({ hostIP, protocol, hostPort = 0 }) => ({ ip: hostIP || ANY_ADDRESS, protocol: protocol || "TCP", port: hostPort })),
+  );
+}

@@ -1,0 +1,36 @@
+/** Kernel settings that a pod may ask for: those that belong to one of its own namespaces and cannot harm other pods. */
+import type { PodSpec } from "../types/pod.ts";
+
+/** Source: pkg/kubelet/sysctl/safe_sysctls.go; every kernel that Node 24 runs on has them all. */
+const SAFE_SYSCTLS: readonly string[] = [
+  "kernel.shm_rmid_forced",
+  "net.ipv4.ip_local_port_range",
+  "net.ipv4.tcp_syncookies",
+  "net.ipv4.ping_group_range",
+  "net.ipv4.ip_unprivileged_port_start",
+  "net.ipv4.ip_local_reserved_ports",
+  "net.ipv4.tcp_keepalive_time",
+  "net.ipv4.tcp_fin_timeout",
+  "net.ipv4.tcp_keepalive_intvl",
+  "net.ipv4.tcp_keepalive_probes",
+  "net.ipv4.tcp_rmem",
+  "net.ipv4.tcp_wmem",
+];
+
+/** What is wrong with the first one that is refused. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
+export function forbiddenSysctl(spec: PodSpec): string | undefined {
+  for (const { name: written } of spec.securityContext?.sysctls ?? []) {
+    const name = withDots(written);
+    if (!SAFE_SYSCTLS.includes(name)) return `"${name}" not allowlisted`;
+    const isOfNet = name.startsWith("net.");
+    if (isOfNet && spec.hostNetwork === true) return `"${name}" not allowed with host Net enabled`;
+    if (!isOfNet && spec.hostIPC === true) return `"${name}" not allowed with host IPC enabled`;
+  }
+  return undefined;
+}
+
+/** `net/ipv4/tcp_rmem` is another spelling; there a dot stands for a slash. */
+function withDots(name: string): string {
+  const separator = /[./]/u.exec(name)?.[0];
+  return separator === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
+}

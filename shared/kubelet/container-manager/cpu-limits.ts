@@ -1,0 +1,38 @@
+/** CPU amounts as the kernel's shares and quotas (node-agent §7.6). */
+
+export const SHARES_MAX = 262_144;
+
+const SHARES_PER_CPU = 1024;
+
+const MILLI_PER_CPU = 1000;
+
+/** Microseconds. */
+export const QUOTA_PERIOD = 100_000;
+
+/** Microseconds; the kernel takes no less. */
+const QUOTA_MIN = 1000;
+
+/**
+ * Milli-CPUs as the kernel's relative weight.
+ *
+ *     0 → 2        10m → 10        500m → 512        1 → 1024        300 → 262144
+ *
+ * Source: pkg/kubelet/cm/helpers_linux.go MilliCPUToShares.
+ */
+export function cpuShares(milliCpu: number): number {
+  return Math.min(Math.max(Math.trunc((milliCpu * SHARES_PER_CPU) / MILLI_PER_CPU), SHARES_MIN), SHARES_MAX);
+}
+
+/**
+ * Milli-CPUs as microseconds in each period of 100 ms; 0 is no limit.
+ *
+ *     0 → 0        1m → 1000 (the least)        500m → 50000        300 → 30000000
+ *
+ * Source: pkg/kubelet/cm/helpers_linux.go MilliCPUToQuota.
+ */
+export function cpuQuota(milliCpu: number): number {
+  return milliCpu === 0 ? 0 : Math.max(Math.trunc((milliCpu * QUOTA_PERIOD) / MILLI_PER_CPU), QUOTA_MIN);
+}
+
+/** The kernel's limits of `cpu.shares`. */
+export const SHARES_MIN = 2;

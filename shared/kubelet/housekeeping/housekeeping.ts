@@ -1,0 +1,160 @@
+/** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
+import { isMirrorPod, isStaticPod, LABELS } from "../types/labels.ts";
+import { dependsOnWhatRuns, housekeepingPlan } from "./housekeeping-plan.ts";
+import type { DesiredPod, HousekeepingInput } from "./housekeeping-plan.ts";
+import { runningByRelist } from "../node-ports/relist-record.ts";
+import { syncKnownPod } from "../pod-workers/known-pods.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { fullName, isTerminalPhase } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { splitProbeKey } from "../prober/probe.ts";
+import { killRuntimePod, requeueDelayMs, updateWorker } from "../pod-workers/update-worker.ts";
+import { releaseFullName } from "../pod-workers/static-start.ts";
+import { couldHaveRunningContainers } from "../pod-workers/worker-questions.ts";
+import { updateAllocation } from "../allocation/allocation-manager.ts";
+import { NODE_TABLES } from "../../ports/node-store.ts";
+import { attempt } from "../node-ports/attempt.ts";
+import { forgetProbes } from "../prober/prober-manager.ts";
+import { deleteMirror } from "../pod/mirror-client.ts";
+
+/** Back-offs that nobody asked about for so long mean nothing any more (§1: twice the cap). */
+const BACK_OFF_FORGOTTEN_MS = 600_000;
+
+/** @param removing UIDs whose directories earlier calls are removing: there may be millions of files, for which nothing else waits */
+export async function housekeep(ports: NodePorts, removing: Set<string>): Promise<void> {
+  if (!ports.condition.sourcesReady) return;
+  const { store, pods, cri, clock, condition } = ports;
+  // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
+  const cgroups = await ports.containerManager.podUids();
+  const directories = await ports.files.podsWithDirectories();
+  const statuses = await store.rows("statuses");
+  const probed = await store.rows("probes");
+  const allocated = [...(await store.rows("allocations")).keys()];
+  const due = new Set((await store.agenda("pods")).keys());
+  const desired = new Map([...pods.desired(), ...pods.mirrors()].map((pod) => [pod.metadata.uid, pod]));
+  await syncWorkers(ports, desired);
+
+  const staticStarts = await store.rows("staticPods");
+  const inputOf = async (runningUids: ReadonlySet<string>): Promise<HousekeepingInput> => ({
+    desired: new Map([...desired].map(([uid, pod]) => [uid, asDesired(pod, statuses.get(uid)?.status.phase)])),
+    runningUids,
+    records: await store.rows("workers"),
+    directories,
+    cgroups,
+    cachedStatusUids: [...statuses.keys()],
+    probedUids: [...new Set([...probed.keys()].map((key) => splitProbeKey(key).uid))],
+    orphanMirrors: pods.orphanMirrors(),
+    staticStarts,
+    due,
+  });
+  const seen = condition.relisted && (await inputOf(runningByRelist(condition.relisted.record)));
+  const plan = housekeepingPlan(seen === undefined || dependsOnWhatRuns(seen) ? await inputOf(await runningNow(cri)) : seen);
+
+  const known = (uids: readonly string[]): readonly NodePod[] => uids.flatMap((uid) => pods.get(uid) ?? []);
+  for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
+  for (const pod of known(plan.kill)) await updateWorker(ports, pod, "kill", "housekeeping");
+  for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "nobody wants it");
+  // Everything that runs has a worker now, so that who has none does not run.
+  ports.condition.syncedOnce = true;
+  for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
+  for (const uid of plan.dropStatuses) {
+    if (pods.get(uid) !== undefined) continue; // it came meanwhile
+    await store.update("statuses", uid, () => undefined);
+  }
+  const { log } = ports;
+  for (const uid of plan.removeDirectories) {
+    if (removing.has(uid)) continue;
+    removing.add(uid);
+    void attempt(log, "a pod's directory was not removed", { pod: uid }, () => ports.files.removePodDirectory(uid)).finally(() =>
+      removing.delete(uid),
+    );
+  }
+  for (const mirror of pods.mirrors())
+    if (plan.deleteMirrors.includes(fullName(mirror)))
+      await attempt(log, "a mirror pod was not deleted", { pod: fullName(mirror) }, () => deleteMirror(ports, mirror));
+  for (const [name, uid] of plan.releaseFullNames) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
+  for (const uid of plan.schedule) {
+    const delayMs = requeueDelayMs({ kind: "error", message: "no due time", nowMs: clock.now() }, ports.random.next());
+    await store.schedule("pods", uid, clock.now() + delayMs);
+  }
+  await forgetFindings(ports);
+  for (const uid of plan.reduceCgroups)
+    await attempt(log, "a control group was not made least", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
+  for (const uid of plan.removeCgroups) {
+    // Its UID may be in use again: a static pod's manifest that came back.
+    if (couldHaveRunningContainers(await store.read("workers", uid), true)) continue;
+    await attempt(log, "a control group was not removed", { pod: uid }, () => ports.containerManager.destroy(uid));
+  }
+  await forgetAllocations(ports, allocated);
+  await forgetBackOffs(ports);
+  ports.objects.tidy();
+  await tellRows(ports);
+}
+
+async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
+  const running = await cri.listContainers({ state: "CONTAINER_RUNNING" });
+  const ready = await cri.listPodSandbox({ state: "SANDBOX_READY" });
+  return new Set([...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []), ...ready.map(({ metadata }) => metadata.uid)]);
+}
+
+/** What stays of pods that are gone shows here before it does in the process's memory. */
+async function tellRows({ store, metrics }: NodePorts): Promise<void> {
+  for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
+}
+
+/** What was found out about pods that are gone: a hook that ends late may still write some after its pod's record went. */
+async function forgetFindings({ store, pods }: NodePorts): Promise<void> {
+  const workers = await store.rows("workers");
+  for (const table of ["reasons", "restarts"] as const)
+    for (const uid of (await store.rows(table)).keys())
+      if (!workers.has(uid) && pods.get(uid) === undefined) await store.update(table, uid, () => undefined);
+}
+
+/** Of a pod that nobody wants and no worker ends. Source: allocation_manager.go RemoveOrphanedPods. */
+async function forgetAllocations(ports: NodePorts, uids: readonly string[]): Promise<void> {
+  const { store, pods } = ports;
+  for (const uid of uids)
+    if (!pods.isDesired(uid) && (await store.read("workers", uid)) === undefined) await updateAllocation(ports, uid, () => undefined);
+}
+
+async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePod>): Promise<void> {
+  const { store, clock } = ports;
+  for (const [uid, { isStatic, fullName: name }] of await store.rows("workers")) {
+    const pod = desired.get(uid);
+    const isDesired = pod !== undefined && !isMirrorPod(pod);
+    let purged = false;
+    let requeue = false;
+    await store.update("workers", uid, (record) => {
+      [purged, requeue] = [false, false];
+      if (record === undefined) return undefined;
+      const step = syncKnownPod(record, isDesired, clock.now());
+      purged = step.kind === "purge";
+      requeue = step.kind === "change" && step.requeue;
+      return step.kind === "purge" ? undefined : step.kind === "change" ? step.record : record;
+    });
+    if (requeue) {
+      ports.operations.cancel(uid);
+      ports.send("pods", uid, "it is not wanted any more");
+    }
+    if (!purged) continue;
+    ports.operations.forget(uid);
+    ports.pods.forget(uid);
+    if (isStatic) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
+    await store.unschedule("pods", uid);
+  }
+}
+
+function asDesired(pod: NodePod, cachedPhase: string | undefined): DesiredPod {
+  return {
+    fullName: fullName(pod),
+    isStatic: isStaticPod(pod),
+    isMirror: isMirrorPod(pod),
+    ...(pod.metadata.deletionTimestamp !== undefined && { deletionTimestamp: true }),
+    phaseIsTerminal: isTerminalPhase(pod.status?.phase) || isTerminalPhase(cachedPhase),
+  };
+}
+
+async function forgetBackOffs({ store, clock }: NodePorts): Promise<void> {
+  for (const [key, { lastUpdateMs }] of await store.rows("backOffs"))
+    if (clock.now() - lastUpdateMs > BACK_OFF_FORGOTTEN_MS) await store.update("backOffs", key, () => undefined);
+}

@@ -1,0 +1,64 @@
+/** Reads one pod from the runtime (node-agent §6.1). */
+import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
+import type { PodAllocation, Restarts } from "../../ports/node-store.ts";
+import { ANNOTATIONS, LABELS } from "../types/labels.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { observedContainer, observedPod, observedSandbox } from "../types/observed-pod.ts";
+import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
+
+/** Source: pkg/kubelet/kubelet.go, and container/runtime.go for the limits of a message. */
+const TERMINATION_MESSAGE_BYTES_MAX = 4_096;
+const LOG_FALL_BACK = { linesMax: 80, bytesMax: 2_048 };
+
+export interface PodIdentity {
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "clock" | "store">;
+
+/** No state is older than the call; beside it, KN1 to KN3. What is gone between list and status is left out. */
+export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
+  const { cri, known, clock, store } = ports;
+  const readAtMs = clock.now();
+  const [restarts = {}, allocation] = await Promise.all([store.read("restarts", pod.uid), store.read("allocations", pod.uid)]);
+  const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
+  const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
+  const [sandboxStatuses, observed] = await Promise.all([
+    Promise.all(sandboxes.map((listed) => known.sandbox(listed))),
+    Promise.all(
+      containers
+        .filter(({ labels }) => labels[LABELS.containerName] !== undefined)
+        .map((one) => observeContainer(ports, one, { restarts, allocation })),
+    ),
+  ]);
+  return observedPod(
+    pod,
+    sandboxStatuses.flatMap((status) => (status === undefined ? [] : [observedSandbox(status)])),
+    observed.flatMap((container) => (container === undefined ? [] : [container])),
+    readAtMs,
+  );
+}
+
+async function observeContainer(
+  { known, files }: Pick<NodePorts, "known" | "files">,
+  listed: Container,
+  recorded: { readonly restarts: Restarts; readonly allocation: PodAllocation | undefined },
+): Promise<ObservedContainer | undefined> {
+  const status = await known.container(listed);
+  return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...recorded });
+}
+
+/** What the container left in its message file or, if it failed and the pod's spec says so, at the end of its log. */
+async function terminationMessage(files: NodePorts["files"], status: ContainerStatus): Promise<string> {
+  if (status.state !== "CONTAINER_EXITED") return "";
+  const path = status.annotations[ANNOTATIONS.terminationMessagePath];
+  const mount = status.mounts.find(({ containerPath }) => containerPath === path);
+  const written = mount === undefined ? "" : ((await files.readTerminationLog(mount.hostPath, TERMINATION_MESSAGE_BYTES_MAX)) ?? "");
+  const fallsBack =
+    status.annotations[ANNOTATIONS.terminationMessagePolicy] === "FallbackToLogsOnError" &&
+    status.exitCode !== 0 &&
+    status.reason !== "ContainerCannotRun";
+  return written === "" && fallsBack ? await files.tailLog(status.logPath, LOG_FALL_BACK) : written;
+}

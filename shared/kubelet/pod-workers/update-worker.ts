@@ -1,0 +1,182 @@
+/** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
+import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
+import { isPastActiveDeadline } from "./active-deadline.ts";
+import { isStaticPod } from "../types/labels.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { runningByRelist } from "../node-ports/relist-record.ts";
+import { acceptUpdate } from "./pod-worker.ts";
+import type { Accepted, PodUpdate } from "./pod-worker.ts";
+import { fullName, isTerminalPhase } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { joinWaiting } from "./static-start.ts";
+
+/** Upstream's default of spec.terminationGracePeriodSeconds. */
+const GRACE_SECONDS = 30;
+
+export interface UpdateDetails {
+  readonly graceOverrideSeconds?: number;
+  readonly abnormal?: AbnormalTermination;
+  readonly evict?: true;
+}
+
+/** For a pod whose spec is known, desired or not any more. */
+export async function updateWorker(
+  ports: NodePorts,
+  pod: NodePod,
+  kind: UpdateKind,
+  reason: string,
+  details: UpdateDetails = {},
+): Promise<void> {
+  const { uid, deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
+  await submit(ports, uid, reason, {
+    kind,
+    fullName: fullName(pod),
+    isStatic: isStaticPod(pod),
+    nowMs: ports.clock.now(),
+    ...(deletionTimestamp !== undefined && { deletionTimestamp: true }),
+    ...(deletionGracePeriodSeconds !== undefined && { deletionGracePeriodSeconds }),
+    specGracePeriodSeconds: pod.spec.terminationGracePeriodSeconds ?? GRACE_SECONDS,
+    phaseIsTerminal: isTerminalPhase(pod.status?.phase),
+    mayRun: runsAt(ports, uid),
+    ...details,
+  });
+}
+
+/** What runs, and no spec of it was ever seen: only its end can be asked for. */
+export async function killRuntimePod(ports: NodePorts, uid: string, reason: string): Promise<void> {
+  const known = ports.pods.get(uid);
+  if (known !== undefined) return await updateWorker(ports, known, "kill", reason, { graceOverrideSeconds: 1 });
+  await submit(ports, uid, reason, {
+    kind: "kill",
+    fullName: uid,
+    isStatic: false,
+    nowMs: ports.clock.now(),
+    specGracePeriodSeconds: 1,
+    phaseIsTerminal: false,
+    mayRun: true,
+    runtimeOnly: true,
+  });
+}
+
+/** The next turn looks at everything again. Without a record or a spec there is nobody to wake. */
+export async function wake(ports: NodePorts, uid: string, reason: string): Promise<void> {
+  const record = await ports.store.read("workers", uid);
+  const pod = ports.pods.get(uid);
+  // Of a pod that is desired no longer only a worker that lives has something left to do.
+  if (pod !== undefined && (record !== undefined || ports.pods.isDesired(uid))) return await updateWorker(ports, pod, "sync", reason);
+  if (record !== undefined && record.specGracePeriodSeconds === undefined) await killRuntimePod(ports, uid, reason);
+}
+
+async function submit(ports: NodePorts, uid: string, reason: string, update: PodUpdate): Promise<void> {
+  let accepted: Accepted = { record: undefined, cancel: false, wake: false };
+  await ports.store.update("workers", uid, (record) => {
+    accepted = acceptUpdate(record, update);
+    return accepted.record;
+  });
+  if (update.isStatic && accepted.record !== undefined && accepted.record.startedAtMs === undefined)
+    await ports.store.update("staticPods", update.fullName, (start) => joinWaiting(start, uid));
+  if (accepted.cancel) ports.operations.cancel(uid);
+  if (accepted.wake) ports.send("pods", uid, reason);
+}
+
+/** By the last relist: one of its containers runs, or its sandbox is ready. Before the first, anything may run. */
+function runsAt({ condition }: NodePorts, uid: string): boolean {
+  return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
+}
+
+/** A write that only the turn holding the newest token may make. @throws {LostTurnError} when it is not this one */
+export async function updateOwn(
+  ports: NodePorts,
+  fence: Fence,
+  change: (record: WorkerRecord) => WorkerRecord | undefined,
+): Promise<WorkerRecord | undefined> {
+  return await updateFenced(ports, "workers", fence.uid, (record) => record && change(record), fence);
+}
+
+/** As above, of any row: what a lost turn found out is not true any more. @throws {LostTurnError} */
+export async function updateFenced<T extends NodeTable>(
+  { store }: Pick<NodePorts, "store">,
+  table: T,
+  key: string,
+  change: RowChange<T>,
+  fence: Fence,
+): Promise<NodeRow<T> | undefined> {
+  const row = await store.update(table, key, change, fence);
+  if (row === "refused") throw new LostTurnError(fence.uid);
+  return row;
+}
+
+/** Another turn of this pod has begun: this one's message was taken for lost. Normal after a stall; the other one goes on. */
+export class LostTurnError extends Error {
+  override readonly name = "LostTurnError";
+
+  constructor(uid: string) {
+    super(`another turn of pod ${uid} has begun`);
+  }
+}
+
+/** The pods whose time has come, and those that have been active for too long (node-agent §3, sync tick). */
+export async function wakeDue(ports: NodePorts): Promise<void> {
+  const { store, clock, pods, condition } = ports;
+  condition.lastLoopMs = clock.now();
+  if (condition.runtimeError !== undefined) return;
+  for (const uid of await store.takeDue("pods", clock.now())) await wake(ports, uid, "due");
+  for (const pod of pods.desired()) {
+    if (isTerminalPhase(pod.status?.phase) || !isPastActiveDeadline(pod, pod.status, clock.now())) continue;
+    const record = await store.read("workers", pod.metadata.uid);
+    if (record !== undefined && record.terminatingAtMs === undefined) await wake(ports, pod.metadata.uid, "past its deadline");
+  }
+}
+
+export type TurnOutcome =
+  | { readonly kind: "transition" | "ok" }
+  /** A volume is tried again then. */
+  | { readonly kind: "volume"; readonly retryAtMs: number; readonly nowMs: number }
+  | {
+      readonly kind: "error";
+      readonly message: string;
+      /** When the first of the back-offs ends that the turn ran into. */
+      readonly retryAtMs?: number;
+      readonly nowMs: number;
+    };
+
+/** The kubelet's SyncFrequency. */
+const RESYNC_MS = 60_000;
+const BACK_OFF_MS = 10_000;
+const TRANSIENT_BACK_OFF_MS = 1_000;
+const JITTER = 0.5;
+/** How the error text begins while the runtime reports no network (§3.1). Source: pkg/kubelet/kubelet.go NetworkNotReadyErrorMsg. */
+const NETWORK_NOT_READY = "network is not ready";
+
+/**
+ * | outcome | from now |
+ * |---|---|
+ * | transition | 0 |
+ * | ok | 60 to 90 s |
+ * | error, of a volume | when it is tried again, at most 60 s |
+ * | error, of the network | 1 to 1.5 s |
+ * | error, with a back-off | when it ends, at most 60 s; up to half of that longer |
+ * | any other error | 10 to 15 s |
+ *
+ * Source: pkg/kubelet/pod_workers.go completeWork.
+ *
+ * @param random in [0, 1)
+ */
+export function requeueDelayMs(outcome: TurnOutcome, random: number): number {
+  const jittered = (ms: number): number => Math.round(ms * (1 + random * JITTER));
+  switch (outcome.kind) {
+    case "transition":
+      return 0;
+    case "ok":
+      return jittered(RESYNC_MS);
+    case "volume":
+      return Math.min(Math.max(outcome.retryAtMs - outcome.nowMs, 0), RESYNC_MS);
+    case "error": {
+      if (outcome.message.includes(NETWORK_NOT_READY)) return jittered(TRANSIENT_BACK_OFF_MS);
+      if (outcome.retryAtMs === undefined) return jittered(BACK_OFF_MS);
+      return jittered(Math.min(Math.max(outcome.retryAtMs - outcome.nowMs, 0), RESYNC_MS));
+    }
+    default:
+      return outcome satisfies never;
+  }
+}

@@ -1,0 +1,77 @@
+/** Looks at everything that `/stats/summary` tells, when it is asked (node-agent §15). */
+import type { ContainerStats } from "../../ports/cri-types.ts";
+import type { MachineFigures } from "../../ports/machine.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { countsForEviction } from "../eviction/usage.ts";
+import type { PodUsages } from "../eviction/usage.ts";
+import { CpuRates } from "./cpu-rates.ts";
+import { summaryOf } from "./summary.ts";
+import { measurePods } from "../eviction/measure.ts";
+import { volumePlaces } from "../volume/volume-measures.ts";
+
+/** The server asks it, and is there before the agent. */
+export class SummaryTeller {
+  readonly #machine: () => Promise<MachineFigures>;
+  readonly #rates = new CpuRates();
+  #ports: NodePorts | undefined;
+
+  constructor(machine: () => Promise<MachineFigures>) {
+    this.#machine = machine;
+  }
+
+  of(ports: NodePorts): void {
+    this.#ports = ports;
+  }
+
+  /** @throws what the runtime or the machine refuses */
+  async tell({ onlyCpuAndMemory }: { readonly onlyCpuAndMemory: boolean }): Promise<object> {
+    const ports = this.#ports;
+    if (ports === undefined) throw new Error("the agent is starting");
+    const { cri, clock, options } = ports;
+    const [machine, sandboxes, containers, stats] = await Promise.all([
+      this.#machine(),
+      cri.listPodSandbox(),
+      cri.listContainers({ state: "CONTAINER_RUNNING" }),
+      cri.listContainerStats(),
+    ]);
+    return summaryOf({
+      ...{ nodeName: options.nodeName, nowMs: clock.now(), machine, sandboxes, containers, stats },
+      nanoCores: this.#rates.seen([["", { timestampMs: machine.timestampMs, nanoSeconds: machine.cpuSeconds * 1e9 }], ...samplesOf(stats)]),
+      ...(!onlyCpuAndMemory && { disk: await diskOf(ports) }),
+    });
+  }
+}
+
+function samplesOf(stats: readonly ContainerStats[]): Parameters<CpuRates["seen"]>[0] {
+  return stats.flatMap(({ id, cpu }) =>
+    cpu === undefined ? [] : [[id, { timestampMs: cpu.timestampMs, nanoSeconds: cpu.usageCoreNanoSeconds }] as const],
+  );
+}
+
+async function diskOf(ports: NodePorts): Promise<NonNullable<Parameters<typeof summaryOf>[0]["disk"]>> {
+  const { cri, files, options, pods } = ports;
+  const [usages, nodeFs, [usage]] = await Promise.all([
+    measurePods(ports, pods.desired()).then((measured) => withAgentsOwn(ports, measured)),
+    files.diskSpace(options.rootDir),
+    cri.imageFsInfo(),
+  ]);
+  const space = usage && (await files.diskSpace(usage.mountpoint));
+  return { usages, nodeFs, imageFs: usage && space && { usage, space } };
+}
+
+/** Volumes that the agent alone writes are measured for who asks: they are small, and nobody is evicted for them. */
+async function withAgentsOwn({ files, pods }: NodePorts, usages: PodUsages): Promise<PodUsages> {
+  const whole = pods.desired().flatMap((pod) => {
+    const usage = usages.get(pod.metadata.uid);
+    return usage === undefined ? [] : [{ pod, usage }];
+  });
+  const measured = whole.map(async ({ pod, usage }) => {
+    const volumes = new Map(usage.volumes);
+    for (const place of volumePlaces(pod, (volume) => !countsForEviction(volume))) {
+      const own = await files.volumeUsage(place).catch(() => undefined);
+      if (own !== undefined) volumes.set(place.name, own);
+    }
+    return [pod.metadata.uid, { ...usage, volumes }] as const;
+  });
+  return new Map(await Promise.all(measured));
+}

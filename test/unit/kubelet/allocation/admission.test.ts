@@ -1,0 +1,259 @@
+// Would catch: a pod that runs where it must not, one that is turned away for nothing, and a reason or message that users, or
+// controllers, do not know.
+import { describe, expect, it } from "vitest";
+import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
+import type { AdmissionInput } from "../../../../shared/kubelet/allocation/admission.ts";
+import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
+import type { PodOptions } from "../fixtures.ts";
+
+const NODE = { name: "n1", labels: { disk: "ssd", cores: "8" }, taints: [] };
+const ALLOCATABLE = { cpuMilli: 1000, memoryBytes: 1024 ** 3, ephemeralStorageBytes: 10 * 1024 ** 3, pods: 3 };
+
+const asking = (requests: Readonly<Record<string, string>>): ContainerSpec => containerSpec("main", { resources: { requests } });
+const pod = (spec: Partial<PodSpec> = {}, options: PodOptions = {}): NodePod => nodePod({ containers: ["main"], ...options, spec });
+const onPort = (port: Readonly<Record<string, unknown>>): NodePod =>
+  nodePod({ containers: [containerSpec("main", { ports: [{ containerPort: 80, ...port }] })] });
+
+function admitting(given: Partial<AdmissionInput>): ReturnType<typeof admit> {
+  return admit({ pod: pod(), others: [], node: NODE, allocatable: ALLOCATABLE, ...given });
+}
+
+/** The reason; none = admitted. */
+function reason(given: Partial<AdmissionInput>): string | undefined {
+  const admission = admitting(given);
+  return admission.admitted ? undefined : admission.reason;
+}
+
+describe("admit", () => {
+  it("admits a pod that asks for nothing special", () => {
+    expect(admitting({})).toEqual({ admitted: true });
+  });
+
+  describe("what the node runs short of", () => {
+    const tolerating = { tolerations: [{ key: "node.kubernetes.io/memory-pressure", operator: "Exists", effect: "NoSchedule" }] };
+    const staticPod = nodePod({ containers: ["main"], annotations: { "kubernetes.io/config.source": "file" } });
+    const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
+    it.each<{ readonly name: string; readonly given: Partial<AdmissionInput>; readonly want: string | undefined }>([
+      { name: "nothing", given: { pressure: [] }, want: undefined },
+      { name: "memory: asks for nothing", given: { pressure: ["MemoryPressure"] }, want: "Evicted" },
+      { name: "memory: tolerates it", given: { pressure: ["MemoryPressure"], pod: pod(tolerating) }, want: undefined },
+      { name: "memory: asks for something", given: { pressure: ["MemoryPressure"], pod: burstable }, want: undefined },
+      { name: "disk: asks for something", given: { pressure: ["DiskPressure"], pod: burstable }, want: "Evicted" },
+      {
+        name: "disk and memory: tolerates memory's",
+        given: { pressure: ["MemoryPressure", "DiskPressure"], pod: pod(tolerating) },
+        want: "Evicted",
+      },
+      { name: "processes", given: { pressure: ["PIDPressure"], pod: burstable }, want: "Evicted" },
+      { name: "all but critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 1_999_999_999 }) }, want: "Evicted" },
+      { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
+      { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
+      { name: "before all else", given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) }, want: "Evicted" },
+    ])("[node-agent 211] $name", ({ given, want }) => expect(reason(given)).toBe(want));
+  });
+
+  describe("resources", () => {
+    const other = nodePod({ uid: "other", containers: [asking({ cpu: "600m", memory: "512Mi" })] });
+
+    it("[node-agent 90] no CPU is left", () => {
+      expect(admitting({ pod: nodePod({ containers: [asking({ cpu: "0.5" })] }), others: [other] })).toEqual({
+        admitted: false,
+        reason: "OutOfcpu",
+        message: "Node didn't have enough resource: cpu, requested: 500, used: 600, capacity: 1000",
+      });
+    });
+
+    it("counts memory in bytes", () => {
+      expect(admitting({ pod: nodePod({ containers: [asking({ memory: "513Mi" })] }), others: [other] })).toMatchObject({
+        reason: "OutOfmemory",
+        message: "Node didn't have enough resource: memory, requested: 537919488, used: 536870912, capacity: 1073741824",
+      });
+    });
+
+    it.each([
+      { name: "what fits to the last bit", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
+      { name: "more storage than there is", requests: { "ephemeral-storage": "11Gi" }, want: "OutOfephemeral-storage" },
+      { name: "huge pages", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
+      { name: "an extended resource that the node does not know", requests: { "example.com/gpu": "1" }, want: undefined },
+      { name: "everything at once: the CPU decides", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
+    ])("$name", ({ requests, want }) => {
+      expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
+    });
+
+    it("the number of pods comes first", () => {
+      const full = { pod: nodePod({ containers: [asking({ cpu: "9" })] }), others: [pod(), pod(), pod()] };
+      expect(admitting(full)).toMatchObject({
+        reason: "OutOfpods",
+        message: "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
+      });
+    });
+
+    it("a pod that asks for nothing fits on an overfull node", () => {
+      expect(reason({ others: [nodePod({ containers: [asking({ cpu: "5" })] })] })).toBeUndefined();
+    });
+  });
+
+  describe("node selector and affinity", () => {
+    const required = (...nodeSelectorTerms: object[]): Partial<PodSpec> =>
+      // The tables write terms as a manifest would.
+      ({ affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } } }) as Partial<PodSpec>;
+    const expression = (key: string, operator: string, ...values: string[]): object => ({ matchExpressions: [{ key, operator, values }] });
+    const field = (operator: string, ...values: string[]): object => ({ matchFields: [{ key: "metadata.name", operator, values }] });
+
+    it.each([
+      { name: "a selector that fits", spec: { nodeSelector: { disk: "ssd" } }, want: true },
+      { name: "a selector that does not", spec: { nodeSelector: { disk: "hdd" } }, want: false },
+      { name: "a label that is named like a method", spec: { nodeSelector: { constructor: "x" } }, want: false },
+      { name: "In", spec: required(expression("disk", "In", "hdd", "ssd")), want: true },
+      { name: "In, missing", spec: required(expression("zone", "In", "a")), want: false },
+      { name: "NotIn", spec: required(expression("disk", "NotIn", "ssd")), want: false },
+      { name: "NotIn, missing", spec: required(expression("zone", "NotIn", "a")), want: true },
+      { name: "Exists", spec: required(expression("disk", "Exists")), want: true },
+      { name: "DoesNotExist", spec: required(expression("disk", "DoesNotExist")), want: false },
+      { name: "Gt", spec: required(expression("cores", "Gt", "7")), want: true },
+      { name: "Gt, equal", spec: required(expression("cores", "Gt", "8")), want: false },
+      { name: "Lt", spec: required(expression("cores", "Lt", "9")), want: true },
+      { name: "Gt of no number", spec: required(expression("disk", "Gt", "7")), want: false },
+      { name: "a word nobody knows", spec: required(expression("disk", "Like", "s*")), want: false },
+      { name: "one of two terms", spec: required(expression("disk", "In", "hdd"), expression("disk", "In", "ssd")), want: true },
+      {
+        name: "one of two expressions of a term",
+        spec: required({
+          matchExpressions: [
+            { key: "disk", operator: "Exists" },
+            { key: "zone", operator: "Exists" },
+          ],
+        }),
+        want: false,
+      },
+      { name: "an empty term", spec: required({}), want: false },
+      { name: "this node by name", spec: required(field("In", "n1")), want: true },
+      { name: "any node but this one", spec: required(field("NotIn", "n1")), want: false },
+      {
+        name: "a field that nodes do not have",
+        spec: required({ matchFields: [{ key: "metadata.uid", operator: "In", values: ["n1"] }] }),
+        want: false,
+      },
+      { name: "selector and affinity disagree", spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) }, want: false },
+    ])("$name", ({ spec, want }) => {
+      expect(reason({ pod: pod(spec) })).toBe(want ? undefined : "NodeAffinity");
+    });
+
+    it("[node-agent 90] is asked again with a Node read anew, if nothing else is wrong", () => {
+      const wanting = pod({ nodeSelector: { zone: "a" } });
+      const message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+      expect(admitting({ pod: wanting })).toEqual({ admitted: false, reason: "NodeAffinity", message, rereadNode: true });
+      expect(admitting({ pod: wanting, node: { ...NODE, labels: { zone: "a" } } })).toEqual({ admitted: true });
+      expect(admitting({ pod: pod({ nodeSelector: { zone: "a" }, nodeName: "n2" }) })).toEqual({
+        admitted: false,
+        reason: "NodeAffinity",
+        message,
+      });
+    });
+  });
+
+  describe("host ports", () => {
+    const taken = onPort({ hostPort: 8080, protocol: "TCP" });
+    it("[node-agent 90] a port that is taken", () => {
+      expect(admitting({ pod: onPort({ hostPort: 8080, protocol: "TCP" }), others: [taken] })).toEqual({
+        admitted: false,
+        reason: "NodePorts",
+        message: "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+      });
+    });
+
+    const sidecarOn = nodePod({ initContainers: [sidecarSpec("s", { ports: [{ containerPort: 1, hostPort: 8080 }] })] });
+    const initOn = nodePod({ initContainers: [containerSpec("i", { ports: [{ containerPort: 1, hostPort: 8080 }] })] });
+    it.each([
+      { name: "another port", one: onPort({ hostPort: 8081 }), other: taken, want: true },
+      { name: "another protocol", one: onPort({ hostPort: 8080, protocol: "UDP" }), other: taken, want: true },
+      { name: "no protocol is TCP", one: onPort({ hostPort: 8080 }), other: taken, want: false },
+      { name: "one address of all", one: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), other: taken, want: false },
+      { name: "all addresses, one of which is taken", one: taken, other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), want: false },
+      {
+        name: "two addresses",
+        one: onPort({ hostPort: 8080, hostIP: "10.0.0.2" }),
+        other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
+        want: true,
+      },
+      { name: "container ports alone", one: onPort({}), other: onPort({}), want: true },
+      { name: "a sidecar's port", one: sidecarOn, other: taken, want: false },
+      { name: "an init container's port", one: initOn, other: taken, want: true },
+    ])("$name", ({ one, other, want }) => {
+      expect(reason({ pod: one, others: [other] })).toBe(want ? undefined : "NodePorts");
+    });
+  });
+
+  describe("taints", () => {
+    const noExecute = { key: "gone", value: "yes", effect: "NoExecute" };
+    const given = (tolerations: NonNullable<PodSpec["tolerations"]>, options: PodOptions = {}): Partial<AdmissionInput> => ({
+      pod: pod({ tolerations }, options),
+      node: { ...NODE, taints: [noExecute, { key: "busy", effect: "NoSchedule" }] },
+    });
+    it.each([
+      { name: "none", tolerations: [], want: false },
+      { name: "everything", tolerations: [{ operator: "Exists" }], want: true },
+      { name: "the effect", tolerations: [{ operator: "Exists", effect: "NoExecute" }], want: true },
+      { name: "another effect", tolerations: [{ operator: "Exists", effect: "NoSchedule" }], want: false },
+      { name: "key and value", tolerations: [{ key: "gone", operator: "Equal", value: "yes" }], want: true },
+      { name: "key and value, no operator", tolerations: [{ key: "gone", value: "yes" }], want: true },
+      { name: "another value", tolerations: [{ key: "gone", value: "no" }], want: false },
+      { name: "another key", tolerations: [{ key: "here", operator: "Exists" }], want: false },
+      { name: "a word nobody knows", tolerations: [{ key: "gone", operator: "Gt", value: "yes" }], want: false },
+    ])("tolerates $name", ({ tolerations, want }) => {
+      expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
+    });
+
+    it("a static pod need not tolerate anything, and no pod NoSchedule", () => {
+      expect(reason(given([], { annotations: { "kubernetes.io/config.source": "file" } }))).toBeUndefined();
+      expect(reason({ node: { ...NODE, taints: [{ key: "busy", effect: "NoSchedule" }] } })).toBeUndefined();
+    });
+  });
+
+  it.each([
+    { name: "another node's name", pod: pod({ nodeName: "n2" }), want: "NodeName" },
+    { name: "no node's name", pod: pod({ nodeName: "" }), want: undefined },
+    {
+      name: "another system by label",
+      pod: pod({}, { labels: { "kubernetes.io/os": "windows" } }),
+      want: "PodOSSelectorNodeLabelDoesNotMatch",
+    },
+    { name: "another system by spec", pod: pod({ os: { name: "windows" } }), want: "PodOSNotSupported" },
+    { name: "this system", pod: pod({ os: { name: "linux" } }, { labels: { "kubernetes.io/os": "linux" } }), want: undefined },
+    {
+      name: "a safe sysctl",
+      pod: pod({ securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "1 2" }] } }),
+      want: undefined,
+    },
+    { name: "an unsafe one", pod: pod({ securityContext: { sysctls: [{ name: "kernel.msgmax", value: "1" }] } }), want: "SysctlForbidden" },
+    {
+      name: "a network one on the host's network",
+      pod: pod({ hostNetwork: true, securityContext: { sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "1" }] } }),
+      want: "SysctlForbidden",
+    },
+    {
+      name: "a shared memory one with the host's IPC",
+      pod: pod({ hostIPC: true, securityContext: { sysctls: [{ name: "kernel.shm_rmid_forced", value: "1" }] } }),
+      want: "SysctlForbidden",
+    },
+  ])("$name: $want", ({ pod: given, want }) => {
+    expect(reason({ pod: given })).toBe(want);
+  });
+
+  it("says which sysctl, and why", () => {
+    const withSysctl = (name: string, spec: Partial<PodSpec> = {}): NodePod =>
+      pod({ ...spec, securityContext: { sysctls: [{ name, value: "1" }] } });
+    expect(admitting({ pod: withSysctl("kernel/msgmax") })).toMatchObject({ message: 'forbidden sysctl: "kernel.msgmax" not allowlisted' });
+    expect(admitting({ pod: withSysctl("net.ipv4.tcp_rmem", { hostNetwork: true }) })).toMatchObject({
+      message: 'forbidden sysctl: "net.ipv4.tcp_rmem" not allowed with host Net enabled',
+    });
+  });
+
+  it("the first check that fails decides", () => {
+    const wrong = pod({ nodeName: "n2", nodeSelector: { disk: "hdd" }, containers: [asking({ cpu: "9" })], os: { name: "windows" } });
+    expect(reason({ pod: wrong })).toBe("PodOSNotSupported");
+    expect(reason({ pod: { ...wrong, spec: { ...wrong.spec, os: { name: "linux" } } } })).toBe("OutOfcpu");
+    expect(reason({ pod: pod({ nodeName: "n2", nodeSelector: { disk: "hdd" } }) })).toBe("NodeAffinity");
+  });
+});

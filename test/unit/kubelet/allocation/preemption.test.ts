@@ -1,0 +1,144 @@
+// Would catch: a critical pod that is turned away beside pods that could go, a guaranteed pod that goes where a lesser one would do, more that go
+// than must.
+import { describe, expect, it } from "vitest";
+import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
+import { preemptionFor } from "../../../../shared/kubelet/allocation/preemption.ts";
+import type { Shortage } from "../../../../shared/kubelet/allocation/preemption.ts";
+import type { NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+const CRITICAL = 2_000_000_000;
+type Amounts = Readonly<Record<string, string>>;
+
+function asking(name: string, requests: Amounts, limits: Amounts = {}, spec: Partial<PodSpec> = {}): NodePod {
+  return nodePod({ name, uid: name, containers: [containerSpec("main", { resources: { requests, limits } })], spec });
+}
+const burstable = (name: string, cpu: string, memory = "1Mi"): NodePod => asking(name, { cpu, memory });
+const guaranteed = (name: string, cpu: string, memory = "1Mi"): NodePod => asking(name, { cpu, memory }, { cpu, memory });
+const bestEffort = (name: string): NodePod => asking(name, {});
+const critical = (name: string, requests: Amounts = {}, priority = CRITICAL): NodePod => asking(name, requests, {}, { priority });
+const MI = 2 ** 20;
+const cpu = (missing: number): Shortage => ({ resource: "cpu", missing });
+const memory = (mebibytes: number): Shortage => ({ resource: "memory", missing: mebibytes * MI });
+const pods = (missing: number): Shortage => ({ resource: "pods", missing });
+
+describe("who makes room", () => {
+  it.each<{
+    readonly name: string;
+    readonly active: readonly NodePod[];
+    readonly short: readonly Shortage[];
+    readonly want: readonly string[];
+  }>([
+    {
+      name: "the smallest that is enough",
+      active: [burstable("b300", "300m"), burstable("b100", "100m"), burstable("b200", "200m")],
+      short: [cpu(150)],
+      want: ["b200"],
+    },
+    {
+      name: "as few as can be, the largest first",
+      active: [burstable("b100", "100m"), burstable("b200", "200m"), burstable("b150", "150m")],
+      short: [cpu(250)],
+      want: ["b200", "b100"],
+    },
+    { name: "burstable before guaranteed", active: [guaranteed("g", "100m"), burstable("b", "100m")], short: [cpu(100)], want: ["b"] },
+    {
+      name: "guaranteed only for what all others could not give",
+      active: [guaranteed("g500", "500m"), guaranteed("g100", "100m"), burstable("b", "400m")],
+      short: [cpu(450)],
+      want: ["b", "g100"],
+    },
+    {
+      name: "burstable that the guaranteed ones make needless stay",
+      active: [guaranteed("g", "500m"), burstable("b", "100m")],
+      short: [cpu(500)],
+      want: ["g"],
+    },
+    {
+      name: "best effort for a place",
+      active: [guaranteed("g", "1"), burstable("b", "1"), bestEffort("e")],
+      short: [pods(1)],
+      want: ["e"],
+    },
+    {
+      name: "each shortage counts alike: nine tenths of the CPU before six of the memory",
+      active: [burstable("m", "100m", "600Mi"), burstable("c", "900m", "400Mi")],
+      short: [cpu(1_000), memory(1_000)],
+      want: ["c", "m"],
+    },
+    {
+      name: "of two alike the one that asks for less memory",
+      active: [burstable("large", "100m", "9Mi"), burstable("small", "100m", "1Mi")],
+      short: [cpu(50)],
+      want: ["small"],
+    },
+    {
+      name: "of two the same the later",
+      active: [burstable("first", "100m"), burstable("second", "100m")],
+      short: [cpu(50)],
+      want: ["second"],
+    },
+    {
+      name: "a critical one of lower priority",
+      active: [critical("lower", { cpu: "100m" }, CRITICAL), bestEffort("e")],
+      short: [cpu(100)],
+      want: ["lower"],
+    },
+  ])("[node-agent 471] $name", ({ active, short, want }) => {
+    const preemption = preemptionFor(critical("new", {}, CRITICAL + 1_000), active, short);
+    expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
+  });
+
+  it("[node-agent 471] no critical pod of the same priority, and none that has no priority", () => {
+    const unset = nodePod({
+      name: "static",
+      annotations: { "kubernetes.io/config.source": "file" },
+      containers: [containerSpec("m", { resources: { requests: { cpu: "1" } } })],
+    });
+    expect(preemptionFor(critical("new"), [critical("other", { cpu: "1" }), unset], [cpu(100)])).toEqual({
+      kind: "impossible",
+      missing: [cpu(100)],
+    });
+  });
+});
+
+describe("a critical pod that finds too little", () => {
+  const admitting = (pod: NodePod, others: readonly NodePod[], more: object = {}): ReturnType<typeof admit> =>
+    admit({
+      ...{ pod, others, node: { name: "n1", labels: {}, taints: [] } },
+      allocatable: { cpuMilli: 1_000, memoryBytes: 1_024 * MI, ephemeralStorageBytes: 2 ** 33, pods: 2 },
+      ...more,
+    });
+
+  it("[node-agent 471] is admitted once those have gone that stand in its way, which are counted under what is short first", () => {
+    const others = [burstable("a", "600m"), burstable("b", "400m")];
+    expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
+      admitted: true,
+      // A place, and half a CPU.
+      preemption: { kind: "preempts", signal: "pods", pods: [others[0]] },
+    });
+  });
+
+  it("[node-agent 471] is turned away for what nobody's going would change, and nobody goes", () => {
+    const others = [burstable("a", "1"), burstable("b", "1m")];
+    const elsewhere = asking("new", { cpu: "1" }, {}, { priority: CRITICAL, nodeSelector: { disk: "ssd" } });
+    expect(admitting(elsewhere, others)).toMatchObject({ admitted: false, reason: "NodeAffinity", rereadNode: true });
+    expect(admitting(critical("new", { cpu: "1" }), others, { shuttingDown: true })).toMatchObject({
+      admitted: false,
+      reason: "NodeShutdown",
+    });
+  });
+
+  it("[node-agent 471] is turned away where all of them together would not do", () => {
+    expect(admitting(critical("new", { cpu: "1100m" }), [burstable("a", "50m")])).toEqual({
+      admitted: false,
+      reason: "UnexpectedAdmissionError",
+      message:
+        "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, q: 100), ]",
+    });
+  });
+
+  it("[node-agent 471] any other pod is turned away as before", () => {
+    expect(admitting(burstable("new", "500m"), [burstable("a", "600m")])).toMatchObject({ admitted: false, reason: "OutOfcpu" });
+  });
+});

@@ -1,0 +1,81 @@
+// Would catch: a limit in the wrong file, or in none; version 2's weight by another formula than upstream's; huge pages left unbounded.
+import { describe, expect, it } from "vitest";
+import { cgroupFiles, cpuWeight } from "../../../../shared/kubelet/container-manager/cgroup-files.ts";
+import type { ResourceConfig } from "../../../../shared/kubelet/container-manager/resource-config.ts";
+
+const CONTROLLERS = ["cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"];
+
+/** `name=value`, a question mark behind what may be missing. */
+function written(
+  config: ResourceConfig,
+  version: 1 | 2,
+  { controllers = CONTROLLERS, sizes = [] as readonly string[] } = {},
+): readonly string[] {
+  return cgroupFiles(config, { version, controllers }, sizes).map(({ name, value, optional }) => `${name}=${value}${optional ? "?" : ""}`);
+}
+
+const table: readonly { name: string; config: ResourceConfig; one: readonly string[]; two: readonly string[] }[] = [
+  { name: "nothing said", config: {}, one: [], two: [] },
+  {
+    name: "everything",
+    config: { cpus: "0-3", memoryBytes: 67_108_864, cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, pidsMax: 100 },
+    one: [
+      "cpuset.cpus=0-3",
+      "memory.limit_in_bytes=67108864",
+      "cpu.shares=512",
+      "cpu.cfs_period_us=100000",
+      "cpu.cfs_quota_us=50000",
+      "pids.max=100",
+    ],
+    two: ["pids.max=100", "memory.max=67108864", "cpu.weight=20", "cpu.max=50000 100000", "cpuset.cpus=0-3"],
+  },
+  {
+    name: "no quota",
+    config: { cpuQuota: -1, cpuPeriod: 50_000 },
+    one: ["cpu.cfs_period_us=50000", "cpu.cfs_quota_us=-1"],
+    two: ["cpu.max=max 50000"],
+  },
+  { name: "a quota without a period", config: { cpuQuota: 1000 }, one: ["cpu.cfs_quota_us=1000"], two: ["cpu.max=1000 100000"] },
+  { name: "zeros", config: { memoryBytes: 0, cpuShares: 0, cpuQuota: 0, cpuPeriod: 0 }, one: [], two: [] },
+  { name: "no processes are one at least", config: { pidsMax: 0 }, one: ["pids.max=1"], two: ["pids.max=1"] },
+  { name: "any number of processes", config: { pidsMax: -1 }, one: ["pids.max=max"], two: ["pids.max=max"] },
+];
+
+describe("cgroupFiles", () => {
+  it.each(table)("[node-agent 181] version 1: $name", ({ config, one }) => expect(written(config, 1)).toEqual(one));
+  it.each(table)("[node-agent 182] version 2: $name", ({ config, two }) => expect(written(config, 2)).toEqual(two));
+
+  const HUGE = { hugePageBytes: { "2MB": 1n << 62n } };
+  const sizes = ["2MB", "1GB"];
+  it("[node-agent 197] sizes of huge pages that are not named are limited to nothing", () => {
+    expect(written(HUGE, 1, { sizes })).toEqual([
+      "hugetlb.2MB.limit_in_bytes=4611686018427387904",
+      "hugetlb.2MB.rsvd.limit_in_bytes=4611686018427387904?",
+      "hugetlb.1GB.limit_in_bytes=0",
+      "hugetlb.1GB.rsvd.limit_in_bytes=0?",
+    ]);
+    expect(written(HUGE, 2, { sizes: ["2MB"] })).toEqual([
+      "hugetlb.2MB.max=4611686018427387904",
+      "hugetlb.2MB.rsvd.max=4611686018427387904?",
+    ]);
+  });
+
+  it("[node-agent 181] what no controller looks after is left out", () => {
+    const config = { ...HUGE, cpuShares: 2, pidsMax: 5, memoryBytes: 1 };
+    expect(written(config, 1, { sizes, controllers: ["cpu", "memory"] })).toEqual(["memory.limit_in_bytes=1", "cpu.shares=2"]);
+  });
+});
+
+describe("cpuWeight", () => {
+  it.each([
+    [2, 1],
+    [28, 1],
+    [29, 2],
+    [102, 4],
+    [1024, 39],
+    [2048, 79],
+    [262_143, 9999],
+    [262_144, 10_000],
+    [1_000_000_000, 10_000],
+  ])("[node-agent 182] %d shares weigh %d", (shares, want) => expect(cpuWeight(shares)).toBe(want));
+});

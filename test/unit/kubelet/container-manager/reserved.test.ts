@@ -1,0 +1,119 @@
+// Would catch: a reservation that is misread, a node that offers what is kept back, flags that contradict each other.
+import { describe, expect, it } from "vitest";
+import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/node/node-cgroups.ts";
+import type { CgroupFlags } from "../../../../cli/node/node-cgroups.ts";
+import { parseReserved, together } from "../../../../shared/kubelet/container-manager/reserved.ts";
+import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
+import { DEFAULT_EVICTION } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
+import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/types/node-options.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+import { FACTS, MACHINE, OPTIONS } from "../node-fixtures.ts";
+
+const MIB = 1024 ** 2;
+
+describe("parseReserved", () => {
+  it("[node-agent 186] reads all four resources, in any spelling of amounts, rounded up", () => {
+    const want = { cpuMilli: 200, memoryBytes: 500 * MIB, ephemeralStorageBytes: 1024 * MIB, pids: 1000 };
+    expect(parseReserved("cpu=200m, memory=500Mi,ephemeral-storage=1Gi,pid=1k")).toEqual(want);
+    expect(parseReserved("cpu=0.5")).toEqual({ cpuMilli: 500 });
+    expect(parseReserved("cpu=100u")).toEqual({ cpuMilli: 1 });
+    expect(parseReserved("")).toEqual({});
+  });
+  it.each([
+    ["example.com/gpu=1", 'cannot reserve "example.com/gpu" resource'],
+    ["constructor=1", 'cannot reserve "constructor" resource'],
+    ["cpu=many", 'failed to parse quantity "many" for "cpu" resource'],
+    ["memory=-1Mi", 'resource quantity for "memory" cannot be negative: -1Mi'],
+    ["cpu", '"cpu" is not of the form resource=amount'],
+  ])("[node-agent 186] refuses %s", (text, message) => expect(() => parseReserved(text)).toThrow(message));
+
+  it("[node-agent 186] adds up what is kept back for both", () => {
+    expect(together({ cpuMilli: 100, pids: 5 }, { cpuMilli: 50, memoryBytes: 7 })).toEqual({ cpuMilli: 150, memoryBytes: 7, pids: 5 });
+  });
+});
+
+describe("allocatable", () => {
+  const machine = {
+    ...MACHINE,
+    memoryBytes: 1024 * MIB,
+    reserved: { cpuMilli: 1500, memoryBytes: 200 * MIB, ephemeralStorageBytes: 2 ** 30, pids: 100 },
+    hugePageSizes: ["2MB", "1GB"],
+    hugePageBytes: { "2MB": 64 * MIB, "1GB": 0 },
+  };
+
+  it("[node-agent 186] is capacity less what is kept back, eviction's part and huge pages", () => {
+    expect(resourceQuantities(machine)).toMatchObject({ cpu: "4", memory: "1Gi", "hugepages-2Mi": "64Mi", "hugepages-1Gi": "0" });
+    const { ephemeralStorageBytes } = allocatableOf(machine);
+    expect(resourceQuantities(allocatableOf(machine))).toMatchObject({ cpu: "2500m", memory: "660Mi", "hugepages-2Mi": "64Mi" });
+    expect(ephemeralStorageBytes).toBe(allocatableOf(MACHINE).ephemeralStorageBytes - 2 ** 30);
+  });
+
+  it.each([
+    { name: "huge pages that there are", request: { "hugepages-2Mi": "64Mi" }, want: undefined },
+    { name: "more huge pages than there are", request: { "hugepages-2Mi": "66Mi" }, want: "OutOfhugepages-2Mi" },
+    { name: "huge pages of a size that there is not", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
+    { name: "what is kept back", request: { cpu: "2600m" }, want: "OutOfcpu" },
+  ])("[node-agent 186] admission: $name", ({ request, want }) => {
+    const pod = nodePod({ containers: [containerSpec("a", { resources: { requests: request } })] });
+    const node = { labels: {}, name: "n1", taints: [] };
+    const answer = admit({ pod, others: [], node, allocatable: allocatableOf(machine) });
+    expect(answer.admitted ? undefined : answer.reason).toBe(want);
+  });
+});
+
+const FLAGS: CgroupFlags = {
+  cgroupsPerQos: true,
+  enforceNodeAllocatable: "pods",
+  kubeReserved: "",
+  systemReserved: "",
+  podMaxPids: -1,
+  oomScoreAdj: -999,
+};
+
+describe("flags", () => {
+  it("[node-agent 187] says what is enforced where", () => {
+    const policy = cgroupPolicy({
+      ...FLAGS,
+      enforceNodeAllocatable: "pods,kube-reserved,system-reserved-compressible",
+      kubeReserved: "cpu=1",
+      kubeReservedCgroup: "kube/",
+      systemReservedCgroup: "/system.slice",
+    });
+    expect(policy).toEqual({
+      perQos: true,
+      enforce: ["pods", "kube-reserved", "system-reserved-compressible"],
+      kubeReserved: { resources: { cpuMilli: 1000 }, cgroup: "/kube" },
+      systemReserved: { resources: {}, cgroup: "/system.slice" },
+      podMaxPids: -1,
+    });
+    expect(cgroupRoots({ ...OPTIONS, cgroups: policy })).toEqual(["/kubepods", "/kube", "/system.slice"]);
+    expect(cgroupRoots({ ...OPTIONS, cgroupDriver: "systemd", cgroups: policy })).toEqual([
+      "/kubepods.slice",
+      "/kube.slice",
+      "/system.slice",
+    ]);
+    expect(cgroupPolicy({ ...FLAGS, cgroupsPerQos: false, enforceNodeAllocatable: "none" })).toMatchObject({ perQos: false, enforce: [] });
+  });
+  const refused: readonly (readonly [Partial<CgroupFlags>, string])[] = [
+    [{ enforceNodeAllocatable: "none,pods" }, "takes nothing beside none"],
+    [{ enforceNodeAllocatable: "all" }, 'not "all"'],
+    [{ cgroupsPerQos: false }, "unless --cgroups-per-qos is true"],
+    [{ enforceNodeAllocatable: "kube-reserved" }, "--enforce-node-allocatable=kube-reserved needs --kube-reserved-cgroup"],
+    [
+      { enforceNodeAllocatable: "system-reserved,system-reserved-compressible" },
+      "takes one of system-reserved and system-reserved-compressible",
+    ],
+    [{ kubeReserved: "disk=1" }, '--kube-reserved: cannot reserve "disk" resource'],
+  ];
+  it.each(refused)("[node-agent 187] refuses %j", (flags, message) => {
+    expect(() => cgroupPolicy({ ...FLAGS, ...flags })).toThrow(message);
+  });
+  it("[node-agent 187] refuses to keep back more than there is, with what eviction keeps free", () => {
+    const facts = { ...FACTS, resources: MACHINE };
+    const of = (kubeReserved: string, systemReserved = ""): unknown =>
+      withReserved(facts, cgroupPolicy({ ...FLAGS, kubeReserved, systemReserved }), DEFAULT_EVICTION).resources;
+    expect(() => of("cpu=3", "cpu=2")).toThrow("cpu: 5000m of 4000m");
+    expect(() => of("memory=7990000000")).toThrow("memory: ");
+    expect(of("cpu=3", "cpu=1")).toMatchObject({ reserved: { cpuMilli: 4000 } });
+  });
+});

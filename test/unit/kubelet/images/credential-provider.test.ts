@@ -1,0 +1,203 @@
+/** Would catch: a password sent to another registry, one that is not found for its own, an answer that counts for too much or too long, and a configuration that is taken for another. */
+import { describe, expect, it, test } from "vitest";
+import {
+  credentialsFor,
+  durationMs,
+  parseDockerConfig,
+  parseProviders,
+  providerAnswer,
+  providerRequest,
+  repositoryOf,
+  urlsMatch,
+} from "../../../../shared/kubelet/images/credential-provider.ts";
+
+const ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com";
+const PROVIDER = {
+  name: "ecr-credential-provider",
+  apiVersion: "credentialprovider.kubelet.k8s.io/v1",
+  matchImages: ["*.dkr.ecr.*.amazonaws.com"],
+  defaultCacheMs: 60_000,
+  args: [],
+  env: {},
+};
+
+test.each([
+  { image: "web:1", want: "docker.io/library/web" },
+  { image: "team/web", want: "docker.io/team/web" },
+  { image: "localhost/web", want: "localhost/web" },
+  { image: "registry.test:5000/team/web@sha256:0123", want: "registry.test:5000/team/web" },
+  { image: "registry.test:5000/team/web:v1@sha256:0123", want: "registry.test:5000/team/web" },
+])("[node-agent 444] $image is $want", ({ image, want }) => expect(repositoryOf(image)).toBe(want));
+
+describe("which images match [node-agent 444]", () => {
+  // As upstream tests its URLsMatch, and more.
+  test.each([
+    { glob: "*.kubernetes.io", target: "prefix.kubernetes.io", want: true },
+    { glob: "prefix.*.io", target: "prefix.kubernetes.io", want: true },
+    { glob: "prefix.kubernetes.*", target: "prefix.kubernetes.io", want: true },
+    { glob: "*-good.kubernetes.io", target: "prefix-good.kubernetes.io", want: true },
+    { glob: "*.*.kubernetes.io", target: "kubernetes.io", want: false },
+    { glob: "*.kubernetes.io", target: "kubernetes.io", want: false },
+    { glob: "*kubernetes.io", target: "a.kubernetes.io", want: false },
+    { glob: "kubernetes.io", target: "kubernetes.com", want: false },
+    { glob: "kubernetes.io", target: "kubernetes.io/some/path", want: true },
+    { glob: "kubernetes.io/foo", target: "kubernetes.io/bar", want: false },
+    { glob: "kubernetes.io/bar", target: "kubernetes.io/bar/baz", want: true },
+    { glob: "kubernetes.io:80", target: "kubernetes.io", want: false },
+    { glob: "kubernetes.io:80/a", target: "kubernetes.io:80/a/b", want: true },
+    { glob: "*.kubernetes.io:8080", target: "prefix.kubernetes.io:80", want: false },
+    { glob: "*.dkr.ecr.*.amazonaws.com", target: `${ECR}/team/web`, want: true },
+    { glob: "*.dkr.ecr.*.amazonaws.com", target: `${ECR}.evil.test/team/web`, want: false },
+    { glob: "*", target: "docker.io/library/web", want: false },
+    { glob: "k.io", target: "kxio", want: false },
+    { glob: "k?s.io", target: "k8s.io", want: true },
+    { glob: "k?.io", target: "k8s.io", want: false },
+    { glob: "*?x*y?.io", target: "axbyc.io", want: true },
+    { glob: "*?x*y?.io", target: "xbyc.io", want: false },
+    { glob: "*a?*a.io", target: "aba.io", want: true },
+    { glob: "*a?*a.io", target: "aa.io", want: false },
+  ])("$glob and $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
+});
+
+test("[node-agent 483] a pattern of many stars costs what its length costs", () => {
+  const begun = performance.now();
+  expect(urlsMatch(`${"*a".repeat(7)}*b.test`, `${"a".repeat(60)}.test/x`)).toBe(false);
+  expect(performance.now() - begun).toBeLessThan(5_000); // by going back, half a minute
+});
+
+describe("which credentials are for an image [node-agent 444]", () => {
+  const names = (image: string, ...places: readonly string[]): readonly (string | undefined)[] =>
+    credentialsFor(repositoryOf(image), [Object.fromEntries(places.map((place) => [place, { username: place, password: "x" }]))]).map(
+      ({ username }) => username,
+    );
+
+  test.each([
+    { image: "r.test/team/web:1", places: ["r.test", "r.test/team", "other.test"], want: ["r.test/team", "r.test"] },
+    {
+      image: "r.test/team/web:1",
+      places: ["https://r.test/v1/team/", "http://r.test/v2/"],
+      want: ["https://r.test/v1/team/", "http://r.test/v2/"],
+    },
+    { image: "r.test/team/web:1", places: ["*.test"], want: ["*.test"] },
+    { image: "web", places: ["https://index.docker.io/v1/", "r.test"], want: ["https://index.docker.io/v1/"] },
+    { image: "web", places: ["docker.io", "https://index.docker.io/v1/"], want: ["docker.io"] },
+    { image: "r.test/web", places: ["https://index.docker.io/v1/"], want: [] },
+  ])("$image of $places", ({ image, places, want }) => expect(names(image, ...places)).toEqual(want));
+});
+
+describe("a docker configuration [node-agent 445]", () => {
+  const auth = Buffer.from("me:pass:word").toString("base64");
+  test.each([
+    { form: "config.json", text: `{"auths": {"r.test": {"auth": "${auth}", "username": "no"}}}` },
+    { form: ".dockercfg", text: `{"r.test": {"username": "me", "password": "pass:word", "email": "x"}}` },
+  ] as const)("$form", ({ form, text }) => {
+    expect(parseDockerConfig(text, form)).toEqual({ "r.test": { username: "me", password: "pass:word" } });
+  });
+
+  test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
+    "without auths is read, and has none: %s",
+    (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
+  );
+
+  test.each([
+    { name: "no JSON", text: "x" },
+    { name: "no object", text: "[]" },
+    { name: "auths that are no object", text: `{"auths": []}` },
+    { name: "auth without a colon", text: `{"auths": {"r.test": {"auth": "${Buffer.from("me").toString("base64")}"}}}` },
+  ])("is none: $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
+});
+
+describe("what a provider answers [node-agent 446]", () => {
+  const repository = `${ECR}/team/web`;
+  const answer = (more: object): string =>
+    JSON.stringify({
+      kind: "CredentialProviderResponse",
+      apiVersion: PROVIDER.apiVersion,
+      cacheKeyType: "Registry",
+      cacheDuration: "12h",
+      auth: { "*.dkr.ecr.*.amazonaws.com": { username: "AWS", password: "5ecret" } },
+      ...more,
+    });
+
+  it("is asked in JSON", () => {
+    expect(JSON.parse(providerRequest(PROVIDER, repository))).toEqual({
+      ...{ kind: "CredentialProviderRequest", apiVersion: PROVIDER.apiVersion, image: repository },
+    });
+  });
+
+  test.each([
+    { name: "for a registry", more: {}, want: { cacheKey: ECR, cacheMs: 12 * 3_600_000 } },
+    { name: "for an image", more: { cacheKeyType: "Image", cacheDuration: "0s" }, want: { cacheKey: repository, cacheMs: 0 } },
+    {
+      name: "for all, as long as is configured",
+      more: { cacheKeyType: "Global", cacheDuration: null },
+      want: { cacheKey: "<global>", cacheMs: 60_000 },
+    },
+    { name: "without credentials", more: { auth: null }, want: { auth: {} } },
+  ])("counts $name", ({ more, want }) => expect(providerAnswer(answer(more), PROVIDER, repository)).toMatchObject(want));
+
+  test.each([
+    { name: "no JSON", text: "5ecret", wrong: "error decoding credential provider plugin response from stdout" },
+    {
+      name: "another version",
+      text: answer({ apiVersion: "x/v2" }),
+      wrong: `expected apiVersion:${PROVIDER.apiVersion}, actual apiVersion:x/v2`,
+    },
+    { name: "another kind", text: answer({ kind: "Secret" }), wrong: "error decoding" },
+    { name: "another key", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
+    { name: "no duration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
+  ])("is refused: $name, without showing it", ({ text, wrong }) => {
+    expect(() => providerAnswer(text, PROVIDER, repository)).toThrow(wrong);
+    expect(() => providerAnswer(text, PROVIDER, repository)).not.toThrow("5ecret");
+  });
+
+  test.each([
+    { text: "1h30m", want: 5_400_000 },
+    { text: "1.5s", want: 1_500 },
+    { text: "5m10ms", want: 300_010 },
+    { text: "0", want: 0 },
+    { text: "5", want: undefined },
+    { text: "-1s", want: undefined },
+  ])("lasts $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
+});
+
+describe("a CredentialProviderConfig [node-agent 447]", () => {
+  const given = { name: "p", apiVersion: "credentialprovider.kubelet.k8s.io/v1", matchImages: ["r.test"], defaultCacheDuration: "1h" };
+  const config = (...providers: readonly object[]): object => ({
+    apiVersion: "kubelet.config.k8s.io/v1",
+    kind: "CredentialProviderConfig",
+    providers,
+  });
+
+  it("names programs with what they are given", () => {
+    expect(parseProviders(config({ ...given, args: ["get"], env: [{ name: "AWS_PROFILE", value: "x" }] }))).toEqual([
+      {
+        ...{ name: "p", apiVersion: given.apiVersion, matchImages: ["r.test"], defaultCacheMs: 3_600_000 },
+        args: ["get"],
+        env: { AWS_PROFILE: "x" },
+      },
+    ]);
+  });
+
+  test.each([
+    { name: "another kind", content: { ...config(given), kind: "Pod" }, wrong: 'failed to decode "Pod" (wrong Kind)' },
+    { name: "another group", content: { ...config(given), apiVersion: "v1" }, wrong: "unexpected Group: v1" },
+    { name: "none", content: config(), wrong: "at least 1 item in plugins is required" },
+    { name: "a path for a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
+    { name: "a dot", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
+    {
+      name: "an unknown version",
+      content: config({ ...given, apiVersion: "x/v1" }),
+      wrong: 'providers.apiVersion: Unsupported value: "x/v1"',
+    },
+    { name: "no images", content: config({ ...given, matchImages: [] }), wrong: "at least 1 item in matchImages is required" },
+    {
+      name: "no duration",
+      content: config({ ...given, defaultCacheDuration: undefined }),
+      wrong: "providers.defaultCacheDuration: Required value",
+    },
+    { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
+    { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
+    { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
+  ])("is refused: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
+});

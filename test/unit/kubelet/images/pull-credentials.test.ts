@@ -1,0 +1,110 @@
+/**
+ * Which entry of a pull secret is used for which image.
+ *
+ * Catches: credentials sent to a registry they are not meant for; Docker Hub under one of its other names; an exact entry tried
+ * after a general one; a broken secret that makes the pull throw.
+ */
+import { describe, expect, it } from "vitest";
+import { pullCredentials } from "../../../../shared/kubelet/images/image-pull.ts";
+
+const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
+const secret = (...keys: readonly string[]) => ({
+  type: "kubernetes.io/dockerconfigjson",
+  data: { ".dockerconfigjson": encode({ auths: Object.fromEntries(keys.map((key) => [key, { username: key, password: "p" }])) }) },
+});
+const users = (image: string, ...secrets: Parameters<typeof pullCredentials>[1]): readonly (string | undefined)[] =>
+  pullCredentials(image, secrets).map(({ username }) => username);
+
+describe("pull credentials", () => {
+  it.each([
+    { name: "the registry's own", image: "registry.test/web:1", keys: ["registry.test"], want: ["registry.test"] },
+    { name: "another registry's are not sent", image: "registry.test/web:1", keys: ["other.test", "test", "sub.registry.test"], want: [] },
+    {
+      name: "with scheme and path of an API",
+      image: "registry.test/web",
+      keys: ["https://registry.test/v2/"],
+      want: ["https://registry.test/v2/"],
+    },
+    {
+      name: "the port counts",
+      image: "registry.test:5000/web",
+      keys: ["registry.test", "registry.test:5000"],
+      want: ["registry.test:5000"],
+    },
+    {
+      name: "an image without registry is Docker Hub's",
+      image: "busybox",
+      keys: ["https://index.docker.io/v1/"],
+      want: ["https://index.docker.io/v1/"],
+    },
+    { name: "so is docker.io", image: "docker.io/team/web@sha256:0", keys: ["docker.io"], want: ["docker.io"] },
+    { name: "a star stands for one part", image: "a.registry.test/web", keys: ["*.registry.test", "*.test"], want: ["*.registry.test"] },
+    { name: "a dot is no wildcard", image: "registryxtest.a/web", keys: ["registry.test.a"], want: [] },
+    {
+      name: "a repository's before its registry's",
+      image: "registry.test/team/web",
+      keys: ["registry.test", "registry.test/team"],
+      want: ["registry.test/team", "registry.test"],
+    },
+    { name: "whole path parts only", image: "registry.test/teams/web", keys: ["registry.test/team"], want: [] },
+    { name: "localhost is a registry", image: "localhost/web", keys: ["localhost", "index.docker.io"], want: ["localhost"] },
+  ])("$name", ({ image, keys, want }) => {
+    expect(users(image, secret(...keys))).toEqual(want);
+  });
+
+  it("keeps the order of the secrets", () => {
+    const second = {
+      ...secret("registry.test"),
+      data: { ".dockerconfigjson": encode({ auths: { "registry.test": { username: "two" } } }) },
+    };
+    expect(users("registry.test/web", secret("registry.test"), second)).toEqual(["registry.test", "two"]);
+  });
+
+  it("reads auth, tokens and the old form", () => {
+    const auth = Buffer.from("user:pass:word").toString("base64");
+    const old = {
+      type: "kubernetes.io/dockercfg",
+      data: { ".dockercfg": encode({ "registry.test": { auth, identitytoken: "i", registrytoken: "r" } }) },
+    };
+    expect(pullCredentials("registry.test/web", [old])).toEqual([
+      { username: "user", password: "pass:word", identityToken: "i", registryToken: "r", serverAddress: "registry.test" },
+    ]);
+  });
+
+  it("takes nothing from what is no configuration", () => {
+    expect(
+      pullCredentials("registry.test/web", [{}, { data: { ".dockerconfigjson": "!!" } }, { data: { ".dockerconfigjson": encode([1]) } }]),
+    ).toEqual([]);
+  });
+
+  it.each([
+    { key: "*.test", host: "a.test", isSent: true },
+    { key: "r*y.test", host: "registry.test", isSent: true },
+    { key: "ab*ba.test", host: "aba.test", isSent: false },
+    { key: "*a*b.test", host: "xaxb.test", isSent: true },
+    { key: "*a*b.test", host: "bba.test", isSent: false },
+    { key: "*.test:5000", host: "a.test:5000", isSent: true },
+    { key: "*.test*", host: "a.test:5000", isSent: false },
+    { key: "registry-?.test", host: "registry-1.test", isSent: true },
+    { key: "registry-?.test", host: "registry-10.test", isSent: false },
+  ])("[node-agent 483] $key and $host: $isSent", ({ key, host, isSent }) => {
+    expect(users(`${host}/web`, secret(key))).toEqual(isSent ? [key] : []);
+  });
+
+  it("[node-agent 483] a pattern of many stars costs what its length costs", () => {
+    const begun = performance.now();
+    expect(users(`${"a".repeat(60)}.test/x:1`, secret(`${"*a".repeat(7)}*b.test`))).toEqual([]);
+    expect(performance.now() - begun).toBeLessThan(5_000); // by going back 38 s, and seven times that with each star more
+  });
+
+  it("[node-agent 483] zeros in the credentials are no work", () => {
+    const auth = Buffer.from(`joe:${"\0".repeat(200_000)}x:p\0\0`).toString("base64");
+    const begun = performance.now();
+    const [own] = pullCredentials("registry.test/web", [
+      { data: { ".dockerconfigjson": encode({ auths: { "registry.test": { auth } } }) } },
+    ]);
+    expect(own?.username).toBe("joe");
+    expect(own?.password?.endsWith("x:p")).toBe(true);
+    expect(performance.now() - begun).toBeLessThan(5_000); // by a regular expression, half a minute
+  });
+});

@@ -1,0 +1,328 @@
+// Would catch: a container started twice, never again or against its policy, a sandbox made for a pod that is done, a needless kill.
+import { describe, expect, it } from "vitest";
+import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { PodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../../../../shared/kubelet/types/observed-pod.ts";
+import type { ContainerToKill } from "../../../../shared/kubelet/kuberuntime/init-container-actions.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { container, containerSpec, exited, NO_PROBES, nodePod, NOTHING, observed, podActions, sandbox } from "../fixtures.ts";
+
+const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });
+
+const create = (attempt: number, fields: Partial<PodActions> = {}): PodActions =>
+  podActions({ killPod: true, createSandbox: true, attempt, ...fields });
+const killOnly = (attempt: number, fields: Partial<PodActions> = {}): PodActions => podActions({ killPod: true, attempt, ...fields });
+
+/** foo1 to foo3 RUNNING, but for those named. */
+function running(...others: readonly ObservedContainer[]): readonly ObservedContainer[] {
+  const names = ["foo1", "foo2", "foo3"].filter((name) => !others.some((other) => other.name === name));
+  return [...names.map((name) => container({ name })), ...others];
+}
+
+interface Row {
+  readonly id: string;
+  readonly name: string;
+  readonly pod?: NodePod;
+  readonly observed: ObservedPod;
+  readonly probes?: Partial<ProbeAnswers>;
+  readonly want: PodActions;
+}
+
+describe("computePodActions without init containers", () => {
+  const always = nodePod();
+  const onFailure = nodePod({ restartPolicy: "OnFailure" });
+  const never = nodePod({ restartPolicy: "Never" });
+  const twoExited = observed({ containers: running(exited("foo1", 0), exited("foo2", 111)) });
+  const allExited = ["foo1", "foo2", "foo3"].map((name) => exited(name, 0));
+  const changed: ContainerToKill = { id: "foo2-0", name: "foo2", message: "Container foo2 definition changed, will be restarted" };
+  const failed = (probe: "liveness" | "startup", suffix = ", will be restarted"): ContainerToKill => ({
+    id: "foo2-0",
+    name: "foo2",
+    message: `Container foo2 failed ${probe} probe${suffix}`,
+    reason: probe === "liveness" ? "LivenessProbe" : "StartupProbe",
+  });
+  const failing = { foo2: (id: string) => (id === "foo2-0" ? ("Failure" as const) : undefined) };
+  const unknown: ContainerToKill = {
+    id: "foo2-0",
+    name: "foo2",
+    message: 'Container is in "unknown" state, try killing it before restart',
+    reason: "Unknown",
+  };
+
+  const table: readonly Row[] = [
+    { id: "[node-agent 1]", name: "does nothing when all run", observed: observed(), want: podActions() },
+    {
+      id: "[node-agent 2]",
+      name: "makes sandbox 0 and starts all of a new pod",
+      observed: NOTHING,
+      want: create(0, { sandboxId: "", containersToStart: [0, 1, 2] }),
+    },
+    { id: "[node-agent 3]", name: "Always: starts what exited", observed: twoExited, want: podActions({ containersToStart: [0, 1] }) },
+    {
+      id: "[node-agent 4]",
+      name: "OnFailure: starts what failed",
+      pod: onFailure,
+      observed: twoExited,
+      want: podActions({ containersToStart: [1] }),
+    },
+    {
+      id: "[node-agent 5]",
+      name: "OnFailure: starts what was created and never started",
+      pod: onFailure,
+      observed: observed({ containers: running(exited("foo1", 0), container({ name: "foo2", state: "CONTAINER_CREATED" })) }),
+      want: podActions({ containersToStart: [1] }),
+    },
+    { id: "[node-agent 6]", name: "Never: lets a running one go on", pod: never, observed: twoExited, want: podActions() },
+    {
+      id: "[node-agent 7]",
+      name: "a dead sandbox is replaced, with all that ran in it",
+      observed: observed({ sandboxes: [DEAD] }),
+      want: create(1, { containersToStart: [0, 1, 2] }),
+    },
+    {
+      id: "[node-agent 8]",
+      name: "OnFailure: what succeeded stays so in a new sandbox",
+      pod: onFailure,
+      observed: observed({ sandboxes: [DEAD], containers: running(exited("foo2", 0)) }),
+      want: create(1, { containersToStart: [0, 2] }),
+    },
+    {
+      id: "(sandbox)",
+      name: "OnFailure: what never ran, or may still run, is started in a new sandbox",
+      pod: onFailure,
+      observed: observed({
+        sandboxes: [DEAD],
+        containers: running(
+          container({ name: "foo1", state: "CONTAINER_CREATED" }),
+          container({ name: "foo2", state: "CONTAINER_UNKNOWN" }),
+        ),
+      }),
+      want: create(1, { containersToStart: [0, 1, 2] }),
+    },
+    {
+      id: "[node-agent 9]",
+      name: "a sandbox without an IP is replaced",
+      observed: observed({ sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })] }),
+      want: create(1, { containersToStart: [0, 1, 2] }),
+    },
+    {
+      id: "[node-agent 10]",
+      name: "a changed spec restarts its container alone",
+      observed: observed({ containers: running(container({ name: "foo2", hash: "0" })) }),
+      want: podActions({ containersToKill: [changed], containersToStart: [1] }),
+    },
+    {
+      id: "(spec)",
+      name: "a changed spec restarts its container also under Never",
+      pod: never,
+      observed: observed({ containers: running(container({ name: "foo2", hash: "0" })) }),
+      want: podActions({ containersToKill: [changed], containersToStart: [1] }),
+    },
+    {
+      id: "[node-agent 11]",
+      name: "a failed liveness probe restarts its container",
+      observed: observed(),
+      probes: { liveness: failing.foo2 },
+      want: podActions({ containersToKill: [failed("liveness")], containersToStart: [1] }),
+    },
+    {
+      id: "[node-agent 11]",
+      name: "a failed startup probe restarts its container",
+      observed: observed(),
+      probes: { startup: failing.foo2 },
+      want: podActions({ containersToKill: [failed("startup")], containersToStart: [1] }),
+    },
+    {
+      id: "(probe)",
+      name: "Never: a failed liveness probe kills and does not start",
+      pod: never,
+      observed: observed(),
+      probes: { liveness: failing.foo2 },
+      want: podActions({ containersToKill: [failed("liveness", "")] }),
+    },
+    {
+      id: "(probe)",
+      name: "Never: with the last container killed the pod is done",
+      pod: nodePod({ restartPolicy: "Never", containers: ["foo2"] }),
+      observed: observed({ containers: [container({ name: "foo2" })] }),
+      probes: { liveness: failing.foo2 },
+      want: killOnly(0, { containersToKill: [failed("liveness", "")] }),
+    },
+    {
+      id: "(probe)",
+      name: "an unknown result changes nothing",
+      observed: observed(),
+      probes: { liveness: () => "Unknown", startup: () => "Unknown" },
+      want: podActions(),
+    },
+    {
+      id: "[node-agent 12]",
+      name: "Never: no sandbox for a pod that is done",
+      pod: never,
+      observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
+      want: killOnly(2),
+    },
+    {
+      id: "[node-agent 12]",
+      name: "OnFailure: no sandbox for a pod that is done",
+      pod: onFailure,
+      observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 1 })], containers: allExited }),
+      want: killOnly(2),
+    },
+    {
+      id: "[node-agent 13]",
+      name: "Never: the sandbox is tried again while no container was ever made",
+      pod: never,
+      observed: observed({ sandboxes: [sandbox({ ...DEAD, attempt: 2 })], containers: [] }),
+      want: create(3, { containersToStart: [0, 1, 2] }),
+    },
+    {
+      id: "(collected)",
+      name: "Never: a pod whose sandboxes are collected begins anew, whatever exited",
+      pod: never,
+      observed: observed({ sandboxes: [], containers: allExited }),
+      want: create(0, { sandboxId: "", containersToStart: [0, 1, 2] }),
+    },
+    {
+      id: "[node-agent 14]",
+      name: "an unknown container is killed before it starts again, also under Never",
+      pod: never,
+      observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_UNKNOWN" })) }),
+      want: podActions({ containersToKill: [unknown], containersToStart: [1] }),
+    },
+    {
+      id: "[node-agent 14]",
+      name: "a created container is started without a kill, also under Never",
+      pod: never,
+      observed: observed({ containers: running(container({ name: "foo2", state: "CONTAINER_CREATED" })) }),
+      want: podActions({ containersToStart: [1] }),
+    },
+    {
+      id: "(instances)",
+      name: "only the newest instance of a name counts",
+      observed: observed({ containers: running(exited("foo2", 1), container({ name: "foo2", restartCount: 1 })) }),
+      want: podActions(),
+    },
+    {
+      id: "(deleted)",
+      name: "nothing of a pod that is being deleted starts again",
+      pod: nodePod({ deletionTimestamp: "2026-03-01T09:59:00Z" }),
+      observed: twoExited,
+      want: podActions(),
+    },
+  ];
+  it.each(table)("$id $name", ({ pod = always, observed: seen, probes, want }) => {
+    expect(computePodActions(pod, seen, { ...NO_PROBES, ...probes })).toEqual(want);
+  });
+});
+
+describe("a container's own restart policy", () => {
+  const own = (restartPolicy: string): NodePod["spec"]["containers"] =>
+    ["foo1", "foo2"].map((name) => containerSpec(name, { restartPolicy }));
+  const bothExited = observed({ containers: [exited("foo1", 0), exited("foo2", 1)] });
+  const table = [
+    {
+      id: "[node-agent 38]",
+      name: "Always in a pod with Never",
+      pod: nodePod({ restartPolicy: "Never", containers: own("Always") }),
+      want: podActions({ containersToStart: [0, 1] }),
+    },
+    {
+      id: "[node-agent 38]",
+      name: "OnFailure in a pod with Never",
+      pod: nodePod({ restartPolicy: "Never", containers: own("OnFailure") }),
+      want: podActions({ containersToStart: [1] }),
+    },
+    { id: "[node-agent 38]", name: "Never in a pod with Always", pod: nodePod({ containers: own("Never") }), want: killOnly(0) },
+  ];
+  it.each(table)("$id $name", ({ pod, want }) => {
+    expect(computePodActions(pod, bothExited, NO_PROBES)).toEqual(want);
+  });
+
+  it("decides about a failed probe, and about what a new sandbox leaves out", () => {
+    const pod = nodePod({ restartPolicy: "Never", containers: own("Always") });
+    const seen = observed({ containers: [container({ name: "foo1" }), container({ name: "foo2" })] });
+    const probes: ProbeAnswers = { ...NO_PROBES, liveness: (id) => (id === "foo1-0" ? "Failure" : undefined) };
+    expect(computePodActions(pod, seen, probes).containersToStart).toEqual([0]);
+
+    const dead = observed({ sandboxes: [DEAD], containers: [exited("foo1", 0), exited("foo2", 1)] });
+    expect(computePodActions(nodePod({ containers: own("OnFailure") }), dead, NO_PROBES)).toEqual(create(1, { containersToStart: [1] }));
+  });
+});
+
+describe("ephemeral containers", () => {
+  const withDebug = (restartPolicy: "Always" | "OnFailure" | "Never" = "Always"): NodePod =>
+    nodePod({ restartPolicy, ephemeralContainers: ["debug"] });
+  const debug = container({ name: "debug" });
+  const withInit = (restartPolicy: "Always" | "OnFailure" = "Always"): NodePod =>
+    nodePod({ restartPolicy, initContainers: ["init1"], ephemeralContainers: ["debug"] });
+
+  const table: readonly (Row & { readonly pod: NodePod })[] = [
+    {
+      id: "[node-agent 33]",
+      name: "runs: nothing",
+      pod: withDebug(),
+      observed: observed({ containers: [...running(), debug] }),
+      want: podActions(),
+    },
+    {
+      id: "[node-agent 33]",
+      name: "exited: never restarted",
+      pod: withDebug(),
+      observed: observed({ containers: [...running(), exited("debug", 42)] }),
+      want: podActions(),
+    },
+    {
+      id: "[node-agent 33]",
+      name: "unknown: neither killed nor restarted",
+      pod: withDebug("Never"),
+      observed: observed({ containers: [...running(), container({ name: "debug", state: "CONTAINER_UNKNOWN" })] }),
+      want: podActions(),
+    },
+    {
+      id: "[node-agent 34]",
+      name: "new: started",
+      pod: withDebug(),
+      observed: observed(),
+      want: podActions({ ephemeralContainersToStart: [0] }),
+    },
+    {
+      id: "[node-agent 34]",
+      name: "a second one: started beside the first",
+      pod: nodePod({ ephemeralContainers: ["debug", "debug2"] }),
+      observed: observed({ containers: [...running(), debug] }),
+      want: podActions({ ephemeralContainersToStart: [1] }),
+    },
+    {
+      id: "[node-agent 35]",
+      name: "started while an init container runs",
+      pod: withInit(),
+      observed: observed({ containers: [container({ name: "init1" })] }),
+      want: podActions({ ephemeralContainersToStart: [0] }),
+    },
+    {
+      id: "[node-agent 36]",
+      name: "Always: not started together with a new sandbox",
+      pod: withInit(),
+      observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 0)] }),
+      want: create(1, { initContainersToStart: [0] }),
+    },
+    {
+      id: "[node-agent 36]",
+      name: "OnFailure with a failed init container: not started together with a new sandbox",
+      pod: withInit("OnFailure"),
+      observed: observed({ sandboxes: [DEAD], containers: [exited("init1", 137)] }),
+      want: create(1, { initContainersToStart: [0] }),
+    },
+    {
+      id: "[node-agent 37]",
+      name: "Never: does not keep a pod alive that is done",
+      pod: withDebug("Never"),
+      observed: observed({ containers: [...["foo1", "foo2", "foo3"].map((name) => exited(name, 0)), debug] }),
+      want: killOnly(0),
+    },
+  ];
+  it.each(table)("$id $name", ({ pod, observed: seen, want }) => {
+    expect(computePodActions(pod, seen, NO_PROBES)).toEqual(want);
+  });
+});

@@ -1,0 +1,200 @@
+// Would catch: the last instance of a container removed (its logs are gone), an exit code lost before it was stored, a sandbox
+// taken from under its containers, and the dead of deleted pods that pile up.
+import { describe, expect, it } from "vitest";
+import {
+  containersToRemove,
+  deadInstancesOf,
+  logDirectoriesToRemove,
+  sandboxesToRemove,
+} from "../../../../shared/kubelet/kuberuntime/container-gc.ts";
+import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
+import type { Container, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+import { container as observedContainer, exited } from "../fixtures.ts";
+
+const rest = { annotations: {}, image: "i", imageRef: "i" };
+
+function container(attempt: number, fields: Partial<Container> & { readonly uid?: string; readonly name?: string } = {}): Container {
+  const { uid = "pod", name = "foo", ...more } = fields;
+  const id = `${uid}/${name}-${attempt}`;
+  const labels = { [LABELS.podUid]: uid };
+  return {
+    ...rest,
+    id,
+    labels,
+    podSandboxId: `s-${uid}`,
+    metadata: { name, attempt },
+    state: "CONTAINER_EXITED",
+    createdAtMs: attempt,
+    ...more,
+  };
+}
+
+function sandbox(id: string, attempt: number, fields: Partial<PodSandbox> = {}, uid = "pod"): PodSandbox {
+  const metadata = { name: "p", namespace: "n", uid, attempt };
+  return { id, metadata, state: "SANDBOX_NOTREADY", createdAtMs: attempt, labels: {}, annotations: {}, ...fields };
+}
+
+const kept = { contentRemovable: () => false, allSourcesReady: true, statusStored: () => true };
+const deleted = { ...kept, contentRemovable: () => true };
+const fourDead = [container(2), container(0), container(3), container(1)];
+
+describe("containersToRemove", () => {
+  it.each([
+    {
+      name: "[node-agent 88] four dead ones of a pod that exists: the newest stays",
+      containers: fourDead,
+      given: kept,
+      want: ["pod/foo-0", "pod/foo-1", "pod/foo-2"],
+    },
+    {
+      name: "[node-agent 88] of a deleted pod: none stays",
+      containers: fourDead,
+      given: deleted,
+      want: ["pod/foo-0", "pod/foo-1", "pod/foo-2", "pod/foo-3"],
+    },
+    {
+      name: "before all sources are ready no pod counts as deleted",
+      containers: fourDead,
+      given: { ...deleted, allSourcesReady: false },
+      want: ["pod/foo-0", "pod/foo-1", "pod/foo-2"],
+    },
+    {
+      name: "a running one is no candidate",
+      containers: [container(0), container(1, { state: "CONTAINER_RUNNING" })],
+      given: kept,
+      want: [],
+    },
+    { name: "not even of a deleted pod", containers: [container(1, { state: "CONTAINER_RUNNING" })], given: deleted, want: [] },
+    {
+      name: "one that was never started, or cannot be told, is dead",
+      containers: [container(0, { state: "CONTAINER_UNKNOWN" }), container(1, { state: "CONTAINER_CREATED" }), container(2)],
+      given: kept,
+      want: ["pod/foo-0", "pod/foo-1"],
+    },
+    {
+      name: "each name and each pod for itself",
+      containers: [container(0), container(0, { name: "bar" }), container(0, { uid: "other" })],
+      given: kept,
+      want: [],
+    },
+    {
+      name: "the attempt counts before the time",
+      containers: [container(0, { createdAtMs: 9 }), container(1, { createdAtMs: 1 })],
+      given: kept,
+      want: ["pod/foo-0"],
+    },
+    {
+      name: "equal attempts: the time counts",
+      containers: [container(0, { id: "new", createdAtMs: 9 }), container(0, { id: "old" })],
+      given: kept,
+      want: ["old"],
+    },
+    {
+      name: "GC1 an exit code that is not stored yet keeps its container",
+      containers: fourDead,
+      given: { ...deleted, statusStored: (id: string) => id !== "pod/foo-1" },
+      want: ["pod/foo-0", "pod/foo-2", "pod/foo-3"],
+    },
+    {
+      name: "GC1 only an exited one has an exit code",
+      containers: [container(0, { state: "CONTAINER_CREATED" })],
+      given: { ...deleted, statusStored: () => false },
+      want: ["pod/foo-0"],
+    },
+  ])("$name", ({ containers, given, want }) => {
+    expect(containersToRemove(containers, given)).toEqual(want);
+  });
+
+  it("asks for each pod", () => {
+    const containers = [container(0, { uid: "gone" }), container(0, { uid: "here" })];
+    expect(containersToRemove(containers, { ...kept, contentRemovable: (uid) => uid === "gone" })).toEqual(["gone/foo-0"]);
+  });
+});
+
+describe("sandboxesToRemove", () => {
+  const two = [sandbox("s0", 0), sandbox("s1", 1)];
+  it.each([
+    {
+      name: "[node-agent 88] one with containers is kept, whatever its pod",
+      sandboxes: [sandbox("s-pod", 0)],
+      containers: [container(0)],
+      given: deleted,
+      want: [],
+    },
+    { name: "of a pod that exists the newest stays", sandboxes: two, containers: [], given: kept, want: ["s0"] },
+    { name: "of a deleted pod none", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
+    {
+      name: "GC2 before all sources are ready no pod counts as deleted",
+      sandboxes: two,
+      containers: [],
+      given: { ...deleted, allSourcesReady: false },
+      want: ["s0"],
+    },
+    { name: "a ready one never", sandboxes: [sandbox("s0", 0, { state: "SANDBOX_READY" })], containers: [], given: deleted, want: [] },
+    {
+      name: "beside a ready one the dead ones go",
+      sandboxes: [sandbox("s0", 0), sandbox("s1", 1, { state: "SANDBOX_READY" })],
+      containers: [],
+      given: kept,
+      want: ["s0"],
+    },
+    {
+      name: "the attempt counts before the time",
+      sandboxes: [sandbox("s0", 0, { createdAtMs: 9 }), sandbox("s1", 1)],
+      containers: [],
+      given: kept,
+      want: ["s0"],
+    },
+    {
+      name: "each pod for itself",
+      sandboxes: [sandbox("a", 0, {}, "one"), sandbox("b", 0, {}, "two")],
+      containers: [],
+      given: kept,
+      want: [],
+    },
+  ])("$name", ({ sandboxes, containers, given, want }) => {
+    expect(sandboxesToRemove(sandboxes, containers, given)).toEqual(want);
+  });
+});
+
+describe("deadInstancesOf", () => {
+  const all = () => true;
+  const containers = [
+    observedContainer({ restartCount: 3 }),
+    exited("foo1", 1, { restartCount: 2 }),
+    exited("foo1", 1, { restartCount: 1 }),
+    exited("foo1", 1),
+    exited("foo2", 0),
+    exited("foo2", 0, { restartCount: 1 }),
+  ];
+
+  it("after a death, all of that name but the newest dead one go", () => {
+    expect(deadInstancesOf(containers, { diedId: "foo1-2" }, all)).toEqual(["foo1-0", "foo1-1"]);
+    expect(deadInstancesOf(containers, { diedId: "foo2-1" }, all)).toEqual(["foo2-0"]);
+  });
+
+  it("nothing goes because of a container that is not there any more", () => {
+    expect(deadInstancesOf(containers, { diedId: "foo9-0" }, all)).toEqual([]);
+  });
+
+  it("of an evicted pod, or one that is deleted and has terminated, every dead one goes", () => {
+    expect(deadInstancesOf(containers, "all", all).toSorted()).toEqual(["foo1-0", "foo1-1", "foo1-2", "foo2-0", "foo2-1"]);
+  });
+
+  it("GC1 an exit code that is not stored yet keeps its container", () => {
+    expect(deadInstancesOf(containers, { diedId: "foo1-2" }, (id) => id !== "foo1-1")).toEqual(["foo1-0"]);
+  });
+});
+
+describe("logDirectoriesToRemove", () => {
+  const directories = ["shop_web_gone", "shop_web_here", "gone", "a_b_c_gone", "__gone"];
+  const contentRemovable = (uid: string): boolean => uid === "gone";
+
+  it("takes those of pods that are gone, and leaves what bears no pod's name", () => {
+    expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: true })).toEqual(["shop_web_gone"]);
+  });
+
+  it("takes none before all sources are ready", () => {
+    expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: false })).toEqual([]);
+  });
+});

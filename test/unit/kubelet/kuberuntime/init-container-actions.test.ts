@@ -1,0 +1,305 @@
+// Would catch: regular containers before initialisation ends, an init container run twice or skipped, a sidecar left dead, a done pod
+// kept alive.
+import { describe, expect, it } from "vitest";
+import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { PodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { ContainerToKill } from "../../../../shared/kubelet/kuberuntime/init-container-actions.ts";
+import type { ObservedContainer, ProbeAnswer } from "../../../../shared/kubelet/types/observed-pod.ts";
+import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { container, containerSpec, exited, NO_PROBES, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
+
+const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });
+const REGULAR = [container({ name: "foo1" }), container({ name: "foo2" }), container({ name: "foo3" })];
+
+type Policy = "Always" | "OnFailure" | "Never";
+
+const init = (initContainersToStart: readonly number[], fields: Partial<PodActions> = {}): PodActions =>
+  podActions({ initContainersToStart, ...fields });
+const create = init([0], { killPod: true, createSandbox: true, attempt: 1 });
+const startAll: Partial<PodActions> = { containersToStart: [0, 1, 2] };
+const unknown = (name: string): ContainerToKill => ({
+  id: `${name}-0`,
+  name,
+  message: 'Init container is in "unknown" state, try killing it before restart',
+  reason: "Unknown",
+});
+
+describe("plain init containers", () => {
+  const pod = (restartPolicy: Policy): NodePod => nodePod({ restartPolicy, initContainers: ["init1", "init2", "init3"] });
+  const done = (...others: readonly ObservedContainer[]): readonly ObservedContainer[] => [
+    ...["init1", "init2", "init3"].filter((name) => others.every((other) => other.name !== name)).map((name) => exited(name, 0)),
+    ...others,
+  ];
+  const init3 = (state: ObservedContainer["state"]): ObservedContainer => container({ name: "init3", state });
+  const failed = done(exited("init3", 137));
+
+  const table: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly policy?: Policy;
+    readonly dead?: true;
+    readonly containers: readonly ObservedContainer[];
+    readonly want: PodActions;
+  }[] = [
+    { id: "[node-agent 15]", name: "all done: regular containers start", containers: done(), want: podActions(startAll) },
+    { id: "[node-agent 16]", name: "none begun: the first starts", containers: [], want: init([0]) },
+    { id: "[node-agent 16]", name: "the last runs: nothing", containers: done(init3("CONTAINER_RUNNING")), want: podActions() },
+    {
+      id: "[node-agent 16]",
+      name: "the last was created and never started: it starts",
+      containers: done(init3("CONTAINER_CREATED")),
+      want: init([2]),
+    },
+    { id: "(order)", name: "the first is done: the second starts", containers: [exited("init1", 0)], want: init([1]) },
+    { id: "[node-agent 17]", name: "sandbox dead, Always: anew", dead: true, containers: done(), want: create },
+    {
+      id: "[node-agent 17]",
+      name: "sandbox dead, Never, with instances: the pod is killed",
+      policy: "Never",
+      dead: true,
+      containers: done(),
+      want: podActions({ killPod: true, attempt: 1 }),
+    },
+    { id: "[node-agent 17]", name: "sandbox dead, Never, no instance: anew", policy: "Never", dead: true, containers: [], want: create },
+    {
+      id: "[node-agent 17]",
+      name: "sandbox dead, OnFailure, the last one failed: anew",
+      policy: "OnFailure",
+      dead: true,
+      containers: failed,
+      want: create,
+    },
+    { id: "[node-agent 18]", name: "failed, Always: again", containers: failed, want: init([2]) },
+    { id: "[node-agent 18]", name: "failed, OnFailure: again", policy: "OnFailure", containers: failed, want: init([2]) },
+    {
+      id: "[node-agent 18]",
+      name: "failed, Never: the pod failed",
+      policy: "Never",
+      containers: failed,
+      want: podActions({ killPod: true }),
+    },
+    {
+      id: "[node-agent 19]",
+      name: "unknown, Always: killed and again",
+      containers: done(init3("CONTAINER_UNKNOWN")),
+      want: init([2], { containersToKill: [unknown("init3")] }),
+    },
+    {
+      id: "[node-agent 19]",
+      name: "unknown, OnFailure: killed and again",
+      policy: "OnFailure",
+      containers: done(init3("CONTAINER_UNKNOWN")),
+      want: init([2], { containersToKill: [unknown("init3")] }),
+    },
+    {
+      id: "[node-agent 19]",
+      name: "unknown, Never: the pod failed",
+      policy: "Never",
+      containers: done(init3("CONTAINER_UNKNOWN")),
+      want: podActions({ killPod: true }),
+    },
+    {
+      id: "[node-agent 20]",
+      name: "what stood before a running one was passed, though it is collected",
+      containers: [init3("CONTAINER_RUNNING")],
+      want: podActions(),
+    },
+    {
+      id: "(initialised)",
+      name: "regular containers that run are kept, though all init containers are collected",
+      containers: REGULAR,
+      want: podActions(),
+    },
+    {
+      id: "(initialised)",
+      name: "a failed one counts no more once regular containers run",
+      policy: "Never",
+      containers: [...failed, ...REGULAR],
+      want: podActions(),
+    },
+    {
+      id: "(reboot)",
+      name: "exited regular containers do not stand for initialisation in a new sandbox",
+      containers: [exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)],
+      want: init([0]),
+    },
+  ];
+  it.each(table)("$id $name", ({ policy = "Always", dead, containers, want }) => {
+    const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
+    expect(computePodActions(pod(policy), seen, NO_PROBES)).toEqual(want);
+  });
+
+  it("goes by the init container's own restart policy where it has one", () => {
+    const own = (restartPolicy: string): readonly ContainerSpec[] => [containerSpec("init1", { restartPolicy })];
+    const seen = observed({ containers: [exited("init1", 1)] });
+    const of = (restartPolicy: Policy, initContainers: readonly ContainerSpec[]): PodActions =>
+      computePodActions(nodePod({ restartPolicy, initContainers }), seen, NO_PROBES);
+    expect(of("Never", own("OnFailure"))).toEqual(init([0]));
+    expect(of("Always", own("Never"))).toEqual(podActions({ killPod: true }));
+  });
+});
+
+describe("sidecars", () => {
+  const probe = { exec: { command: ["true"] } };
+  const probed = { livenessProbe: probe, startupProbe: probe };
+  const sidecars = [sidecarSpec("s1"), sidecarSpec("s2", probed), sidecarSpec("s3", probed)];
+  const s = (name: string, state: ObservedContainer["state"] = "CONTAINER_RUNNING"): ObservedContainer => container({ name, state });
+  const running = (...others: readonly ObservedContainer[]): readonly ObservedContainer[] => [
+    ...["s1", "s2", "s3"].filter((name) => others.every((other) => other.name !== name)).map((name) => s(name)),
+    ...others,
+  ];
+  const kill = (name: string, why: string, reason?: ContainerToKill["reason"]): ContainerToKill => ({
+    id: `${name}-0`,
+    name,
+    message: `Init container ${name} ${why}`,
+    ...(reason !== undefined && { reason }),
+  });
+  const s3Failed = running(exited("s3", 137));
+  const done = ["foo1", "foo2", "foo3"].map((name) => exited(name, 0));
+
+  const table: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly policy?: Policy;
+    readonly dead?: true;
+    readonly containers: readonly ObservedContainer[];
+    /** Of s2 and s3 where they are not Success. */
+    readonly liveness?: Readonly<Record<string, ProbeAnswer>>;
+    readonly startup?: Readonly<Record<string, ProbeAnswer>>;
+    readonly want: PodActions;
+  }[] = [
+    { id: "[node-agent 21]", name: "all run: regular containers start", containers: running(), want: podActions(startAll) },
+    { id: "[node-agent 22]", name: "none begun: the first starts", containers: [], want: init([0]) },
+    {
+      id: "[node-agent 22]",
+      name: "the last was created and never started: it starts",
+      containers: running(s("s3", "CONTAINER_CREATED")),
+      want: init([2]),
+    },
+    { id: "[node-agent 22]", name: "the first runs: the second starts", containers: [s("s1")], want: init([1]) },
+    ...([undefined, "Unknown", "Success"] as const).map((answer) => ({
+      id: "[node-agent 23]",
+      name: `the next one starts when liveness is ${answer}`,
+      containers: [s("s1"), s("s2")],
+      liveness: { s2: answer },
+      want: init([2]),
+    })),
+    {
+      id: "[node-agent 24]",
+      name: "liveness failed: restarted, and it counts as initialised",
+      containers: running(),
+      liveness: { s3: "Failure" },
+      want: init([2], { ...startAll, containersToKill: [kill("s3", "failed liveness probe", "LivenessProbe")] }),
+    },
+    {
+      id: "[node-agent 24]",
+      name: "image changed: restarted, and it counts as initialised",
+      containers: running(container({ name: "s3", hash: "0" })),
+      want: init([2], { ...startAll, containersToKill: [kill("s3", "definition changed")] }),
+    },
+    ...([undefined, "Unknown"] as const).map((answer) => ({
+      id: "[node-agent 25]",
+      name: `the next one waits while startup is ${answer}`,
+      containers: [s("s1"), s("s2")],
+      startup: { s2: answer },
+      want: podActions(),
+    })),
+    { id: "[node-agent 25]", name: "the next one starts when startup is Success", containers: [s("s1"), s("s2")], want: init([2]) },
+    {
+      id: "[node-agent 26]",
+      name: "startup failed: restarted, regular containers wait",
+      containers: running(),
+      startup: { s3: "Failure" },
+      want: init([2], { containersToKill: [kill("s3", "failed startup probe", "StartupProbe")] }),
+    },
+    {
+      id: "[node-agent 27]",
+      name: "the first and the last exited: both restart, regular containers wait",
+      containers: running(exited("s1", 0), exited("s3", 0)),
+      want: init([0, 2]),
+    },
+    {
+      id: "[node-agent 27]",
+      name: "only the first exited: it restarts beside regular containers",
+      containers: running(exited("s1", 0)),
+      want: init([0], startAll),
+    },
+    {
+      id: "[node-agent 28]",
+      name: "failed, sandbox dead, Never: the pod is killed",
+      policy: "Never",
+      dead: true,
+      containers: s3Failed,
+      want: podActions({ killPod: true, attempt: 1 }),
+    },
+    {
+      id: "[node-agent 28]",
+      name: "failed, sandbox dead, OnFailure: anew",
+      policy: "OnFailure",
+      dead: true,
+      containers: s3Failed,
+      want: create,
+    },
+    { id: "[node-agent 28]", name: "failed, sandbox dead, Always: anew", dead: true, containers: s3Failed, want: create },
+    { id: "[node-agent 28]", name: "sandbox dead, Never, no instance: anew", policy: "Never", dead: true, containers: [], want: create },
+    { id: "[node-agent 29]", name: "failed, Never: restarted all the same", policy: "Never", containers: s3Failed, want: init([2]) },
+    {
+      id: "[node-agent 29]",
+      name: "unknown, Never: killed and restarted all the same",
+      policy: "Never",
+      containers: running(s("s3", "CONTAINER_UNKNOWN")),
+      want: init([2], { containersToKill: [unknown("s3")] }),
+    },
+    {
+      id: "[node-agent 30]",
+      name: "restarts beside running regular containers, Never",
+      policy: "Never",
+      containers: [...s3Failed, ...REGULAR],
+      want: init([2]),
+    },
+    {
+      id: "[node-agent 31]",
+      name: "does not keep a pod alive that is done",
+      policy: "Never",
+      containers: [...running(), ...done],
+      want: podActions({ killPod: true }),
+    },
+    {
+      id: "[node-agent 31]",
+      name: "is not restarted in a pod that is done",
+      policy: "Never",
+      containers: [...running(exited("s1", 1)), ...done],
+      want: podActions({ killPod: true }),
+    },
+    {
+      id: "[node-agent 32]",
+      name: "collected ones start again beside regular containers",
+      containers: [s("s3")],
+      want: init([0, 1], startAll),
+    },
+  ];
+  it.each(table)("$id $name", ({ policy = "Always", dead, containers, liveness = {}, startup = {}, want }) => {
+    const answer = (given: Readonly<Record<string, ProbeAnswer>>) => (id: string) => {
+      const name = id.slice(0, 2);
+      return name in given ? given[name] : name === "s1" ? undefined : "Success";
+    };
+    const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
+    const pod = nodePod({ restartPolicy: policy, initContainers: sidecars });
+    expect(computePodActions(pod, seen, { liveness: answer(liveness), startup: answer(startup) })).toEqual(want);
+  });
+
+  it("starts the next one together with its own restart, in the order of the spec", () => {
+    const pod = nodePod({ initContainers: sidecars });
+    const seen = observed({ containers: [container({ name: "s1", hash: "0" })] });
+    expect(computePodActions(pod, seen, NO_PROBES)).toEqual(init([0, 1], { containersToKill: [kill("s1", "definition changed")] }));
+  });
+
+  it("mixed with plain ones: a plain one in progress blocks what follows, a sidecar before it is kept alive", () => {
+    const pod = nodePod({ initContainers: [sidecarSpec("s1"), "init2", "init3"] });
+    const at = (...containers: readonly ObservedContainer[]): PodActions => computePodActions(pod, observed({ containers }), NO_PROBES);
+    expect(at(s("s1"), container({ name: "init2" }))).toEqual(podActions());
+    expect(at(exited("s1", 1), container({ name: "init2" }))).toEqual(init([0]));
+    expect(at(exited("s1", 1), exited("init2", 0))).toEqual(init([0, 2]));
+    expect(at(s("s1"), exited("init2", 0), exited("init3", 0))).toEqual(podActions(startAll));
+  });
+});

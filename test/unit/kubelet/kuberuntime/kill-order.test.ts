@@ -1,0 +1,73 @@
+/**
+ * Order and time in which a pod's containers end.
+ *
+ * Catches: a sidecar stopped while a regular container still needs it; sidecars in the order in which they started; a probe's own
+ * grace used for another kill; the grace of a deletion overlooked.
+ */
+import { describe, expect, it } from "vitest";
+import { killGraceSeconds, terminationOrder } from "../../../../shared/kubelet/kuberuntime/kill-pod.ts";
+import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/types/pod.ts";
+
+const container = (name: string, more: Partial<ContainerSpec> = {}): ContainerSpec => ({ name, image: "shop:1", ...more });
+const sidecar = (name: string): ContainerSpec => container(name, { restartPolicy: "Always" });
+
+function pod(spec: Partial<NodePod["spec"]>, deletionGracePeriodSeconds?: number): NodePod {
+  const deletion = deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds };
+  return { metadata: { name: "web", namespace: "shop", uid: "u", ...deletion }, spec: { containers: [container("main")], ...spec } };
+}
+
+describe("the order in which containers end", () => {
+  it.each([
+    { name: "all at once without sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
+    {
+      name: "sidecars after regular ones, the last first",
+      init: [sidecar("s1"), sidecar("s2")],
+      running: ["s1", "a", "s2"],
+      want: [["a"], ["s2"], ["s1"]],
+    },
+    {
+      name: "an init container that still runs goes with the regular ones",
+      init: [container("setup"), sidecar("s1")],
+      running: ["setup", "s1"],
+      want: [["setup"], ["s1"]],
+    },
+    { name: "what does not run is not waited for", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
+    { name: "nothing runs", init: [sidecar("s1")], running: [], want: [] },
+  ])("$name", ({ init, running, want }) => {
+    expect(terminationOrder(pod({ initContainers: init }), running)).toEqual(want);
+  });
+});
+
+describe("how long a container gets to end", () => {
+  const probed = container("main", {
+    livenessProbe: { terminationGracePeriodSeconds: 3 },
+    startupProbe: { terminationGracePeriodSeconds: 4 },
+    readinessProbe: {},
+  });
+  it.each([
+    { name: "what its worker says", spec: { terminationGracePeriodSeconds: 30 }, deletion: 20, given: { override: 1 }, want: 1 },
+    {
+      name: "else what the deletion says",
+      spec: { terminationGracePeriodSeconds: 30 },
+      deletion: 20,
+      given: { reason: "LivenessProbe" },
+      want: 20,
+    },
+    {
+      name: "else the liveness probe's own, when it failed",
+      spec: { terminationGracePeriodSeconds: 30 },
+      given: { reason: "LivenessProbe" },
+      want: 3,
+    },
+    {
+      name: "else the startup probe's own, when it failed",
+      spec: { terminationGracePeriodSeconds: 30 },
+      given: { reason: "StartupProbe" },
+      want: 4,
+    },
+    { name: "else the pod's", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
+    { name: "else the least there is", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
+  ] as const)("$name", ({ spec, given, want, ...more }) => {
+    expect(killGraceSeconds(pod(spec, "deletion" in more ? more.deletion : undefined), probed, given)).toBe(want);
+  });
+});

@@ -1,0 +1,51 @@
+// Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
+import { expect, test } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { KnownStatuses } from "../../../../shared/kubelet/node-ports/known-statuses.ts";
+import { LogRotation } from "../../../../shared/kubelet/kuberuntime/collect-garbage.ts";
+import { recordingLog } from "../../recording-log.ts";
+
+/** Containers by id, each with its log; `broken` has none that could be read. */
+function rig() {
+  const running = new Map<string, string>();
+  const asked: string[] = [];
+  const rotated: string[] = [];
+  const log = recordingLog();
+  const state = "CONTAINER_RUNNING";
+  const cri = {
+    listContainers: async () => [...running.keys()].map((id) => ({ id, state })),
+    containerStatus: async (id: string) => {
+      asked.push(id);
+      if (id === "broken") throw new Error("no status");
+      return { state, logPath: running.get(id) };
+    },
+  };
+  const ports = {
+    cri,
+    known: new KnownStatuses(cri as unknown as ConstructorParameters<typeof KnownStatuses>[0]),
+    files: { rotateLog: async (path: string) => void rotated.push(path) },
+    clock: createVirtualClock(0),
+    log,
+  };
+  // Only these verbs are called.
+  return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
+}
+
+test("each round looks at the log of every running container, whose path is asked for once", async () => {
+  const { running, asked, rotated, rotation } = rig();
+  running.set("a", "/a.log").set("b", "/b.log");
+  await rotation.rotate();
+  await rotation.rotate();
+  expect(asked).toEqual(["a", "b"]);
+  expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
+});
+
+test("one whose path could not be read is asked for again, and keeps no other", async () => {
+  const { running, asked, rotated, rotation } = rig();
+  running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
+  await rotation.rotate();
+  running.delete("a");
+  await rotation.rotate();
+  expect(asked).toEqual(["a", "broken", "b", "broken"]);
+  expect(rotated).toEqual(["/a.log", "/b.log", "/b.log"]);
+});

@@ -1,0 +1,172 @@
+// Would catch: a container restarted for nothing, one that keeps what was taken from it, and more given out than there is for a moment.
+import { describe, expect, it } from "vitest";
+import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import { isResizeInProgress, resizeStep } from "../../../../shared/kubelet/kuberuntime/resize-actions.ts";
+import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
+import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { container, containerSpec, NO_PROBES, nodePod, observed, sidecarSpec } from "../fixtures.ts";
+
+type Policy = NonNullable<ContainerSpec["resizePolicy"]>;
+const restartOf = (...names: readonly string[]): Policy =>
+  names.map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
+const has = (cpu: string, memory: string): ContainerResources => ({ requests: { cpu, memory }, limits: { cpu, memory } });
+
+interface Case {
+  readonly name: string;
+  readonly actuated: ContainerResources | undefined;
+  readonly desired: ContainerResources;
+  readonly policy?: Policy;
+  readonly want: readonly object[] | "restart";
+}
+
+describe("[node-agent 160] what a running container needs", () => {
+  const MB32 = 32 * 2 ** 20;
+  const table: readonly Case[] = [
+    { name: "nothing, if it has it", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
+    {
+      name: "more CPU",
+      actuated: has("1", "1Gi"),
+      desired: has("2", "1Gi"),
+      want: [{ resource: "cpu", change: "increase", resources: has("2", "1Gi") }],
+    },
+    {
+      name: "more CPU and less memory: memory first, with the CPU that it has",
+      actuated: has("1", "64Mi"),
+      desired: has("2", "32Mi"),
+      want: [
+        {
+          resource: "memory",
+          change: "decrease",
+          resources: { requests: { cpu: "1", memory: "32Mi" }, limits: { cpu: "1", memory: "32Mi" } },
+          lowersMemoryLimitTo: MB32,
+        },
+        { resource: "cpu", change: "increase", resources: has("2", "32Mi") },
+      ],
+    },
+    {
+      name: "a smaller request under the same limit is a decrease, and checks no usage",
+      actuated: { requests: { memory: "64Mi" }, limits: { memory: "64Mi" } },
+      desired: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } },
+      want: [{ resource: "memory", change: "decrease", resources: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } } }],
+    },
+    {
+      name: "a limit where there was none may be below what is used",
+      actuated: { requests: { memory: "16Mi" } },
+      desired: { requests: { memory: "16Mi" }, limits: { memory: "32Mi" } },
+      want: [
+        {
+          resource: "memory",
+          change: "increase",
+          resources: { requests: { memory: "16Mi" }, limits: { memory: "32Mi" } },
+          lowersMemoryLimitTo: MB32,
+        },
+      ],
+    },
+    {
+      name: "a restart, if its policy says so",
+      actuated: has("1", "1Gi"),
+      desired: has("1", "2Gi"),
+      policy: restartOf("memory"),
+      want: "restart",
+    },
+    {
+      name: "no restart for what the policy does not name",
+      actuated: has("1", "1Gi"),
+      desired: has("2", "1Gi"),
+      policy: restartOf("memory"),
+      want: [{ resource: "cpu", change: "increase", resources: has("2", "1Gi") }],
+    },
+    {
+      name: "[node-agent 173] no restart where nobody wrote down what it has",
+      actuated: undefined,
+      desired: { requests: { cpu: "1" } },
+      policy: restartOf("cpu", "memory"),
+      want: [{ resource: "cpu", change: "increase", resources: { requests: { cpu: "1" } } }],
+    },
+  ];
+  it.each(table)("$name", ({ actuated, desired, policy, want }) => {
+    const spec = containerSpec("app", { resources: desired, ...(policy && { resizePolicy: policy }) });
+    const step = resizeStep(spec, container({ name: "app", ...(actuated && { actuated }) }));
+    if (want === "restart") expect(step).toEqual({ kill: { id: "app-0", name: "app", message: "Container app resize requires restart" } });
+    else expect(step).toEqual({ updates: want.map((update) => ({ id: "app-0", name: "app", ...update })) });
+  });
+});
+
+const wanting = (name: string, cpu: string, memory: string, fields: Partial<ContainerSpec> = {}): ContainerSpec =>
+  containerSpec(name, { resources: has(cpu, memory), ...fields });
+const having = (name: string, cpu: string, memory: string) => container({ name, actuated: has(cpu, memory) });
+
+describe("[node-agent 161] of a pod", () => {
+  it("memory goes before CPU, and what is taken before what is given, sidecars among them", () => {
+    const pod = nodePod({
+      initContainers: [sidecarSpec("side", { resources: has("1", "2Gi") })],
+      containers: [wanting("up", "2", "2Gi"), wanting("down", "1", "1Gi"), wanting("lower", "1", "1Gi")],
+    });
+    const now = observed({
+      containers: [having("side", "1", "1Gi"), having("up", "1", "1Gi"), having("down", "2", "2Gi"), having("lower", "2", "1Gi")],
+    });
+    const { containersToUpdate, containersToKill, containersToStart } = computePodActions(pod, now, NO_PROBES);
+    expect(containersToUpdate.map(({ resource, name, change }) => `${resource} ${name} ${change}`)).toEqual([
+      "memory down decrease",
+      "memory side increase",
+      "memory up increase",
+      "cpu lower decrease",
+      "cpu down decrease",
+      "cpu up increase",
+    ]);
+    expect([...containersToKill, ...containersToStart]).toEqual([]);
+  });
+
+  it("a restart starts the container again, whatever the pod's policy", () => {
+    const pod = nodePod({ restartPolicy: "Never", containers: [wanting("app", "2", "1Gi", { resizePolicy: restartOf("cpu") }), "other"] });
+    const now = observed({ containers: [having("app", "1", "1Gi"), container({ name: "other" })] });
+    const actions = computePodActions(pod, now, NO_PROBES);
+    expect(actions).toMatchObject({ containersToStart: [0], containersToKill: [{ name: "app" }], containersToUpdate: [], killPod: false });
+  });
+
+  it("a sidecar is restarted by its policy, and the others run on", () => {
+    const pod = nodePod({
+      initContainers: [sidecarSpec("side", { resources: has("2", "1Gi"), resizePolicy: restartOf("cpu") })],
+      containers: ["app"],
+    });
+    const actions = computePodActions(pod, observed({ containers: [having("side", "1", "1Gi"), container({ name: "app" })] }), NO_PROBES);
+    expect(actions).toMatchObject({ initContainersToStart: [0], containersToStart: [], containersToKill: [{ name: "side" }] });
+  });
+
+  it("an init container is resized while it runs, and never restarted for it", () => {
+    const init = containerSpec("init", { resources: has("2", "1Gi"), resizePolicy: restartOf("cpu") });
+    const actions = computePodActions(
+      nodePod({ initContainers: [init], containers: ["app"] }),
+      observed({ containers: [having("init", "1", "1Gi")] }),
+      NO_PROBES,
+    );
+    expect(actions.containersToUpdate).toMatchObject([{ name: "init", resource: "cpu" }]);
+    expect(actions.containersToKill).toEqual([]);
+  });
+
+  it("one that failed its probe is restarted for that alone", () => {
+    const pod = nodePod({ containers: [wanting("app", "2", "1Gi")] });
+    const probes = { ...NO_PROBES, liveness: () => "Failure" as const };
+    const actions = computePodActions(pod, observed({ containers: [having("app", "1", "1Gi")] }), probes);
+    expect(actions.containersToUpdate).toEqual([]);
+    expect(actions.containersToKill).toMatchObject([{ reason: "LivenessProbe" }]);
+  });
+});
+
+describe("[node-agent 164] a resize is in progress", () => {
+  const granted = (actuated?: ContainerResources) => ({
+    containers: { app: { allocated: has("2", "1Gi"), ...(actuated && { actuated }) } },
+  });
+  const runs = container({ name: "app" });
+  it.each([
+    { name: "while a container has other than is granted", allocation: granted(has("1", "1Gi")), one: runs, want: true },
+    { name: "not when it has it", allocation: granted(has("2000m", "1Gi")), one: runs, want: false },
+    {
+      name: "not of one that does not run",
+      allocation: granted(has("1", "1Gi")),
+      one: container({ name: "app", state: "CONTAINER_EXITED" }),
+      want: false,
+    },
+    { name: "[node-agent 173] not where nobody wrote it down", allocation: granted(), one: runs, want: false },
+  ])("$name", ({ allocation, one, want }) => expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want));
+});

@@ -1,0 +1,125 @@
+// Would catch: a container that is ended for its restart and then taken for done, or started again though it was to be ended.
+import { describe, expect, it } from "vitest";
+import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import { restartsOf } from "../../../../shared/kubelet/kuberuntime/restarts.ts";
+import type { ObservedContainer, ProbeAnswer } from "../../../../shared/kubelet/types/observed-pod.ts";
+import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import type { Restarts } from "../../../../shared/ports/node-store.ts";
+import { container, exited, NO_PROBES, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
+
+type Policy = "Always" | "OnFailure" | "Never";
+
+const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });
+const old = (name: string, fields: Partial<ObservedContainer> = {}): ObservedContainer => container({ name, hash: "0", ...fields });
+const endedForRestart = true;
+const rest = ["foo2", "foo3"].map((name) => container({ name }));
+
+describe("restartsOf", () => {
+  const table: readonly {
+    readonly name: string;
+    readonly policy?: Policy;
+    readonly init?: readonly (string | ContainerSpec)[];
+    readonly containers: readonly ObservedContainer[];
+    readonly dead?: true;
+    readonly failing?: string;
+    /** Its stop is under way. */
+    readonly ending?: string;
+    readonly want: Restarts | undefined;
+  }[] = [
+    { name: "nothing ends", containers: [container(), ...rest], want: undefined },
+    { name: "another image, Never", policy: "Never", containers: [old("foo1"), ...rest], want: { foo1: "foo1-0" } },
+    {
+      name: "a failed probe, OnFailure",
+      policy: "OnFailure",
+      containers: [container(), ...rest],
+      failing: "foo1-0",
+      want: { foo1: "foo1-0" },
+    },
+    { name: "a failed probe, Never", policy: "Never", containers: [container(), ...rest], failing: "foo1-0", want: undefined },
+    {
+      name: "what may still run is killed first, Never",
+      policy: "Never",
+      containers: [container({ state: "CONTAINER_UNKNOWN" }), ...rest],
+      want: { foo1: "foo1-0" },
+    },
+    { name: "exited by itself, and starts again", containers: [exited("foo1", 1), ...rest], want: undefined },
+    {
+      name: "a dead sandbox, OnFailure: all but what is done",
+      policy: "OnFailure",
+      dead: true,
+      containers: [exited("foo1", 0), exited("foo2", 1), container({ name: "foo3" })],
+      want: { foo2: "foo2-0", foo3: "foo3-0" },
+    },
+    { name: "a dead sandbox, Never: the pod ends", policy: "Never", dead: true, containers: [container(), ...rest], want: undefined },
+    {
+      name: "a dead sandbox with init containers: what runs",
+      policy: "OnFailure",
+      dead: true,
+      init: ["init", sidecarSpec("side")],
+      containers: [exited("init", 0), container({ name: "side" }), container(), exited("foo2", 1), container({ name: "foo3" })],
+      want: { side: "side-0", foo1: "foo1-0", foo3: "foo3-0" },
+    },
+    {
+      name: "a sidecar of another image",
+      init: [sidecarSpec("side")],
+      containers: [old("side"), container(), ...rest],
+      want: { side: "side-0" },
+    },
+    {
+      name: "a plain init container that may still run",
+      policy: "OnFailure",
+      init: ["init"],
+      containers: [container({ name: "init", state: "CONTAINER_UNKNOWN" })],
+      want: { init: "init-0" },
+    },
+    {
+      name: "ended, and waits for its next instance; another is ended meanwhile",
+      policy: "OnFailure",
+      containers: [exited("foo1", 0, { endedForRestart }), old("foo2"), container({ name: "foo3" })],
+      want: { foo1: "foo1-0", foo2: "foo2-0" },
+    },
+    {
+      name: "ended, and has its next instance",
+      containers: [exited("foo1", 0, { endedForRestart }), container({ restartCount: 1 }), ...rest],
+      want: undefined,
+    },
+    { name: "it may go on after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
+    { name: "its stop is under way", containers: [container({ endedForRestart }), ...rest], ending: "foo1-0", want: { foo1: "foo1-0" } },
+    {
+      name: "the sandbox dies under one that was ended, Never: the pod ends",
+      policy: "Never",
+      dead: true,
+      containers: [exited("foo1", 0, { endedForRestart }), ...rest],
+      want: undefined,
+    },
+    { name: "not in the spec any more", containers: [container(), ...rest, exited("gone", 0, { endedForRestart })], want: undefined },
+  ];
+  it.each(table)("[node-agent 127] $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
+    const pod = nodePod({ restartPolicy: policy, initContainers: init });
+    const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
+    const answer = (id: string): ProbeAnswer => (id === failing ? "Failure" : undefined);
+    const actions = computePodActions(pod, seen, { ...NO_PROBES, liveness: answer });
+    expect(restartsOf(pod, seen, actions, (id) => id === ending)).toEqual(want);
+  });
+});
+
+describe("computePodActions of what was ended for its restart with 0", () => {
+  const cut = exited("foo1", 0, { endedForRestart });
+
+  it.each(["Always", "OnFailure", "Never"] as const)("[node-agent 127] %s: starts it", (restartPolicy) => {
+    const seen = observed({ containers: [cut, ...rest] });
+    expect(computePodActions(nodePod({ restartPolicy }), seen, NO_PROBES)).toEqual(podActions({ containersToStart: [0] }));
+  });
+
+  it("[node-agent 127] OnFailure: makes the sandbox for it", () => {
+    const seen = observed({ sandboxes: [DEAD], containers: [cut, exited("foo2", 0), exited("foo3", 0)] });
+    const want = podActions({ killPod: true, createSandbox: true, attempt: 1, containersToStart: [0] });
+    expect(computePodActions(nodePod({ restartPolicy: "OnFailure" }), seen, NO_PROBES)).toEqual(want);
+  });
+
+  it("[node-agent 127] an init container has not done its part", () => {
+    const pod = nodePod({ restartPolicy: "OnFailure", initContainers: ["init1", "init2"] });
+    const seen = observed({ containers: [exited("init1", 0, { endedForRestart })] });
+    expect(computePodActions(pod, seen, NO_PROBES)).toEqual(podActions({ initContainersToStart: [0] }));
+  });
+});

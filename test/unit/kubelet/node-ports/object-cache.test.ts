@@ -1,0 +1,75 @@
+// Would catch: an object that is kept for pods that are long gone, one that is dropped while pods still name it, and pods of one
+// namespace that name so much that those of others wait or lose what was kept for them.
+import { expect, test } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { NotSentError } from "../../../../shared/ports/errors.ts";
+import { ObjectCache } from "../../../../shared/kubelet/node-ports/object-cache.ts";
+
+const MINUTE = 60_000;
+
+/** Every object is there, and immutable, so that a second read is one of something dropped. */
+function rig() {
+  const clock = createVirtualClock(0);
+  const read: string[] = [];
+  const kube = {
+    get: async (_resource: string, namespace: string, name: string) => {
+      read.push(name);
+      return { metadata: { namespace, name }, immutable: true };
+    },
+  };
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  return { clock, read, cache, ask: (name: string) => cache.get("secrets", "default", name) };
+}
+
+test("OC4 what nobody asked for in ten minutes goes, and what somebody did stays, however long ago it was read", async () => {
+  const { clock, read, cache, ask } = rig();
+  await ask("used");
+  await ask("unused");
+  for (let minute = 0; minute < 11; minute++) {
+    await clock.advance(MINUTE);
+    await ask("used");
+    cache.tidy();
+    expect(cache.size).toBe(minute < 10 ? 2 : 1);
+  }
+  await ask("used");
+  expect(read).toEqual(["used", "unused"]);
+  await ask("unused");
+  expect(read).toEqual(["used", "unused", "unused"]);
+});
+
+test("[node-agent 488] OC5 ten thousand names of one namespace drop nothing of another's", async () => {
+  const { read, cache, ask } = rig();
+  await ask("own");
+  for (let name = 0; name < 10_000; name++) await cache.get("configmaps", "greedy", `c${name}`);
+  expect(cache.size).toBeLessThanOrEqual(2_000);
+  await ask("own");
+  expect(read.filter((name) => name === "own")).toHaveLength(1);
+});
+
+test("[node-agent 488] OC5 a thousand names of one namespace that are not answered keep no other's waiting, and each other for ten seconds", async () => {
+  const clock = createVirtualClock(0);
+  const read: string[] = [];
+  const kube = {
+    get: async (_resource: string, namespace: string, name: string) => {
+      read.push(namespace);
+      return await (namespace === "greedy" ? new Promise<never>(() => undefined) : Promise.resolve({ metadata: { namespace, name } }));
+    },
+  };
+  const cache = new ObjectCache(kube as unknown as ConstructorParameters<typeof ObjectCache>[0], clock); // nothing else is called
+  const failures: unknown[] = [];
+  for (let name = 0; name < 1_000; name++)
+    void cache.get("configmaps", "greedy", `c${name}`).catch((error: unknown) => void failures.push(error));
+  await clock.advance(0);
+  expect(read.length).toBeLessThanOrEqual(16);
+  expect(await cache.get("secrets", "default", "own")).toMatchObject({ metadata: { name: "own" } });
+  await clock.advance(10_000);
+  expect(failures).toHaveLength(1_000 - 16);
+  expect(failures[0]).toBeInstanceOf(NotSentError);
+});
+
+test("[node-agent 488] OC5 all of a thousand names are read when they are answered", async () => {
+  const { read, cache } = rig();
+  const names = Array.from({ length: 1_000 }, (_, index) => `c${index}`);
+  await Promise.all(names.map((name) => cache.get("configmaps", "greedy", name)));
+  expect(read).toEqual(names);
+});

@@ -1,0 +1,37 @@
+// Would catch: a pod counted for a sandbox that has ended, or twice for two of them, and containers of others counted as a pod's.
+import { expect, test } from "vitest";
+
+import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
+import { countRunning } from "../../../../shared/kubelet/pleg/relist.ts";
+import type { Container, ContainerState, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+
+const sandbox = (uid: string, state: PodSandbox["state"]): PodSandbox => ({
+  id: `${uid}-${state}`,
+  metadata: { name: uid, namespace: "default", uid, attempt: 0 },
+  state,
+  createdAtMs: 0,
+  labels: uid === "" ? {} : { [LABELS.podUid]: uid },
+  annotations: {},
+});
+const container = (uid: string, state: ContainerState): Container => ({
+  id: `${uid}-${state}`,
+  podSandboxId: "s",
+  metadata: { name: "c", attempt: 0 },
+  image: "",
+  imageRef: "",
+  state,
+  createdAtMs: 0,
+  labels: uid === "" ? {} : { [LABELS.podUid]: uid },
+  annotations: {},
+});
+
+test("[node-agent §15] pods with a ready sandbox, and the pods' containers by state", () => {
+  const sandboxes = [
+    sandbox("a", "SANDBOX_READY"),
+    sandbox("a", "SANDBOX_READY"),
+    sandbox("b", "SANDBOX_NOTREADY"),
+    sandbox("", "SANDBOX_READY"),
+  ];
+  const containers = [container("a", "CONTAINER_RUNNING"), container("b", "CONTAINER_EXITED"), container("", "CONTAINER_RUNNING")];
+  expect(countRunning(sandboxes, containers)).toEqual({ pods: 1, containers: { created: 0, running: 1, exited: 1, unknown: 0 } });
+});

@@ -1,0 +1,108 @@
+// Would catch: a container whose end is never noticed, an event too many (each costs a sync), a change that is lost when its
+// status could not be read.
+import { describe, expect, it } from "vitest";
+import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
+import { relist, withUnread } from "../../../../shared/kubelet/pleg/relist.ts";
+import type { RelistEntry, RelistRecord } from "../../../../shared/kubelet/node-ports/relist-record.ts";
+import type { Container, ContainerState, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+
+const rest = { createdAtMs: 1, annotations: {} };
+
+function container(id: string, state: ContainerState, uid = "pod"): Container {
+  const metadata = { name: "c", attempt: 0 };
+  return { ...rest, id, state, metadata, podSandboxId: "s", image: "i", imageRef: "i", labels: { [LABELS.podUid]: uid } };
+}
+
+function sandbox(id: string, state: PodSandbox["state"], uid = "pod"): PodSandbox {
+  return { ...rest, id, state, metadata: { name: "p", namespace: "n", uid, attempt: 0 }, labels: {} };
+}
+
+const record = (states: Readonly<Record<string, RelistEntry["state"]>>): RelistRecord => ({
+  states: Object.fromEntries(Object.entries(states).map(([id, state]) => [id, { uid: "pod", state }])),
+});
+
+function events(before: RelistRecord | undefined, ...now: readonly (Container | PodSandbox)[]): readonly string[] {
+  const containers = now.filter((item): item is Container => "podSandboxId" in item);
+  const sandboxes = now.filter((item): item is PodSandbox => !("podSandboxId" in item));
+  return relist(before, sandboxes, containers).events.map(({ type, id }) => `${type.replace("Container", "")} ${id}`);
+}
+
+describe("relist", () => {
+  const RUNNING = "CONTAINER_RUNNING";
+  const EXITED = "CONTAINER_EXITED";
+  it.each([
+    { name: "new and running", before: undefined, now: [container("c", RUNNING)], want: ["Started c"] },
+    { name: "new and exited already", before: undefined, now: [container("c", EXITED)], want: ["Died c"] },
+    { name: "new and created", before: undefined, now: [container("c", "CONTAINER_CREATED")], want: [] },
+    { name: "as before", before: record({ c: "running" }), now: [container("c", RUNNING)], want: [] },
+    { name: "created, then started", before: record({ c: "created" }), now: [container("c", RUNNING)], want: ["Started c"] },
+    { name: "[node-agent 87] running, then exited", before: record({ c: "running" }), now: [container("c", EXITED)], want: ["Died c"] },
+    { name: "[node-agent 87] exited, then gone", before: record({ c: "exited" }), now: [], want: ["Removed c"] },
+    { name: "[node-agent 87] running, then gone", before: record({ c: "running" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "created, then gone", before: record({ c: "created" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "unknown, then gone", before: record({ c: "unknown" }), now: [], want: ["Died c", "Removed c"] },
+    { name: "running, then unknown", before: record({ c: "running" }), now: [container("c", "CONTAINER_UNKNOWN")], want: [] },
+    { name: "unknown, then running", before: record({ c: "unknown" }), now: [container("c", RUNNING)], want: ["Started c"] },
+    { name: "a new sandbox", before: undefined, now: [sandbox("s", "SANDBOX_READY")], want: ["Started s"] },
+    { name: "a sandbox that died", before: record({ s: "running" }), now: [sandbox("s", "SANDBOX_NOTREADY")], want: ["Died s"] },
+    { name: "a dead sandbox that is gone", before: record({ s: "exited" }), now: [], want: ["Removed s"] },
+    {
+      name: "one restarted while its neighbour runs",
+      before: record({ s: "running", a: "running", b: "running" }),
+      now: [sandbox("s", "SANDBOX_READY"), container("a", EXITED), container("a2", RUNNING), container("b", RUNNING)],
+      want: ["Died a", "Started a2"],
+    },
+  ] as const)("$name", ({ before, now, want }) => {
+    expect(events(before, ...now)).toEqual(want);
+  });
+
+  it("tells the pod of each event, also of one that is gone entirely", () => {
+    const before = relist(
+      undefined,
+      [sandbox("s1", "SANDBOX_READY", "one")],
+      [container("c1", RUNNING, "one"), container("c2", RUNNING, "two")],
+    );
+    expect(relist(before.record, [], [container("c2", EXITED, "two")]).events).toEqual([
+      { uid: "one", type: "ContainerDied", id: "s1" },
+      { uid: "one", type: "ContainerRemoved", id: "s1" },
+      { uid: "one", type: "ContainerDied", id: "c1" },
+      { uid: "one", type: "ContainerRemoved", id: "c1" },
+      { uid: "two", type: "ContainerDied", id: "c2" },
+    ]);
+  });
+
+  it("a change without an event is still a change", () => {
+    const { events: none, changed } = relist(record({ c: "running" }), [], [container("c", "CONTAINER_UNKNOWN")]);
+    expect([none, changed]).toEqual([[], ["pod"]]);
+    expect(relist(record({ c: "running" }), [], [container("c", RUNNING)]).changed).toEqual([]);
+  });
+
+  it("leaves alone what bears no pod's UID", () => {
+    expect(relist(undefined, [], [{ ...container("c", RUNNING), labels: {} }])).toEqual({
+      record: { states: {} },
+      events: [],
+      changed: [],
+    });
+  });
+
+  it("[node-agent 87] what could not be inspected is found again by the next look, and only that", () => {
+    const before = relist(undefined, [], [container("a", RUNNING, "one"), container("b", RUNNING, "two")]).record;
+    const now = [container("a", EXITED, "one"), container("a2", RUNNING, "one"), container("b", EXITED, "two")];
+    const first = relist(before, [], now);
+    expect(first.events.map(({ id }) => id)).toEqual(["a", "b", "a2"]);
+    const second = relist(withUnread(before, first.record, ["one"]), [], now);
+    expect(second.events).toEqual([
+      { uid: "one", type: "ContainerDied", id: "a" },
+      { uid: "one", type: "ContainerStarted", id: "a2" },
+    ]);
+    expect(relist(withUnread(undefined, first.record, ["one"]), [], now).events.map(({ id }) => id)).toEqual(["a", "a2"]);
+    expect(relist(withUnread(before, first.record, []), [], now).events).toEqual([]);
+  });
+
+  it("[node-agent 87] what is gone and could not be inspected is found gone again", () => {
+    const before = relist(undefined, [], [container("a", RUNNING)]).record;
+    const first = relist(before, [], []);
+    expect(relist(withUnread(before, first.record, ["pod"]), [], []).events).toEqual(first.events);
+    expect(first.events.map(({ type }) => type)).toEqual(["ContainerDied", "ContainerRemoved"]);
+  });
+});

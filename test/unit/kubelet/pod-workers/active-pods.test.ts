@@ -1,0 +1,43 @@
+// Would catch: a pod that holds room on the node and is not counted, or is counted and holds none.
+import { expect, test } from "vitest";
+import { activePods } from "../../../../shared/kubelet/pod-workers/active-pods.ts";
+import type { KnownPods } from "../../../../shared/kubelet/pod-workers/active-pods.ts";
+import { nodePod } from "../fixtures.ts";
+import { started } from "../worker-builders.ts";
+
+const WORKERS = {
+  none: undefined,
+  syncing: started(),
+  terminating: started({ terminatingAtMs: 1 }),
+  terminated: started({ terminatingAtMs: 1, startedTerminating: true, terminatedAtMs: 2 }),
+};
+
+function isActive(
+  worker: keyof typeof WORKERS,
+  { api = "Pending", cached, hasRelisted = true }: { readonly api?: string; readonly cached?: string; readonly hasRelisted?: boolean },
+): boolean {
+  const pod = nodePod({ uid: "a", containers: ["main"] });
+  const known: KnownPods = {
+    desired: [{ ...pod, status: { phase: api } }],
+    records: new Map(WORKERS[worker] === undefined ? [] : [["a", WORKERS[worker]]]),
+    statuses: new Map(cached === undefined ? [] : [["a", { status: { phase: cached }, version: 1, sentVersion: 0, changedAtMs: 0 }]]),
+    hasRelisted,
+  };
+  return activePods(known).length === 1;
+}
+
+test.each<{ name: string; phases: Parameters<typeof isActive>[1]; active: readonly (keyof typeof WORKERS)[] }>([
+  { name: "no terminal phase", phases: {}, active: ["none", "syncing", "terminating"] },
+  { name: "the API server's phase is terminal", phases: { api: "Succeeded" }, active: ["terminating"] },
+  { name: "only the cached phase is terminal", phases: { api: "Running", cached: "Failed" }, active: ["terminating"] },
+  { name: "a cached phase that is not", phases: { cached: "Running" }, active: ["none", "syncing", "terminating"] },
+  { name: "terminal, and the runtime was not looked at yet", phases: { api: "Failed", hasRelisted: false }, active: [] },
+  {
+    name: "not terminal, and the runtime was not looked at yet",
+    phases: { hasRelisted: false },
+    active: ["none", "syncing", "terminating"],
+  },
+])("[node-agent 133] $name: active with a worker $active", ({ phases, active }) => {
+  const all: readonly (keyof typeof WORKERS)[] = ["none", "syncing", "terminating", "terminated"];
+  expect(all.filter((worker) => isActive(worker, phases))).toEqual(active);
+});

@@ -1,0 +1,298 @@
+// Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not; a hook that nobody waits for.
+import { expect, test } from "vitest";
+import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { CriError } from "../../../../shared/ports/cri-error.ts";
+import type { ContainerStatusEntry, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
+
+const SECONDS = 1_000;
+/** Ends with 0, three seconds after it was asked to: a turn waits for two. */
+const SLOW = { stopAfterMs: 3 * SECONDS };
+/** Each instance is well for ten seconds. */
+const SICK = { ...SLOW, exec: (_: unknown, runningForMs: number) => ({ exitCode: runningForMs < 10 * SECONDS ? 0 : 1 }) };
+const IMAGES = { "slow:1": SLOW, "slow:2": SLOW, "sick:1": SICK, "init:1": { exitAfterMs: SECONDS } };
+const CHECK = { exec: { command: ["check"] }, periodSeconds: 1, failureThreshold: 1 };
+const APP = { name: "app", image: "slow:1" };
+
+type Spec = Partial<PodSpec> & Pick<PodSpec, "containers">;
+
+function status(rig: NodeRig, pod = "p", container = "app"): ContainerStatusEntry | undefined {
+  const { containerStatuses = [], initContainerStatuses = [] } = rig.pod(pod)?.status ?? {};
+  return [...initContainerStatuses, ...containerStatuses].find(({ name }) => name === container);
+}
+
+async function loseSandbox(rig: NodeRig): Promise<void> {
+  const [sandbox] = await rig.cri.listPodSandbox({ state: "SANDBOX_READY" });
+  rig.cri.loseSandbox(sandbox?.id ?? "");
+}
+
+const useImage = async (rig: NodeRig, image: string): Promise<void> =>
+  await rig.patch("p", { spec: { containers: [{ name: "app", image }] } });
+const changeImage = async (rig: NodeRig): Promise<void> => await useImage(rig, "slow:2");
+const nothing = async (): Promise<void> => undefined;
+
+const restarted: readonly { readonly name: string; readonly spec: Spec; readonly act: (rig: NodeRig) => Promise<void> }[] = [
+  {
+    name: "fails its liveness probe, OnFailure",
+    spec: { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] },
+    act: nothing,
+  },
+  { name: "gets another image, OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: changeImage },
+  { name: "gets another image, Never", spec: { restartPolicy: "Never", containers: [APP] }, act: changeImage },
+  { name: "loses its sandbox, OnFailure", spec: { restartPolicy: "OnFailure", containers: [APP] }, act: loseSandbox },
+  {
+    name: "loses its sandbox and has init containers, OnFailure",
+    spec: { restartPolicy: "OnFailure", initContainers: [{ name: "init", image: "init:1" }], containers: [APP] },
+    act: loseSandbox,
+  },
+  {
+    name: "loses its sandbox while a neighbour is done, OnFailure",
+    spec: { restartPolicy: "OnFailure", containers: [APP, { name: "done", image: "init:1" }] },
+    act: loseSandbox,
+  },
+];
+
+test.each(restarted)("[node-agent 127] a container that $name, and takes 3 s to end with 0, is started again", async ({ spec, act }) => {
+  const rig = await node({ images: IMAGES });
+  const uid = await rig.create("p", spec);
+  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+  await rig.advance(3 * SECONDS);
+  await act(rig);
+  await rig.until("the next one runs", () => {
+    // What was once terminated for good is not let go again, neither by the API server nor by a Job.
+    expect(status(rig)?.state?.terminated).toBeUndefined();
+    expect(["Running", "Pending"]).toContain(rig.phase("p"));
+    return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+  });
+  expect(status(rig)?.lastState?.terminated?.exitCode).toBe(0);
+  expect((await rig.running(uid)).filter((name) => name === "app")).toEqual(["app"]);
+  expect(rig.phase("p")).toBe("Running");
+  await rig.advance(3 * SECONDS);
+  expect(await rig.agent.ports.store.read("restarts", uid)).toBeUndefined();
+});
+
+test.each(["OnFailure", "Never"] as const)(
+  "[node-agent 127] a container of another image, %s, that ends at once while the image takes 5 s to come, is started again",
+  async (restartPolicy) => {
+    const rig = await node({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
+    await rig.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });
+    await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+    await useImage(rig, "far:1");
+    await rig.until("the next one runs", () => {
+      expect(status(rig)?.state?.terminated).toBeUndefined();
+      expect(rig.phase("p")).toBe("Running");
+      return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+    });
+  },
+);
+
+test("[node-agent 127] a container that fails its liveness probe under Never is not started again: what it ends with is its end", async () => {
+  const rig = await node({ images: IMAGES });
+  const uid = await rig.create("p", { restartPolicy: "Never", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
+  await rig.advance(30 * SECONDS);
+  expect(status(rig)).toMatchObject({ restartCount: 0, state: { terminated: { exitCode: 0 } } });
+  expect(await rig.containers(uid)).toHaveLength(1);
+});
+
+test.each([
+  { how: "is deleted", act: async (rig: NodeRig) => await rig.delete("p"), phase: undefined },
+  {
+    how: "passes its deadline",
+    act: async (rig: NodeRig) => await rig.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
+    phase: "Failed",
+  },
+])("[node-agent 127] a pod that $how during the stop ends, and nothing of it starts", async ({ act, phase }) => {
+  const rig = await node({ images: IMAGES });
+  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+  await changeImage(rig);
+  await rig.until("it is being stopped", () => rig.calls.some(({ verb }) => verb === "stopContainer"));
+  await act(rig);
+  await rig.until("it ended", () => rig.phase("p") === phase);
+  await rig.advance(5 * SECONDS);
+  expect(rig.phase("p")).toBe(phase);
+  if (phase !== undefined) expect(status(rig)?.state?.terminated).toMatchObject({ exitCode: 0 });
+  expect(rig.calls.filter(({ verb }) => verb === "createContainer")).toHaveLength(1);
+  expect(await rig.agent.ports.store.read("restarts", uid)).toBeUndefined();
+});
+
+test("[node-agent 127] an image that is changed back during the stop: what was ended is started all the same", async () => {
+  const rig = await node({ images: IMAGES });
+  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+  await changeImage(rig);
+  await rig.until("it is being stopped", () => rig.calls.some(({ verb }) => verb === "stopContainer"));
+  await useImage(rig, "slow:1");
+  await rig.until("the next one runs", async () => status(rig)?.restartCount === 1 && (await rig.running(uid)).length === 1);
+  expect(rig.phase("p")).toBe("Running");
+});
+
+test("[node-agent 127] the wait before a restart counts from the exit before, however long the stop takes", async () => {
+  const rig = await node({ images: IMAGES });
+  const uid = await rig.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await rig.until("the fifth runs", async () => (await rig.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
+  const starts = rig.calls.filter(({ verb }) => verb === "startContainer").map(({ atMs }) => atMs);
+  const gaps = starts.slice(1).map((atMs, index) => (atMs - (starts[index] ?? 0)) / SECONDS);
+  // Ten seconds well, three to end: more than the first waits of 10 s. The next one is 20 s, from this end on.
+  for (const gap of gaps.slice(0, 3)) expect.soft(gap).toBeLessThan(10 + 3 + 3);
+  expect(gaps[3]).toBeGreaterThanOrEqual(10 + 3 + 20);
+});
+
+const KEPT = [
+  { when: "before the stop", fatal: { verb: "stopContainer", nth: 1 } },
+  { when: "between stop and start", fatal: { verb: "createContainer", nth: 2 } },
+];
+
+/** Its agent dies at that call; the next one comes two seconds later. */
+async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; readonly nth: number }): Promise<NodeRig> {
+  const rig = new NodeRig({ images: IMAGES });
+  const store = createMemoryNodeStore();
+  let calls = 0;
+  rig.fateOf = (call) => {
+    if (call.verb !== verb || ++calls !== nth) return "live";
+    void rig.clock.after(2 * SECONDS).then(() => rig.start(kept ? store : createMemoryNodeStore()));
+    return "dieBefore";
+  };
+  rig.start(store);
+  await rig.advance(2 * SECONDS);
+  await rig.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await rig.until("its agent died, and there is another", () => rig.lives === 2);
+  return rig;
+}
+
+test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore does not: the container is started again", async ({ fatal }) => {
+  const rig = await crashed(true, fatal);
+  await rig.until("the next one runs", () => {
+    expect(status(rig)?.state?.terminated).toBeUndefined();
+    return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+  });
+});
+
+test("[node-agent 128] a container that was to be ended, and may go on, is done when it ends by itself", async () => {
+  const rig = new NodeRig({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
+  const store = createMemoryNodeStore();
+  rig.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
+  rig.start(store);
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "ends:1" }] });
+  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+  await changeImage(rig);
+  await rig.until("its agent died", () => !rig.isAlive);
+  expect(Object.keys((await store.read("restarts", uid)) ?? {})).toEqual(["app"]);
+  await useImage(rig, "ends:1");
+  rig.start(store);
+  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
+  expect(status(rig)?.restartCount).toBe(0);
+});
+
+test("[node-agent 128] what was to be started goes with its pod, also one that went while no agent looked", async () => {
+  const rig = new NodeRig({ images: IMAGES });
+  const store = createMemoryNodeStore();
+  rig.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
+  rig.start(store);
+  await rig.advance(2 * SECONDS);
+  await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
+  await changeImage(rig);
+  await rig.until("its agent died", () => !rig.isAlive);
+  await rig.delete("p", 0);
+  rig.fateOf = () => "live";
+  rig.start(store);
+  expect((await store.rows("restarts")).size).toBe(1);
+  await rig.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
+});
+
+test("[node-agent 128] agent and NodeStore die between stop and start: the exit counts, as after a kubelet's restart", async () => {
+  const rig = await crashed(false, { verb: "createContainer", nth: 2 });
+  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
+});
+
+test("[node-agent 128] agent and NodeStore die before the stop: the container goes on, and its probe decides anew", async () => {
+  const rig = await crashed(false, { verb: "stopContainer", nth: 1 });
+  await rig.until("the next one runs", () => status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined);
+});
+
+test.each([
+  { code: 1, phase: "Failed" },
+  { code: 0, phase: "Pending" },
+])(
+  "[node-agent 129] a sandbox that dies during init under Never, init ends with $code: no other is made, the pod is $phase",
+  async ({ code, phase }) => {
+    const rig = await node({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
+    const uid = await rig.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
+    await rig.until("it initialises", () => status(rig, "p", "init")?.state?.running !== undefined);
+    await loseSandbox(rig);
+    await rig.advance(120 * SECONDS);
+    expect(rig.phase("p")).toBe(phase);
+    expect(status(rig, "p", "init")?.state?.terminated?.exitCode).toBe(code);
+    expect(rig.calls.filter(({ verb }) => verb === "runPodSandbox" || verb === "createContainer")).toHaveLength(2);
+    expect(await rig.running(uid)).toEqual([]);
+  },
+);
+
+/** Its hook takes five seconds, and the container after it waits for that. */
+const HOOKED: Spec = {
+  containers: [
+    { name: "app", image: "hooked:1", lifecycle: { postStart: { exec: { command: ["post"] } } } },
+    { name: "next", image: "slow:1" },
+  ],
+};
+
+/** `hooks`: when one was run. */
+function hooked(): { readonly rig: NodeRig; readonly hooks: readonly number[] } {
+  const hooks: number[] = [];
+  const exec = () => {
+    hooks.push(rig.clock.now());
+    return { afterMs: 5 * SECONDS };
+  };
+  const rig: NodeRig = new NodeRig({ images: { ...IMAGES, "hooked:1": { exec } } });
+  return { rig, hooks };
+}
+
+test("[node-agent 130] an agent that dies between start and postStart hook: the container runs on without, as after a kubelet's restart", async () => {
+  const { rig, hooks } = hooked();
+  rig.fateOf = ({ verb }) => (verb === "startContainer" && rig.lives === 1 ? "dieAfter" : "live");
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("its agent died", () => !rig.isAlive);
+  rig.start();
+  await rig.until("ready", () => rig.isReady("p"));
+  expect(hooks).toEqual([]);
+  expect((await rig.containers(uid)).map(({ metadata }) => [metadata.name, metadata.attempt])).toEqual([
+    ["app", 0],
+    ["next", 0],
+  ]);
+});
+
+test("[node-agent 130] a turn that is given up for lost between start and postStart hook: it runs once, and what comes after it waits", async () => {
+  const { rig, hooks } = hooked();
+  let held = false;
+  rig.fateOf = ({ verb }) => {
+    if (verb !== "containerStatus" || held || !rig.calls.some((call) => call.verb === "startContainer")) return "live";
+    held = true;
+    return { after: rig.clock.after(150 * SECONDS) };
+  };
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("ready", () => rig.isReady("p"), 300 * SECONDS);
+  expect(held).toBe(true);
+  expect(hooks).toHaveLength(1);
+  const next = (await rig.containers(uid)).find(({ metadata }) => metadata.name === "next");
+  expect(next?.startedAtMs).toBeGreaterThanOrEqual((hooks[0] ?? 0) + 5 * SECONDS);
+});
+
+test("[node-agent 130] a start that waited for its postStart hook has succeeded: why an earlier one failed is told no more", async () => {
+  const { rig, hooks } = hooked();
+  let failures = 0;
+  rig.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");
+  rig.start();
+  await rig.advance(2 * SECONDS);
+  const uid = await rig.create("p", HOOKED);
+  await rig.until("its hook runs", () => hooks.length === 1);
+  expect(failures).toBeGreaterThan(1);
+  await rig.advance(5 * SECONDS); // the hook's
+  expect(await rig.agent.ports.store.read("reasons", uid)).toBeUndefined();
+});

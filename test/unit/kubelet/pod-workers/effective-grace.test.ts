@@ -1,0 +1,48 @@
+// Would catch: a grace that grows or is lost, a kill without any, a stop that is not told that it has less time.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { effectiveGrace } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+import type { GraceWishes } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+
+describe("effectiveGrace", () => {
+  it.each<{ name: string; wishes: Partial<GraceWishes>; seconds: number; shortened?: boolean }>([
+    { name: "the spec's", wishes: {}, seconds: 30 },
+    { name: "the API server's", wishes: { deletion: 5 }, seconds: 5 },
+    { name: "the API server's, though it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },
+    { name: "an override", wishes: { deletion: 5, override: 2 }, seconds: 2 },
+    { name: "no longer override", wishes: { deletion: 5, override: 8 }, seconds: 5 },
+    { name: "at least 1 when the API server says 0", wishes: { deletion: 0 }, seconds: 1 },
+    { name: "at least 1 when the API server says 0, whatever an override says", wishes: { deletion: 0, override: 30 }, seconds: 1 },
+    { name: "at least 1 when an override says 0", wishes: { override: 0 }, seconds: 1 },
+    { name: "at least 1 when the spec says 0", wishes: { spec: 0 }, seconds: 1 },
+    { name: "what was recorded", wishes: { recorded: 10 }, seconds: 10 },
+    { name: "what was recorded, not the longer wish", wishes: { recorded: 10, deletion: 20, override: 30 }, seconds: 10 },
+    { name: "what was recorded, not the shorter spec", wishes: { recorded: 100, spec: 30 }, seconds: 100 },
+    { name: "a shorter wish", wishes: { recorded: 10, deletion: 4 }, seconds: 4, shortened: true },
+    { name: "a wish of 0, shorter than what was recorded", wishes: { recorded: 10, override: 0 }, seconds: 1, shortened: true },
+    { name: "a wish of 0, equal to what was recorded", wishes: { recorded: 1, override: 0 }, seconds: 1 },
+  ])("[node-agent 51] is $name", ({ wishes, seconds, shortened = false }) => {
+    expect(effectiveGrace({ recorded: 0, spec: 30, ...wishes })).toEqual({ seconds, shortened });
+  });
+
+  it("[node-agent 51] never grows once it is recorded, and says when it shrinks", () => {
+    const seconds = fc.integer({ min: -5, max: 50 });
+    const wish = fc.record({
+      deletion: fc.option(seconds, { nil: undefined }),
+      override: fc.option(seconds, { nil: undefined }),
+      spec: seconds,
+    });
+    fc.assert(
+      fc.property(fc.array(wish, { minLength: 1, maxLength: 8 }), (wishes) => {
+        let recorded = 0;
+        for (const next of wishes) {
+          const grace = effectiveGrace({ recorded, ...next });
+          expect(grace.seconds).toBeGreaterThanOrEqual(1);
+          if (recorded > 0) expect(grace.seconds).toBeLessThanOrEqual(recorded);
+          expect(grace.shortened).toBe(recorded > 0 && grace.seconds < recorded);
+          recorded = grace.seconds;
+        }
+      }),
+    );
+  });
+});

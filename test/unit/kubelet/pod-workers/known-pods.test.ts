@@ -1,0 +1,75 @@
+// Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
+import { describe, expect, it } from "vitest";
+import { syncKnownPods } from "../../../../shared/kubelet/pod-workers/known-pods.ts";
+import { acceptUpdate, startTurn } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { NOW_MS, record, started, update } from "../worker-builders.ts";
+
+const PENDING = { kind: "sync", sinceMs: NOW_MS } as const;
+const FINISHED = started({ terminatingAtMs: 1, terminatedAtMs: 2, finished: true });
+const TERMINATING = started({ terminatingAtMs: 1, startedTerminating: true, gracePeriodSeconds: 5, deleted: true });
+
+describe("syncKnownPods", () => {
+  it.each<{ name: string; before: WorkerRecord; isDesired?: boolean; want: "purged" | "kept" | Partial<WorkerRecord>; requeued?: boolean }>(
+    [
+      { name: "a desired pod", before: started(), isDesired: true, want: "kept" },
+      { name: "a desired finished pod", before: FINISHED, isDesired: true, want: "kept" },
+      { name: "a finished orphan", before: FINISHED, want: "purged" },
+      { name: "a finished pod whose UID came again", before: { ...FINISHED, restartRequested: true }, isDesired: true, want: "purged" },
+      { name: "a pod whose UID came again", before: { ...TERMINATING, restartRequested: true }, isDesired: true, want: "kept" },
+      { name: "an orphan that never started", before: record({ pending: { kind: "create", sinceMs: 1 } }), want: "purged" },
+      {
+        name: "an orphan that never started, of which the runtime may have something",
+        before: record({ observedRuntime: true, pending: { kind: "create", sinceMs: 1 } }),
+        want: { deleted: true, terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 },
+      },
+      {
+        name: "a running orphan",
+        before: started(),
+        want: { deleted: true, terminatingAtMs: NOW_MS, gracePeriodSeconds: 30, pending: PENDING },
+        requeued: true,
+      },
+      {
+        name: "a running orphan for which an update waits",
+        before: started({ pending: { kind: "update", sinceMs: 1 } }),
+        want: { deleted: true, terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 },
+      },
+      { name: "a terminating orphan", before: TERMINATING, want: { pending: PENDING }, requeued: true },
+      { name: "a terminating orphan for which an update waits", before: { ...TERMINATING, pending: PENDING }, want: "kept" },
+      {
+        name: "an evicted orphan",
+        before: started({ terminatingAtMs: 1, evicted: true, gracePeriodSeconds: 5, pending: PENDING }),
+        want: { deleted: true },
+      },
+      {
+        name: "a terminated orphan that is not cleaned up",
+        before: started({ terminatingAtMs: 1, terminatedAtMs: 2, deleted: true }),
+        want: { pending: PENDING },
+        requeued: true,
+      },
+    ],
+  )("[node-agent 55] $name", ({ before, isDesired = false, want, requeued = false }) => {
+    const { purge, changed, requeue } = syncKnownPods(new Map([["u1", before]]), new Set(isDesired ? ["u1", "other"] : ["other"]), NOW_MS);
+    expect(purge).toEqual(want === "purged" ? ["u1"] : []);
+    expect(changed).toEqual(new Map(typeof want === "object" ? [["u1", { ...before, ...want }]] : []));
+    expect(requeue).toEqual(requeued ? ["u1"] : []);
+  });
+
+  it("[node-agent 55] looks at each record", () => {
+    const records = new Map([
+      ["done", FINISHED],
+      ["orphan", started()],
+      ["wanted", started()],
+    ]);
+    const { purge, changed, requeue } = syncKnownPods(records, new Set(["wanted"]), NOW_MS);
+    expect([purge, [...changed.keys()], requeue]).toEqual([["done"], ["orphan"], ["orphan"]]);
+  });
+
+  it("[node-agent 55] [node-agent 46] drives an orphan of the runtime on as one, with no spec and grace 1", () => {
+    const found = acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true, mayRun: true })).record ?? record();
+    const { record: taken } = startTurn(found, "start", NOW_MS);
+    const after = syncKnownPods(new Map([["u1", taken]]), new Set(), NOW_MS).changed.get("u1");
+    expect(after).toMatchObject({ gracePeriodSeconds: 1, pending: { kind: "kill", runtimeOnly: true } });
+    expect(startTurn(after ?? taken, "start", NOW_MS).work).toBe("terminatingRuntime");
+  });
+});

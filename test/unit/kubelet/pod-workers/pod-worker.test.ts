@@ -1,0 +1,374 @@
+// Would catch: a kill that is forgotten or taken back, a pod synced after it, a grace that grows, a message too few or a turn too
+// many, an orphan that is kept or a real pod taken for one.
+import { describe, expect, it } from "vitest";
+import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { acceptUpdate, endTurn, startTurn } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+import type { PodUpdate, TurnEnd } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { NOW_MS, Worker, record, started, update } from "../worker-builders.ts";
+
+const EVICTED = { phase: "Failed", reason: "Evicted", message: "disk is full", isDisruption: true } as const;
+const PREEMPTED = { phase: "Failed", reason: "Preempting", message: "make room" } as const;
+const GONE = { kind: "kill", runtimeOnly: true, graceOverrideSeconds: 1, specGracePeriodSeconds: 0, mayRun: true } as const;
+
+describe("acceptUpdate", () => {
+  it("[node-agent 40] makes a record of a new pod, and its first turn syncs it", () => {
+    const worker = new Worker();
+    expect(worker.update({ kind: "create" })).toEqual({
+      record: record({ pending: { kind: "create", sinceMs: NOW_MS } }),
+      cancel: false,
+      wake: true,
+    });
+    worker.nowMs += 5;
+    expect(worker.begin()).toBe("sync");
+    expect(worker.record).toEqual(record({ startedAtMs: NOW_MS + 5, token: 1 }));
+  });
+
+  it("[node-agent 41] notes that a UID came again while it terminates, and lets the first one end", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.drain();
+    worker.update({ kind: "kill" });
+    expect(worker.begin()).toBe("terminating");
+    const before = worker.record;
+    expect(worker.update({ kind: "create" })).toEqual({ record: { ...before, restartRequested: true }, cancel: false, wake: false });
+    expect(worker.update({ kind: "create" }).record).toBe(worker.record);
+    worker.end({ kind: "terminatingDone" });
+    worker.drain();
+    expect(worker.works).toEqual(["sync", "terminating", "terminated"]);
+    expect(worker.record).toMatchObject({ finished: true, gracePeriodSeconds: 30, restartRequested: true });
+  });
+
+  it("[node-agent 41] notes it also of a finished one, and ignores anything else of that", () => {
+    const finished = started({ terminatingAtMs: NOW_MS, terminatedAtMs: NOW_MS, finished: true });
+    expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
+      record: { ...finished, restartRequested: true },
+      cancel: false,
+      wake: false,
+    });
+    for (const rest of [{}, { kind: "kill" }, { kind: "sync" }, { deletionTimestamp: true }] as const)
+      expect(acceptUpdate(finished, update(rest))).toEqual({ record: finished, cancel: false, wake: false });
+  });
+
+  it.each([
+    { name: "it waits", before: record({ pending: { kind: "create", sinceMs: NOW_MS } }) },
+    { name: "it was seen", before: started() },
+  ])("[node-agent 42] uses the real pod for a kill at runtime when $name", ({ before }) => {
+    const { record: after, cancel } = acceptUpdate(before, update({ ...GONE, graceOverrideSeconds: 5 }));
+    expect(after).toMatchObject({
+      deleted: true,
+      observedRuntime: true,
+      gracePeriodSeconds: 5,
+      pending: { kind: "kill", sinceMs: NOW_MS },
+    });
+    expect(after?.pending).not.toHaveProperty("runtimeOnly");
+    expect(cancel).toBe(true);
+    expect(startTurn(after ?? before, "start", NOW_MS).work).toBe("terminating");
+    expect(acceptUpdate(before, update({ ...GONE, graceOverrideSeconds: 90 })).record?.gracePeriodSeconds).toBe(90);
+    const { graceOverrideSeconds: _none, ...plain } = GONE;
+    expect(acceptUpdate(before, update(plain)).record?.gracePeriodSeconds).toBe(30);
+  });
+
+  it("[node-agent 43] terminates a deleted pod with the API server's grace", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.drain();
+    const { cancel } = worker.update({ deletionTimestamp: true, deletionGracePeriodSeconds: 15 });
+    expect(cancel).toBe(true);
+    expect(worker.record).toMatchObject({ terminatingAtMs: NOW_MS, deleted: true, gracePeriodSeconds: 15 });
+    worker.drain();
+    expect(worker.works).toEqual(["sync", "terminating", "terminated"]);
+    expect(worker.record).toEqual(
+      started({
+        token: 3,
+        terminatingAtMs: NOW_MS,
+        startedTerminating: true,
+        terminatedAtMs: NOW_MS,
+        finished: true,
+        deleted: true,
+        gracePeriodSeconds: 15,
+        lastTurnEndedAtMs: NOW_MS,
+      }),
+    );
+  });
+
+  it("[node-agent 44] evicts with the spec's grace", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.drain();
+    worker.update({ kind: "kill", evict: true, abnormal: EVICTED });
+    expect(worker.record).toMatchObject({ evicted: true, gracePeriodSeconds: 30, abnormalTerminations: [EVICTED] });
+    expect(worker.record).not.toHaveProperty("deleted");
+    worker.drain();
+    expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
+  });
+
+  it("[node-agent 44] evicts when the kill says so, not when a status does: a pod may be disrupted otherwise", () => {
+    expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
+    expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
+  });
+
+  it("[node-agent 45] takes a pod of terminal phase through termination while the runtime may have something of it", () => {
+    const worker = new Worker();
+    const { record: first } = worker.update({ kind: "create", phaseIsTerminal: true, mayRun: true });
+    expect(first).toMatchObject({ terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 });
+    expect(first).not.toHaveProperty("terminatedAtMs");
+    expect(worker.drain().works).toEqual(["terminating", "terminated"]);
+  });
+
+  it("[node-agent 45] takes one that is known to have stopped for terminated, and still cleans up after it", () => {
+    const worker = new Worker();
+    const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
+    expect(accepted).toMatchObject({ cancel: false, wake: true });
+    expect(accepted.record).toMatchObject({ terminatingAtMs: NOW_MS, startedTerminating: true, terminatedAtMs: NOW_MS });
+    expect(accepted.record).not.toHaveProperty("finished");
+    expect(worker.drain().works).toEqual(["terminated"]);
+    expect(worker.record).toMatchObject({ finished: true });
+  });
+
+  it("[node-agent 46] kills an orphan at runtime with grace 1, and forgets it", () => {
+    const worker = new Worker();
+    worker.update(GONE);
+    expect(worker.record).toMatchObject({
+      deleted: true,
+      observedRuntime: true,
+      gracePeriodSeconds: 1,
+      pending: { kind: "kill", runtimeOnly: true },
+    });
+    expect(worker.begin()).toBe("terminatingRuntime");
+    expect(worker.record).not.toHaveProperty("startedAtMs");
+    expect(worker.end({ kind: "terminatingRuntimeDone" })).toBe(false);
+    expect(worker.record).toBeUndefined();
+  });
+
+  it("[node-agent 46] gives an orphan grace 1 when nobody says how much", () => {
+    expect(acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true })).record?.gracePeriodSeconds).toBe(1);
+  });
+
+  it("[node-agent 46] terminates it as a pod once a spec of it has come", () => {
+    const worker = new Worker();
+    worker.update(GONE);
+    worker.update({ kind: "update" });
+    expect(worker.record?.gracePeriodSeconds).toBe(1);
+    expect(worker.begin()).toBe("terminating");
+  });
+
+  it.each<{ name: string; before?: WorkerRecord; rest: Partial<PodUpdate> }>([
+    { name: "a create of an orphan", rest: { ...GONE, kind: "create" } },
+    { name: "an update of an orphan", rest: { ...GONE, kind: "update" } },
+    { name: "a sync of an orphan", before: started(), rest: { ...GONE, kind: "sync" } },
+    { name: "an orphan's kill when it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: GONE },
+  ])("[node-agent 47] ignores $name", ({ before, rest }) => {
+    const accepted = acceptUpdate(before, update(rest));
+    expect(accepted).toEqual({ record: before, cancel: false, wake: false });
+    expect(accepted.record).toBe(before);
+  });
+
+  it("[node-agent 50] hands the override and the status of a kill to the turn, and the last status counts", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.drain();
+    worker.update({ kind: "kill", graceOverrideSeconds: 0, abnormal: PREEMPTED });
+    worker.update({ kind: "kill", abnormal: EVICTED });
+    expect(worker.record).toMatchObject({ gracePeriodSeconds: 1, abnormalTerminations: [PREEMPTED, EVICTED] });
+    expect(worker.record).not.toHaveProperty("evicted");
+    expect(worker.drain().works).toEqual(["sync", "terminating", "terminated"]);
+  });
+
+  it("[node-agent 50] keeps a bounded number of statuses", () => {
+    const worker = new Worker();
+    for (let kill = 0; kill < 20; kill++) worker.update({ kind: "kill", abnormal: { ...PREEMPTED, message: `${kill}` } });
+    expect(worker.record?.abnormalTerminations.map(({ message }) => message)).toEqual(["12", "13", "14", "15", "16", "17", "18", "19"]);
+  });
+
+  it.each<{ name: string; before?: WorkerRecord; rest: Partial<PodUpdate> }>([
+    { name: "it is syncing", before: started(), rest: { abnormal: EVICTED, graceOverrideSeconds: 3, evict: true } },
+    { name: "it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: { kind: "kill", abnormal: EVICTED } },
+  ])("drops what a kill asks for while $name", ({ before, rest }) => {
+    const { record: after, cancel, wake } = acceptUpdate(before, update(rest));
+    expect(after).toEqual({ ...before, pending: { kind: rest.kind ?? "update", sinceMs: NOW_MS } });
+    expect([cancel, wake]).toEqual([false, true]);
+  });
+
+  it("replaces what waits and keeps its age", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.nowMs += 1_000;
+    worker.update({ kind: "sync" });
+    expect(worker.record?.pending).toEqual({ kind: "sync", sinceMs: NOW_MS });
+  });
+
+  it("[node-agent 118] ends the turn in progress when the grace gets shorter, and not when it would get longer", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create", specGracePeriodSeconds: 300 });
+    worker.drain();
+    expect(worker.update({ kind: "kill", specGracePeriodSeconds: 300 }).cancel).toBe(true);
+    expect(worker.begin()).toBe("terminating");
+    expect(worker.record?.gracePeriodSeconds).toBe(300);
+    const deletion = { deletionTimestamp: true, specGracePeriodSeconds: 300 } as const;
+    const shortened = worker.update({ ...deletion, deletionGracePeriodSeconds: 5 });
+    expect([shortened.record?.gracePeriodSeconds, shortened.cancel, shortened.wake]).toEqual([5, true, true]);
+    for (const deletionGracePeriodSeconds of [5, 60]) {
+      const again = worker.update({ ...deletion, deletionGracePeriodSeconds });
+      expect([again.record?.gracePeriodSeconds, again.cancel]).toEqual([5, false]);
+    }
+  });
+});
+
+describe("startTurn", () => {
+  const waiting = record({ isStatic: true, pending: { kind: "create", sinceMs: NOW_MS } });
+
+  it("[node-agent 115] is idle when a message comes twice: during the turn, after it, and after the end", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    expect(worker.begin()).toBe("sync");
+    const during = worker.record;
+    expect(worker.begin()).toBe("idle");
+    expect(worker.record).toBe(during);
+    worker.end({ kind: "synced", terminalPhase: false });
+    expect(worker.begin()).toBe("idle");
+    worker.update({ kind: "kill" });
+    worker.drain();
+    const finished = worker.record;
+    expect(worker.begin()).toBe("idle");
+    expect(worker.record).toBe(finished);
+  });
+
+  it("leaves a pod alone that may not start yet", () => {
+    expect(startTurn(waiting, "notYet", NOW_MS)).toEqual({ record: waiting, work: "idle" });
+  });
+
+  it("asks no gate of a pod that has started", () => {
+    const running = started({ isStatic: true, pending: { kind: "sync", sinceMs: NOW_MS } });
+    expect(startTurn(running, "never", NOW_MS).work).toBe("sync");
+  });
+
+  it.each(["start", "notYet", "never"] as const)(
+    "[node-agent 53] finishes a static pod that was killed before it began, at gate %s",
+    (gate) => {
+      const worker = new Worker();
+      worker.gate = gate;
+      worker.update({ kind: "create", isStatic: true });
+      worker.update({ kind: "kill", isStatic: true });
+      expect(worker.begin()).toBe("finishedUnstarted");
+      expect(worker.record).toMatchObject({ finished: true, terminatedAtMs: NOW_MS, token: 1 });
+      expect(worker.record).not.toHaveProperty("startedAtMs");
+      expect(worker.record).not.toHaveProperty("pending");
+    },
+  );
+
+  it("never finishes a pod that nobody killed, whatever the gate says of it", () => {
+    expect(startTurn(waiting, "never", NOW_MS)).toEqual({ record: waiting, work: "idle" });
+  });
+
+  it("[node-agent 45] terminates a regular pod that was killed before it began", () => {
+    const worker = new Worker();
+    worker.update({ kind: "create" });
+    worker.update({ kind: "kill" });
+    expect(worker.drain().works).toEqual(["terminating", "terminated"]);
+  });
+});
+
+describe("endTurn", () => {
+  it.each<{ name: string; before: WorkerRecord; end: TurnEnd; want: Partial<WorkerRecord>; transition: boolean }>([
+    { name: "a sync", before: started(), end: { kind: "synced", terminalPhase: false }, want: {}, transition: false },
+    { name: "a failure", before: started(), end: { kind: "failed" }, want: {}, transition: false },
+    {
+      name: "a sync that found it done",
+      before: started(),
+      end: { kind: "synced", terminalPhase: true },
+      want: {
+        terminatingAtMs: NOW_MS,
+        startedTerminating: true,
+        gracePeriodSeconds: 30,
+        pending: { kind: "sync", sinceMs: NOW_MS },
+      },
+      transition: true,
+    },
+    {
+      name: "a sync that found it done after it was killed",
+      before: started({ terminatingAtMs: 5, gracePeriodSeconds: 9, pending: { kind: "kill", sinceMs: 5 } }),
+      end: { kind: "synced", terminalPhase: true },
+      want: { startedTerminating: true },
+      transition: true,
+    },
+    {
+      name: "a termination",
+      before: started({ terminatingAtMs: 5, startedTerminating: true, gracePeriodSeconds: 9, abnormalTerminations: [EVICTED] }),
+      end: { kind: "terminatingDone" },
+      want: { terminatedAtMs: NOW_MS, abnormalTerminations: [], pending: { kind: "sync", sinceMs: NOW_MS } },
+      transition: true,
+    },
+    {
+      name: "a failed termination",
+      before: started({ terminatingAtMs: 5, startedTerminating: true, gracePeriodSeconds: 9, abnormalTerminations: [EVICTED] }),
+      end: { kind: "failed" },
+      want: {},
+      transition: false,
+    },
+    {
+      name: "the clean-up",
+      before: started({ terminatingAtMs: 5, terminatedAtMs: 6 }),
+      end: { kind: "terminatedDone" },
+      want: { finished: true },
+      transition: false,
+    },
+  ])("moves on after $name", ({ before, end, want, transition }) => {
+    expect(endTurn(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
+  });
+
+  it("lets nothing wait behind the end", () => {
+    const before = started({ terminatingAtMs: 5, terminatedAtMs: 6, pending: { kind: "update", sinceMs: 7 } });
+    expect(endTurn(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
+  });
+
+  it("keeps an update that came during the turn", () => {
+    const before = started({ terminatingAtMs: 5, pending: { kind: "update", sinceMs: 7 } });
+    expect(endTurn(before, { kind: "terminatingDone" }, NOW_MS).record?.pending).toEqual({ kind: "update", sinceMs: 7 });
+  });
+});
+
+describe("records that are lost", () => {
+  it("[node-agent 116] lets a turn that lost its message change nothing any more", async () => {
+    const store = createMemoryNodeStore();
+    const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
+    const begin = async () => {
+      const after = await store.update("workers", "u1", (row) => row && startTurn(row, "start", NOW_MS).record);
+      return { uid: "u1", token: after?.token ?? 0 };
+    };
+    await accept();
+    const first = await begin();
+    await accept();
+    const second = await begin();
+    const before = await store.read("workers", "u1");
+    const end = { kind: "synced", terminalPhase: true } as const;
+    expect(await store.update("workers", "u1", (row) => row && endTurn(row, end, NOW_MS).record, first)).toBe("refused");
+    expect(await store.update("backOffs", "k", () => ({ delayMs: 10_000, lastUpdateMs: NOW_MS }), first)).toBe("refused");
+    expect(await store.read("workers", "u1")).toBe(before);
+    expect(await store.update("workers", "u1", (row) => row && endTurn(row, end, NOW_MS).record, second)).toMatchObject({
+      terminatingAtMs: NOW_MS,
+    });
+  });
+
+  it.each<{ name: string; rest: Partial<PodUpdate>; works: string[]; grace: number }>([
+    { name: "a running or crash-looping pod is synced", rest: { mayRun: true }, works: ["sync"], grace: 0 },
+    {
+      name: "a pod being deleted goes on terminating with the API server's grace",
+      rest: { mayRun: true, deletionTimestamp: true, deletionGracePeriodSeconds: 20 },
+      works: ["terminating", "terminated"],
+      grace: 20,
+    },
+    { name: "a pod that has ended is cleaned up", rest: { phaseIsTerminal: true }, works: ["terminated"], grace: 30 },
+    {
+      name: "a static pod that runs and is killed is stopped, although it has not started anew",
+      rest: { mayRun: true, isStatic: true, kind: "kill" },
+      works: ["terminating", "terminated"],
+      grace: 30,
+    },
+  ])("[node-agent 120] $name", ({ rest, works, grace }) => {
+    const worker = new Worker();
+    worker.update({ kind: "create", ...rest });
+    expect(worker.record?.gracePeriodSeconds).toBe(grace);
+    expect(worker.drain().works).toEqual(works);
+  });
+});

@@ -1,0 +1,165 @@
+// Would catch: two static pods of one name at once, one that waits for ever behind a dead one, a full name that nobody gives back.
+import { describe, expect, it } from "vitest";
+import { joinWaiting, releaseFullName, startGate } from "../../../../shared/kubelet/pod-workers/static-start.ts";
+import type { StartVerdict } from "../../../../shared/kubelet/pod-workers/static-start.ts";
+import type { StaticStart, WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { record } from "../worker-builders.ts";
+
+const STATIC = record({ isStatic: true });
+const TERMINATING = record({ isStatic: true, terminatingAtMs: 1 });
+const TERMINATED = record({ isStatic: true, terminatingAtMs: 1, terminatedAtMs: 2 });
+const RUNNING = record({ isStatic: true, startedAtMs: 1 });
+
+describe("startGate", () => {
+  it.each<{
+    id: string;
+    name: string;
+    start?: StaticStart;
+    records: Readonly<Record<string, WorkerRecord>>;
+    verdict: StartVerdict;
+    /** Default: the row is the same. */
+    after?: StaticStart;
+  }>([
+    {
+      id: "52",
+      name: "a regular pod starts beside a static one of its name",
+      start: { startedUid: "other", waitingUids: [] },
+      records: { self: record() },
+      verdict: "start",
+    },
+    { id: "53", name: "nobody has started", records: { self: STATIC }, verdict: "start", after: { startedUid: "self", waitingUids: [] } },
+    {
+      id: "53",
+      name: "it waits alone",
+      start: { waitingUids: ["self"] },
+      records: { self: STATIC },
+      verdict: "start",
+      after: { startedUid: "self", waitingUids: [] },
+    },
+    {
+      id: "53",
+      name: "another one has started",
+      start: { startedUid: "other", waitingUids: ["self"] },
+      records: { self: STATIC, other: RUNNING },
+      verdict: "notYet",
+    },
+    {
+      id: "53",
+      name: "another one has started whose record is gone",
+      start: { startedUid: "other", waitingUids: ["self"] },
+      records: { self: STATIC },
+      verdict: "notYet",
+    },
+    { id: "53", name: "it has started", start: { startedUid: "self", waitingUids: [] }, records: { self: STATIC }, verdict: "start" },
+    {
+      id: "53",
+      name: "it has started, so that its turns go on until its end",
+      start: { startedUid: "self", waitingUids: ["next"] },
+      records: { self: { ...RUNNING, terminatingAtMs: 2 }, next: STATIC },
+      verdict: "start",
+    },
+    { id: "53", name: "it runs, and its row is lost", records: { self: RUNNING }, verdict: "start" },
+    {
+      id: "53",
+      name: "another one waits before it",
+      start: { waitingUids: ["other", "self"] },
+      records: { self: STATIC, other: STATIC },
+      verdict: "notYet",
+    },
+    { id: "53", name: "it has no record", start: { waitingUids: ["self"] }, records: {}, verdict: "never" },
+    { id: "53", name: "it terminates", start: { waitingUids: ["self"] }, records: { self: TERMINATING }, verdict: "never" },
+    {
+      id: "53",
+      name: "it terminates and holds the name",
+      start: { startedUid: "self", waitingUids: [] },
+      records: { self: TERMINATING },
+      verdict: "never",
+    },
+    { id: "53", name: "it is terminated", records: { self: TERMINATED }, verdict: "never" },
+    {
+      id: "54",
+      name: "only dead ones wait before it",
+      start: { waitingUids: ["gone", "gone", "dying", "self", "next"] },
+      records: { self: STATIC, dying: TERMINATING, next: STATIC },
+      verdict: "start",
+      after: { startedUid: "self", waitingUids: ["next"] },
+    },
+    {
+      id: "54",
+      name: "dead ones before the next are dropped",
+      start: { waitingUids: ["gone", "other", "self"] },
+      records: { self: STATIC, other: STATIC },
+      verdict: "notYet",
+      after: { waitingUids: ["other", "self"] },
+    },
+    {
+      id: "120",
+      name: "the row is lost while another one of its name runs",
+      records: { self: STATIC, other: RUNNING },
+      verdict: "notYet",
+    },
+    {
+      id: "120",
+      name: "the row is lost, and the other one that ran is finished",
+      records: { self: STATIC, other: { ...RUNNING, terminatingAtMs: 1, terminatedAtMs: 2, finished: true } },
+      verdict: "start",
+      after: { startedUid: "self", waitingUids: [] },
+    },
+    {
+      id: "120",
+      name: "the row is lost while others of other names, and regular ones, run",
+      records: { self: STATIC, other: record({ startedAtMs: 1 }), third: { ...RUNNING, fullName: "db_shop" } },
+      verdict: "start",
+      after: { startedUid: "self", waitingUids: [] },
+    },
+  ])("[node-agent $id] $verdict: $name", ({ start, records, verdict, after = start }) => {
+    expect(startGate("self", records["self"], start, new Map(Object.entries(records)))).toEqual({ verdict, start: after });
+  });
+});
+
+describe("the row of a full name", () => {
+  it("[node-agent 53] is joined once, in order", () => {
+    const one = joinWaiting(undefined, "a");
+    const two = joinWaiting(one, "b");
+    expect(two).toEqual({ waitingUids: ["a", "b"] });
+    expect(joinWaiting(two, "a")).toBe(two);
+    const running = { startedUid: "a", waitingUids: ["b"] };
+    expect(joinWaiting(running, "a")).toBe(running);
+    expect(joinWaiting(running, "c")).toEqual({ startedUid: "a", waitingUids: ["b", "c"] });
+  });
+
+  it.each<{ name: string; start?: StaticStart; uid: string; want?: StaticStart }>([
+    { name: "nothing of nothing", uid: "a" },
+    { name: "the only one", start: { startedUid: "a", waitingUids: [] }, uid: "a" },
+    { name: "the started one", start: { startedUid: "a", waitingUids: ["b"] }, uid: "a", want: { waitingUids: ["b"] } },
+    {
+      name: "one that waits",
+      start: { startedUid: "a", waitingUids: ["b", "c"] },
+      uid: "b",
+      want: { startedUid: "a", waitingUids: ["c"] },
+    },
+    { name: "the last that waits", start: { waitingUids: ["b"] }, uid: "b" },
+    { name: "a stranger", start: { startedUid: "a", waitingUids: ["b"] }, uid: "x", want: { startedUid: "a", waitingUids: ["b"] } },
+  ])("[node-agent 53] [node-agent 126] gives up $name", ({ start, uid, want }) => {
+    expect(releaseFullName(start, uid)).toEqual(want);
+  });
+
+  it("[node-agent 126] goes from the old UID of an edited manifest to the new one only when the old one has finished", () => {
+    const dying = { ...RUNNING, terminatingAtMs: 2 };
+    const row = joinWaiting({ startedUid: "old", waitingUids: [] }, "new");
+    const gate = (start: StaticStart | undefined, old: WorkerRecord) =>
+      startGate(
+        "new",
+        STATIC,
+        start,
+        new Map([
+          ["new", STATIC],
+          ["old", old],
+        ]),
+      ).verdict;
+    expect(gate(row, RUNNING)).toBe("notYet");
+    expect(gate(row, dying)).toBe("notYet");
+    expect(gate(row, { ...dying, terminatedAtMs: 3 })).toBe("notYet");
+    expect(gate(releaseFullName(row, "old"), { ...dying, terminatedAtMs: 3, finished: true })).toBe("start");
+  });
+});

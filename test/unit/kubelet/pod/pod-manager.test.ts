@@ -1,0 +1,86 @@
+// Would catch: static pods and mirrors that do not find each other, a pod that is forgotten while its worker still ends it, a mirror
+// that counts as a pod to run.
+import { describe, expect, it } from "vitest";
+import { mirrorStep } from "../../../../shared/kubelet/pod/mirror-client.ts";
+import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { PodManager } from "../../../../shared/kubelet/pod/pod-manager.ts";
+import { nodePod } from "../fixtures.ts";
+
+const HASH = "kubernetes.io/config.hash";
+const MIRROR = "kubernetes.io/config.mirror";
+const SOURCE = "kubernetes.io/config.source";
+
+const staticOf = (hash: string, name = "web"): NodePod => nodePod({ name, uid: hash, annotations: { [HASH]: hash, [SOURCE]: "file" } });
+const mirrorOf = (hash: string, name = "web"): NodePod =>
+  nodePod({ name, uid: `mirror-${hash}`, annotations: { [HASH]: hash, [SOURCE]: "api", [MIRROR]: hash } });
+
+describe("PodManager", () => {
+  function managing(...pods: readonly NodePod[]): PodManager {
+    const manager = new PodManager();
+    for (const pod of pods) manager.set(pod);
+    return manager;
+  }
+  const regular = nodePod({ name: "regular", uid: "r" });
+
+  it("PM1 keeps mirrors apart and joins them with their static pods by name", () => {
+    const manager = managing(mirrorOf("h1"), regular, staticOf("h1"));
+    expect(manager.desired()).toEqual([regular, staticOf("h1")]);
+    expect(manager.mirrors()).toEqual([mirrorOf("h1")]);
+    expect(manager.get("mirror-h1")).toBeUndefined();
+    expect([manager.mirrorOf(staticOf("h1")), manager.mirrorOf(regular)]).toEqual([mirrorOf("h1"), undefined]);
+    expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h1"));
+    expect(manager.orphanMirrors()).toEqual([]);
+  });
+
+  it("names mirrors whose static pod is gone, and still finds them from its last spec", () => {
+    const manager = managing(mirrorOf("h1"), staticOf("h1"), mirrorOf("h5", "never"));
+    manager.remove("h1");
+    expect(manager.orphanMirrors()).toEqual(["web_new", "never_new"]);
+    expect(manager.staticOf(mirrorOf("h1"))).toBeUndefined();
+    expect(manager.mirrorOf(staticOf("h1"))).toEqual(mirrorOf("h1"));
+  });
+
+  it("a mirror that is removed is gone at once", () => {
+    const manager = managing(mirrorOf("h1"), staticOf("h1"));
+    manager.remove("mirror-h1");
+    expect([manager.mirrors(), manager.mirrorOf(staticOf("h1")), manager.get("mirror-h1")]).toEqual([[], undefined, undefined]);
+  });
+
+  it("PM2 knows the last spec of a pod that is desired no longer, until it is forgotten", () => {
+    const manager = managing(regular);
+    manager.remove("r");
+    expect([manager.desired(), manager.get("r")]).toEqual([[], regular]);
+    manager.forget("r");
+    expect(manager.get("r")).toBeUndefined();
+  });
+
+  it("PM2 forgets no pod that is desired (again)", () => {
+    const manager = managing(regular);
+    manager.remove("r");
+    manager.set({ ...regular, metadata: { ...regular.metadata, generation: 2 } });
+    manager.forget("r");
+    expect(manager.get("r")?.metadata.generation).toBe(2);
+    manager.remove("unknown");
+    expect(manager.get("unknown")).toBeUndefined();
+  });
+
+  it("[node-agent 126] PM3 an edited static pod takes the name over, and its mirror is the old one's until it is replaced", () => {
+    const manager = managing(staticOf("h1"), mirrorOf("h1"));
+    manager.set(staticOf("h2"));
+    expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h2"));
+    manager.remove("h1");
+    expect(manager.get("h1")).toEqual(staticOf("h1"));
+    expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h2"));
+    expect(mirrorStep(staticOf("h2"), manager.mirrorOf(staticOf("h2")))).toBe("deleteThenCreate");
+    manager.remove("mirror-h1");
+    manager.set(mirrorOf("h2"));
+    expect(mirrorStep(staticOf("h2"), manager.mirrorOf(staticOf("h2")))).toBe("none");
+  });
+
+  it("PM3 a name goes back to the pod that still has it", () => {
+    const manager = managing(staticOf("h1"), staticOf("h2"), mirrorOf("h1"));
+    manager.remove("h2");
+    expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h1"));
+    expect(manager.orphanMirrors()).toEqual([]);
+  });
+});

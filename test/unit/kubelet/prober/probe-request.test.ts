@@ -1,0 +1,181 @@
+// Would catch: a probe or hook that goes to the wrong host or port, without its headers, or with more environment than it has.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, it } from "vitest";
+import { hookRequest } from "../../../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
+import type { HookRequest, LifecycleHandler } from "../../../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
+import { execOutcome, probeNote, probeRequest } from "../../../../shared/kubelet/prober/probe-request.ts";
+import type { ProbeRequest } from "../../../../shared/kubelet/prober/probe-request.ts";
+import type { ProbeSpec } from "../../../../shared/kubelet/types/pod.ts";
+import type { HttpProbe } from "../../../../shared/ports/prober.ts";
+import { containerSpec } from "../fixtures.ts";
+
+const POD_IP = "10.0.0.12";
+const container = containerSpec("app", {
+  ports: [{ containerPort: 1 }, { name: "web", containerPort: 8080, hostPort: 80 }, { name: "9", containerPort: 9090 }],
+  env: [
+    { name: "A", value: "a" },
+    { name: "EMPTY" },
+    { name: "REFERENCE", value: "$(A)" },
+    { name: "SECRET", valueFrom: { secretKeyRef: { name: "s", key: "k" } } },
+  ],
+});
+const DEFAULTS = [
+  { name: "User-Agent", value: "kube-probe/1.36" },
+  { name: "Accept", value: "*/*" },
+];
+const http: HttpProbe = { scheme: "HTTP", host: POD_IP, port: 8080, path: "/", headers: DEFAULTS, timeoutMs: 1000 };
+const invalid = { kind: "invalid", message: expect.stringMatching(/./u) as string } as const;
+
+describe("[node-agent 97] probeRequest", () => {
+  const table: readonly { readonly name: string; readonly spec: ProbeSpec; readonly podIp?: string; readonly want: ProbeRequest }[] = [
+    { name: "a command", spec: { exec: { command: ["cat", "/x"] } }, want: { kind: "exec", command: ["cat", "/x"], timeoutSeconds: 1 } },
+    {
+      name: "its variables, as far as the spec itself holds them",
+      spec: { exec: { command: ["$(A)$(EMPTY)", "$(REFERENCE)", "$(SECRET)", "$(OTHER)", "$$(A)"] }, timeoutSeconds: 7 },
+      want: { kind: "exec", command: ["a", "$(A)", "", "$(OTHER)", "$(A)"], timeoutSeconds: 7 },
+    },
+    { name: "a GET of the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
+    { name: "by a port's name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
+    { name: "by a number in a string", spec: { httpGet: { port: "8080", path: "/" } }, want: { kind: "http", request: http } },
+    {
+      name: "a port's name that is a number is a name",
+      spec: { httpGet: { port: "9", path: "/" } },
+      want: { kind: "http", request: { ...http, port: 9090 } },
+    },
+    {
+      name: "another host and scheme, in time",
+      spec: { httpGet: { port: 1, host: "example.test", scheme: "https" }, timeoutSeconds: 3 },
+      want: { kind: "http", request: { ...http, scheme: "HTTPS", host: "example.test", port: 1, path: "", timeoutMs: 3000 } },
+    },
+    {
+      name: "headers of its own instead of ours, in any case",
+      spec: {
+        httpGet: {
+          port: 8080,
+          path: "/",
+          httpHeaders: [
+            { name: "user-agent", value: "me" },
+            { name: "X-A", value: "" },
+          ],
+        },
+      },
+      want: {
+        kind: "http",
+        request: {
+          ...http,
+          headers: [
+            { name: "Accept", value: "*/*" },
+            { name: "user-agent", value: "me" },
+            { name: "X-A", value: "" },
+          ],
+        },
+      },
+    },
+    {
+      name: "empty ones remove ours",
+      spec: {
+        httpGet: {
+          port: 8080,
+          path: "/",
+          httpHeaders: [
+            { name: "Accept", value: "" },
+            { name: "User-Agent", value: "" },
+          ],
+        },
+      },
+      want: { kind: "http", request: { ...http, headers: [] } },
+    },
+    { name: "TCP", spec: { tcpSocket: { port: "web" } }, want: { kind: "tcp", host: POD_IP, port: 8080, timeoutMs: 1000 } },
+    { name: "TCP elsewhere", spec: { tcpSocket: { port: 1, host: "h" } }, want: { kind: "tcp", host: "h", port: 1, timeoutMs: 1000 } },
+    {
+      name: "gRPC",
+      spec: { grpc: { port: 5000, service: "db" }, timeoutSeconds: 2 },
+      want: { kind: "grpc", request: { host: POD_IP, port: 5000, service: "db", userAgent: "kube-probe/1.36", timeoutMs: 2000 } },
+    },
+    { name: "a name nobody has", spec: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "port 0", spec: { tcpSocket: { port: 0 } }, want: invalid },
+    { name: "port 65536", spec: { tcpSocket: { port: 65_536 } }, want: invalid },
+    { name: "no handler", spec: {}, want: invalid },
+    { name: "no address", spec: { tcpSocket: { port: 1 } }, podIp: "", want: invalid },
+  ];
+  it.each(table)("$name", ({ spec, podIp = POD_IP, want }) => {
+    expect(probeRequest(spec, container, podIp)).toEqual(want);
+  });
+});
+
+describe("[node-agent 98] hookRequest", () => {
+  const request: HttpProbe = {
+    ...http,
+    headers: [
+      { name: "User-Agent", value: "kube-lifecycle/1.36" },
+      { name: "Accept", value: "*/*" },
+    ],
+    timeoutMs: 5000,
+    fallBackToHttp: true,
+    anyStatus: true,
+  };
+  const table: readonly {
+    readonly name: string;
+    readonly handler: LifecycleHandler;
+    readonly podIp?: string;
+    readonly want: HookRequest;
+  }[] = [
+    { name: "a command, as it is written", handler: { exec: { command: ["$(A)"] } }, want: { kind: "exec", command: ["$(A)"] } },
+    { name: "a sleep", handler: { sleep: { seconds: 3 } }, want: { kind: "sleep", seconds: 3 } },
+    { name: "a GET", handler: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request } },
+    {
+      name: "port 80 for an empty one",
+      handler: { httpGet: { port: "", path: "/" } },
+      want: { kind: "http", request: { ...request, port: 80 } },
+    },
+    { name: "a name nobody has", handler: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "no address", handler: { httpGet: { port: 1 } }, podIp: "", want: invalid },
+    { name: "TCP", handler: { tcpSocket: { port: 1 } }, want: invalid },
+    { name: "nothing", handler: {}, want: invalid },
+  ];
+  it.each(table)("$name", ({ handler, podIp = POD_IP, want }) => {
+    expect(hookRequest(handler, { container, podIp, timeoutMs: 5000 })).toEqual(want);
+  });
+});
+
+describe("outcomes", () => {
+  it("[node-agent 97] of a command: its exit code, and both its outputs, cut", () => {
+    expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
+    expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
+    expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
+  });
+
+  it("[node-agent 486] of what a command prints 10 KiB are kept, whole characters, and nothing else stays in memory", () => {
+    const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
+    expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void; // which the flag makes
+    const held = (): number => {
+      collect();
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    const before = held();
+    const kept = Array.from({ length: 20 }, () =>
+      execOutcome({ exitCode: 1, stdout: Buffer.alloc(8_000_000, "x").toString(), stderr: "" }),
+    );
+    expect(held() - before).toBeLessThan(80_000_000); // all of what was printed is 160 MB
+    expect(kept).toHaveLength(20);
+  });
+
+  it("[node-agent 85] a failure, an error and a warning are events, a success is none", () => {
+    expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
+    const note = { type: "Warning", reason: "Unhealthy" };
+    expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });
+    expect(probeNote("readiness", { result: "error", output: "no" })).toEqual({
+      ...note,
+      message: "Readiness probe errored and resulted in unknown state: no",
+    });
+    expect(probeNote("startup", { result: "Success", output: "moved", warning: true })).toEqual({
+      type: "Warning",
+      reason: "ProbeWarning",
+      message: "Startup probe warning: moved",
+    });
+  });
+});

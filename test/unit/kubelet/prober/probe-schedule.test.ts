@@ -1,0 +1,59 @@
+// Would catch: probes that drift, catch up on missed slots, start in step, or run late with a full node.
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { firstDueMs, nextDueMs } from "../../../../shared/kubelet/prober/probe.ts";
+
+describe("nextDueMs", () => {
+  it.each([
+    { name: "a period later", due: 0, period: 10, now: 2_000, want: 10_000 },
+    { name: "ran at its slot", due: 5_000, period: 10, now: 5_000, want: 15_000 },
+    { name: "a run that takes up to the next slot misses none", due: 0, period: 10, now: 10_000, want: 10_000 },
+    { name: "[node-agent 123] missed slots are skipped", due: 0, period: 10, now: 31_000, want: 40_000 },
+    { name: "a clock that was set back", due: 60_000, period: 10, now: 0, want: 70_000 },
+    { name: "the default period", due: 0, period: undefined, now: 1, want: 10_000 },
+    { name: "a period that was never defaulted", due: 0, period: 0, now: 1, want: 10_000 },
+  ])("$name", ({ due, period, now, want }) => {
+    expect(nextDueMs(due, period, now)).toBe(want);
+  });
+
+  it("[node-agent 123] is on the grid, not missed, and the first such slot", () => {
+    const ms = fc.integer({ min: 0, max: 2 ** 41 });
+    fc.assert(
+      fc.property(ms, fc.integer({ min: 1, max: 3600 }), ms, (due, period, late) => {
+        const [next, now] = [nextDueMs(due, period, due + late), due + late];
+        expect((next - due) % (period * 1000)).toBe(0);
+        expect(next).toBeGreaterThan(due);
+        expect(next).toBeGreaterThanOrEqual(now);
+        expect(next - Math.max(now, due + 1)).toBeLessThan(period * 1000);
+      }),
+    );
+  });
+
+  it("[node-agent 123] 110 pods with a period of 1 s, each run 5 ms, one at a time: none is later than a period", () => {
+    const due = Array.from({ length: 110 }, (_, pod) => firstDueMs({ agentStartedAtMs: 0, periodSeconds: 1, nowMs: 0, random: pod / 110 }));
+    const runs = due.map(() => 0);
+    let [nowMs, latestMs] = [0, 0];
+    while (nowMs < 60_000) {
+      const pod = due.indexOf(Math.min(...due));
+      const dueMs = due[pod] ?? 0;
+      nowMs = Math.max(nowMs, dueMs);
+      latestMs = Math.max(latestMs, nowMs - dueMs);
+      nowMs += 5;
+      runs[pod] = (runs[pod] ?? 0) + 1;
+      due[pod] = nextDueMs(dueMs, 1, nowMs);
+    }
+    expect(latestMs).toBeLessThan(1000);
+    expect(Math.min(...runs)).toBeGreaterThanOrEqual(59);
+  });
+});
+
+describe("firstDueMs", () => {
+  it.each([
+    { name: "at once", started: 0, now: 60_000, random: 0.5, want: 60_000 },
+    { name: "at once when the agent is as old as a period", started: 0, now: 10_000, random: 0.5, want: 10_000 },
+    { name: "a part of a period later right after the start", started: 0, now: 9_999, random: 0.5, want: 14_999 },
+    { name: "never a whole period later", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
+  ])("$name", ({ started, now, random, want }) => {
+    expect(firstDueMs({ agentStartedAtMs: started, periodSeconds: 10, nowMs: now, random })).toBe(want);
+  });
+});

@@ -1,0 +1,318 @@
+// Would catch: a probe that runs too early, counts for the wrong container, kills twice, or is published when nothing changed.
+import { describe, expect, it } from "vitest";
+import { afterProbe, beforeProbe, initialResult, probeKey, probesOf, splitProbeKey } from "../../../../shared/kubelet/prober/probe.ts";
+import type { ProbedContainer, ProbeInput, ProbeStep } from "../../../../shared/kubelet/prober/probe.ts";
+import type { ProbeKind, ProbeRecord, ProbeResult } from "../../../../shared/ports/node-store.ts";
+import { containerSpec, nodePod, NOW_MS, sidecarSpec } from "../fixtures.ts";
+
+const KINDS: readonly ProbeKind[] = ["readiness", "liveness", "startup"];
+
+/** Running for 40 s; started, unless it is a startup probe that looks at it. */
+function running(kind: ProbeKind, fields: Partial<ProbedContainer> = {}): ProbedContainer {
+  return { id: "c1", running: true, startedAtMs: NOW_MS - 40_000, started: kind !== "startup", terminated: false, ...fields };
+}
+
+function record(kind: ProbeKind, fields: Partial<ProbeRecord> = {}): ProbeRecord {
+  return { containerId: "c1", result: initialResult(kind), run: 0, ...fields };
+}
+
+function before(kind: ProbeKind, fields: Partial<ProbeInput> = {}): ProbeStep {
+  return beforeProbe({
+    kind,
+    spec: {},
+    record: record(kind),
+    nowMs: NOW_MS,
+    container: running(kind),
+    hasStatus: true,
+    phaseIsTerminal: false,
+    podIsDeleting: false,
+    restartPolicy: "Always",
+    isSidecar: false,
+    ...fields,
+  });
+}
+
+describe("beforeProbe", () => {
+  const table: readonly {
+    readonly name: string;
+    readonly kind: ProbeKind;
+    readonly given?: Partial<ProbeInput>;
+    readonly want: ProbeStep;
+  }[] = [
+    {
+      name: "waits for a status, with a record to come back to",
+      kind: "readiness",
+      given: { hasStatus: false, record: undefined, container: undefined },
+      want: { run: false, record: { containerId: "", run: 0 } },
+    },
+    {
+      name: "stops for good in a terminal phase",
+      kind: "readiness",
+      given: { phaseIsTerminal: true },
+      want: { run: false, record: undefined },
+    },
+    {
+      name: "waits for a container, and keeps what it knows",
+      kind: "liveness",
+      given: { container: undefined },
+      want: { run: false, record: record("liveness") },
+    },
+    { name: "runs readiness of a started container", kind: "readiness", want: { run: true, record: record("readiness") } },
+    { name: "runs liveness of a started container", kind: "liveness", want: { run: true, record: record("liveness") } },
+    { name: "runs startup of one that is not started", kind: "startup", want: { run: true, record: record("startup") } },
+    {
+      name: "[node-agent 86] readiness waits until the container is started",
+      kind: "readiness",
+      given: { container: running("readiness", { started: false }) },
+      want: { run: false, record: record("readiness") },
+    },
+    {
+      name: "[node-agent 86] liveness waits until the container is started",
+      kind: "liveness",
+      given: { container: running("liveness", { started: false }) },
+      want: { run: false, record: record("liveness") },
+    },
+    {
+      name: "[node-agent 86] startup rests once the container is started",
+      kind: "startup",
+      given: { record: record("startup", { result: "Success" }), container: running("startup", { started: true }) },
+      want: { run: false, record: record("startup", { result: "Success" }) },
+    },
+    {
+      name: "[node-agent 86] a new id brings readiness back to Failure and says so",
+      kind: "readiness",
+      given: { record: record("readiness", { containerId: "c0", result: "Success", lastOutcome: "Success", run: 7 }) },
+      want: { run: true, record: record("readiness", { lastOutcome: "Success", run: 7 }), published: "Failure" },
+    },
+    {
+      name: "[node-agent 86] a new id ends the hold of liveness; its Success is nobody's business",
+      kind: "liveness",
+      given: { record: record("liveness", { containerId: "c0", result: "Failure", lastOutcome: "Failure", onHold: true }) },
+      want: { run: true, record: record("liveness", { lastOutcome: "Failure" }) },
+    },
+    {
+      name: "[node-agent 86] a new id brings startup back to Unknown",
+      kind: "startup",
+      given: { record: record("startup", { containerId: "c0", result: "Success" }), container: running("startup") },
+      want: { run: true, record: record("startup"), published: "Unknown" },
+    },
+    {
+      name: "[node-agent 86] a new id is news even with the result of the old one",
+      kind: "readiness",
+      given: { record: record("readiness", { containerId: "c0" }) },
+      want: { run: true, record: record("readiness"), published: "Failure" },
+    },
+    {
+      name: "a first container is a new id",
+      kind: "readiness",
+      given: { record: undefined },
+      want: { run: true, record: record("readiness"), published: "Failure" },
+    },
+    {
+      name: "on hold it waits for a new id",
+      kind: "liveness",
+      given: { record: record("liveness", { result: "Failure", onHold: true }) },
+      want: { run: false, record: record("liveness", { result: "Failure", onHold: true }) },
+    },
+    {
+      name: "a container that does not run fails readiness",
+      kind: "readiness",
+      given: {
+        record: record("readiness", { result: "Success" }),
+        container: running("readiness", { running: false, terminated: true }),
+      },
+      want: { run: false, record: record("readiness", { result: "Failure" }), published: "Failure" },
+    },
+    {
+      name: "that is said once",
+      kind: "readiness",
+      given: { container: running("readiness", { running: false, terminated: true }) },
+      want: { run: false, record: record("readiness") },
+    },
+    {
+      name: "under Never a terminated container is the last one",
+      kind: "liveness",
+      given: { restartPolicy: "Never", container: running("liveness", { running: false, terminated: true }) },
+      want: { run: false, record: record("liveness", { result: "Failure", stopped: true }), published: "Failure" },
+    },
+    {
+      name: "but not a waiting one",
+      kind: "readiness",
+      given: { restartPolicy: "Never", container: running("readiness", { running: false }) },
+      want: { run: false, record: record("readiness") },
+    },
+    {
+      name: "and not a sidecar",
+      kind: "readiness",
+      given: { restartPolicy: "Never", isSidecar: true, container: running("readiness", { running: false, terminated: true }) },
+      want: { run: false, record: record("readiness") },
+    },
+    {
+      name: "deletion ends liveness quietly",
+      kind: "liveness",
+      given: { podIsDeleting: true },
+      want: { run: false, record: record("liveness", { result: "Success", stopped: true }) },
+    },
+    {
+      name: "deletion ends startup with Success",
+      kind: "startup",
+      given: { podIsDeleting: true },
+      want: { run: false, record: record("startup", { result: "Success", stopped: true }), published: "Success" },
+    },
+    {
+      name: "deletion does not end readiness",
+      kind: "readiness",
+      given: { podIsDeleting: true },
+      want: { run: true, record: record("readiness") },
+    },
+    {
+      name: "what is stopped stays so",
+      kind: "liveness",
+      given: { record: record("liveness", { stopped: true }) },
+      want: { run: false, record: record("liveness", { stopped: true }) },
+    },
+    {
+      name: "until there is a new container",
+      kind: "liveness",
+      given: { record: record("liveness", { containerId: "c0", stopped: true }) },
+      want: { run: true, record: record("liveness") },
+    },
+    {
+      name: "[node-agent 96] waits for initialDelaySeconds, in whole seconds",
+      kind: "readiness",
+      given: { spec: { initialDelaySeconds: 5 }, container: running("readiness", { startedAtMs: NOW_MS - 4_999 }) },
+      want: { run: false, record: record("readiness") },
+    },
+    {
+      name: "[node-agent 96] and no longer",
+      kind: "readiness",
+      given: { spec: { initialDelaySeconds: 5 }, container: running("readiness", { startedAtMs: NOW_MS - 5_000 }) },
+      want: { run: true, record: record("readiness") },
+    },
+    {
+      name: "[node-agent 96] a new container is not ready while it waits",
+      kind: "readiness",
+      given: { spec: { initialDelaySeconds: 5 }, record: undefined, container: running("readiness", { startedAtMs: NOW_MS }) },
+      want: { run: false, record: record("readiness"), published: "Failure" },
+    },
+  ];
+  it.each(table)("$name ($kind)", ({ kind, given, want }) => {
+    expect(before(kind, given)).toEqual(want);
+  });
+});
+
+/** Feeds outcomes (`S`, `F`, `E`) to a probe of a running container as the edge does; what was published, `.` for nothing. */
+function play(kind: ProbeKind, outcomes: string, spec: ProbeInput["spec"] = {}): { readonly said: string; readonly record: ProbeRecord } {
+  const names = { S: "Success", F: "Failure", E: "error" } as const;
+  const letters: { readonly [R in ProbeResult]: string } = { Success: "S", Failure: "F", Unknown: "U" };
+  let now = record(kind);
+  let said = "";
+  for (const outcome of outcomes) {
+    const step = before(kind, { record: now });
+    if (!step.run) {
+      said += "-";
+      continue;
+    }
+    const after = afterProbe(kind, spec, step.record, names[outcome as keyof typeof names]);
+    said += after.published === undefined ? "." : letters[after.published];
+    now = after.record;
+  }
+  return { said, record: now };
+}
+
+describe("afterProbe", () => {
+  const table: readonly {
+    readonly name: string;
+    readonly kind: ProbeKind;
+    readonly outcomes: string;
+    readonly spec?: ProbeInput["spec"];
+    readonly said: string;
+    readonly ends?: Partial<ProbeRecord>;
+  }[] = [
+    {
+      name: "[node-agent 85] liveness fails at the third in a row and is then on hold",
+      kind: "liveness",
+      outcomes: "FFSFFFF",
+      said: ".....F-",
+      ends: { result: "Failure", onHold: true, run: 0 },
+    },
+    { name: "[node-agent 85] the thresholds are the spec's", kind: "liveness", outcomes: "FF", spec: { failureThreshold: 1 }, said: "F-" },
+    {
+      name: "[node-agent 85] an error changes nothing, neither counts nor breaks a run",
+      kind: "liveness",
+      outcomes: "FEFEEF",
+      said: ".....F",
+      ends: { onHold: true },
+    },
+    { name: "[node-agent 85] errors alone never fail", kind: "liveness", outcomes: "EEEEEEEE", said: "........", ends: { run: 0 } },
+    { name: "[node-agent 97] liveness that passes says nothing", kind: "liveness", outcomes: "SSSS", said: "....", ends: { run: 4 } },
+    { name: "readiness succeeds at once and is not said twice", kind: "readiness", outcomes: "SSS", said: "S.." },
+    { name: "readiness falls at the third failure, and is not on hold", kind: "readiness", outcomes: "SFFFFS", said: "S..F.S" },
+    { name: "readiness has its own way back", kind: "readiness", outcomes: "SSFFFSS", spec: { successThreshold: 2 }, said: ".S..F.S" },
+    {
+      name: "[node-agent 96] readiness that always fails is never ready, and kills nothing",
+      kind: "readiness",
+      outcomes: "FFFFFFFF",
+      said: "........",
+      ends: { result: "Failure" },
+    },
+    { name: "startup failing asks for a kill once", kind: "startup", outcomes: "FFFFF", said: "..F--", ends: { onHold: true } },
+    { name: "startup may take long", kind: "startup", outcomes: "FFFFS", spec: { failureThreshold: 30 }, said: "....S" },
+    {
+      name: "zero is no threshold but one that was not set",
+      kind: "liveness",
+      outcomes: "FFF",
+      spec: { failureThreshold: 0, successThreshold: 0 },
+      said: "..F",
+    },
+  ];
+  it.each(table)("$name ($kind)", ({ kind, outcomes, spec, said, ends = {} }) => {
+    const played = play(kind, outcomes, spec);
+    expect(played.said).toBe(said);
+    expect(played.record).toMatchObject(ends);
+  });
+
+  it("[node-agent 97] restarted five times, it asks for five kills", () => {
+    let now: ProbeRecord | undefined;
+    let kills = 0;
+    for (let second = 0; second < 60; second++) {
+      const step = before("liveness", { record: now, container: running("liveness", { id: `c${kills}` }) });
+      now = step.record;
+      if (!step.run) continue;
+      const after = afterProbe("liveness", { failureThreshold: 1 }, step.record, kills < 5 ? "Failure" : "Success");
+      now = after.record;
+      if (after.published === "Failure") kills += 1;
+    }
+    expect(kills).toBe(5);
+  });
+
+  it("PB4 a crash does not reset the run: two failures before it and one after make three", () => {
+    const crashed = play("liveness", "FF").record;
+    const step = before("liveness", { record: crashed, container: running("liveness", { id: "c2" }) });
+    expect(step).toEqual({ run: true, record: { containerId: "c2", result: "Success", lastOutcome: "Failure", run: 2 } });
+    expect(afterProbe("liveness", {}, record("liveness", { lastOutcome: "Failure", run: 2 }), "Failure").published).toBe("Failure");
+  });
+});
+
+describe("probesOf", () => {
+  const probes = { startupProbe: { periodSeconds: 1 }, readinessProbe: { periodSeconds: 2 }, livenessProbe: { periodSeconds: 3 } };
+
+  it("has those of regular containers and sidecars", () => {
+    const pod = nodePod({
+      containers: [containerSpec("app", probes), "quiet"],
+      initContainers: [containerSpec("init", probes), sidecarSpec("side", { livenessProbe: { periodSeconds: 4 } })],
+      ephemeralContainers: [containerSpec("debug", probes)],
+    });
+    expect(probesOf(pod)).toEqual([
+      { container: "app", kind: "startup", spec: { periodSeconds: 1 } },
+      { container: "app", kind: "readiness", spec: { periodSeconds: 2 } },
+      { container: "app", kind: "liveness", spec: { periodSeconds: 3 } },
+      { container: "side", kind: "liveness", spec: { periodSeconds: 4 } },
+    ]);
+  });
+
+  it("keys say which", () => {
+    expect(probeKey("u-1", "app", "readiness")).toBe("u-1/app/readiness");
+    for (const kind of KINDS) expect(splitProbeKey(probeKey("u-1", "app", kind))).toEqual({ uid: "u-1", container: "app", kind });
+  });
+});

@@ -1,0 +1,24 @@
+// Would catch: an update that is invented because two spellings of one object differ, and one that is missed.
+import { describe, expect, it } from "vitest";
+import { canonicalJson, jsonEqual } from "../../../../shared/kubelet/types/json-equal.ts";
+
+describe("jsonEqual and canonicalJson agree", () => {
+  const table: { name: string; a: unknown; b: unknown; equal: boolean }[] = [
+    { name: "keys in another order", a: { x: 1, y: { z: [1, "2"] } }, b: { y: { z: [1, "2"] }, x: 1 }, equal: true },
+    { name: "an undefined field", a: { x: 1, y: undefined }, b: { x: 1 }, equal: true },
+    { name: "as many fields, one undefined", a: { x: 1, y: undefined }, b: { x: 1, z: 2 }, equal: false },
+    { name: "another key of the same value", a: { x: 1 }, b: { y: 1 }, equal: false },
+    { name: "a list in another order", a: [1, 2], b: [2, 1], equal: false },
+    { name: "a longer list", a: [1], b: [1, 2], equal: false },
+    { name: "a list and an object", a: ["x"], b: { 0: "x" }, equal: false },
+    { name: "an object and a list", a: {}, b: [], equal: false },
+    { name: "null and an object", a: { x: null }, b: { x: {} }, equal: false },
+    { name: "a number and its text", a: { x: 1 }, b: { x: "1" }, equal: false },
+    { name: "text with quotes", a: { 'a"': "b" }, b: { a: '"b' }, equal: false },
+    { name: "a field that every object has", a: { x: 1 }, b: { toString: 1 }, equal: false },
+    { name: "a field that is called as what every object has", a: JSON.parse('{"__proto__":{}}'), b: { x: 1 }, equal: false },
+  ];
+  it.each(table)("$name: $equal", ({ a, b, equal }) => {
+    expect([jsonEqual(a, b), jsonEqual(b, a), canonicalJson(a) === canonicalJson(b)]).toEqual([equal, equal, equal]);
+  });
+});

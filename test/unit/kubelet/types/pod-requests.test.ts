@@ -1,0 +1,42 @@
+// Would catch: a node that is filled beyond what it has, because init containers, sidecars or the overhead were counted wrongly.
+import { describe, expect, it } from "vitest";
+import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { podRequests, wholeAmount } from "../../../../shared/kubelet/types/pod-requests.ts";
+import { containerSpec, nodePod } from "../fixtures.ts";
+
+describe("podRequests", () => {
+  const cpu = (name: string, amount: string, fields: Partial<ContainerSpec> = {}): ContainerSpec =>
+    containerSpec(name, { resources: { requests: { cpu: amount } }, ...fields });
+  const sidecar = (name: string, amount: string): ContainerSpec => cpu(name, amount, { restartPolicy: "Always" });
+  it.each([
+    { name: "the sum of the containers", given: nodePod({ containers: [cpu("a", "100m"), cpu("b", "0.2"), "c"] }), want: 300 },
+    {
+      name: "the largest init container, if that is more",
+      given: nodePod({ containers: [cpu("a", "100m")], initContainers: [cpu("i", "1"), cpu("j", "2")] }),
+      want: 2000,
+    },
+    {
+      name: "sidecars beside the containers",
+      given: nodePod({ containers: [cpu("a", "1")], initContainers: [sidecar("s", "1"), cpu("i", "500m")] }),
+      want: 2000,
+    },
+    {
+      name: "an init container beside the sidecars before it",
+      given: nodePod({
+        containers: [cpu("a", "1"), cpu("b", "1")],
+        initContainers: [cpu("i", "2"), sidecar("s", "1"), cpu("j", "3"), sidecar("t", "100m")],
+      }),
+      want: 4000,
+    },
+    { name: "the overhead on top", given: nodePod({ containers: [cpu("a", "1")], spec: { overhead: { cpu: "250m" } } }), want: 1250 },
+    {
+      name: "what the pod itself asks for instead",
+      given: nodePod({ containers: [cpu("a", "1")], spec: { resources: { requests: { cpu: "3" } }, overhead: { cpu: "1" } } }),
+      want: 4000,
+    },
+    { name: "less than a thousandth rounds up", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
+    { name: "no quantity is nothing", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
+  ])("$name", ({ given, want }) => {
+    expect(wholeAmount(podRequests(given), "cpu")).toBe(want);
+  });
+});

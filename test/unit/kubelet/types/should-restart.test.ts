@@ -1,0 +1,49 @@
+// Would catch: a container that comes back though its policy or its pod's end forbids it, or stays away though it should run.
+import { describe, expect, it } from "vitest";
+import { shouldContainerBeRestarted } from "../../../../shared/kubelet/types/observed-pod.ts";
+import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
+import { container, containerSpec, exited, nodePod, observed, sidecarSpec } from "../fixtures.ts";
+
+type Policy = "Always" | "OnFailure" | "Never";
+
+describe("shouldContainerBeRestarted", () => {
+  const newest: Readonly<Record<string, readonly ObservedContainer[]>> = {
+    none: [],
+    RUNNING: [container()],
+    CREATED: [container({ state: "CONTAINER_CREATED" })],
+    UNKNOWN: [container({ state: "CONTAINER_UNKNOWN" })],
+    "EXITED 0": [exited("foo1", 0)],
+    "EXITED 1": [exited("foo1", 1)],
+    "EXITED 0, ended for it": [exited("foo1", 0, { endedForRestart: true })],
+    "EXITED 0, the one before ended for it": [exited("foo1", 0, { endedForRestart: true }), exited("foo1", 0, { restartCount: 1 })],
+    "EXITED 1, then RUNNING": [exited("foo1", 1), container({ restartCount: 1 })],
+  };
+  const table: readonly { readonly name: string; readonly restarts: readonly Policy[] }[] = [
+    { name: "none", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "RUNNING", restarts: [] },
+    { name: "CREATED", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "UNKNOWN", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "EXITED 0", restarts: ["Always"] },
+    { name: "EXITED 1", restarts: ["Always", "OnFailure"] },
+    { name: "EXITED 1, then RUNNING", restarts: [] },
+    { name: "EXITED 0, ended for it", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "EXITED 0, the one before ended for it", restarts: ["Always"] },
+  ];
+  it.each(table)("$name: under $restarts", ({ name, restarts }) => {
+    const spec = containerSpec("foo1");
+    const seen = observed({ containers: newest[name] ?? [] });
+    const policies: readonly Policy[] = ["Always", "OnFailure", "Never"];
+    const answers = policies.filter((restartPolicy) => shouldContainerBeRestarted(nodePod({ restartPolicy }), spec, seen));
+    expect(answers).toEqual(restarts);
+    const deleted = nodePod({ deletionTimestamp: "2026-03-01T09:59:00Z" });
+    expect(shouldContainerBeRestarted(deleted, spec, seen)).toBe(false);
+  });
+
+  it("goes by the container's own policy first, and by Always where nothing is said", () => {
+    const seen = observed({ containers: [exited("foo1", 0)] });
+    expect(shouldContainerBeRestarted(nodePod({ restartPolicy: "Never" }), sidecarSpec("foo1"), seen)).toBe(true);
+    expect(shouldContainerBeRestarted(nodePod(), containerSpec("foo1", { restartPolicy: "Never" }), seen)).toBe(false);
+    const { restartPolicy: _, ...spec } = nodePod().spec;
+    expect(shouldContainerBeRestarted({ ...nodePod(), spec }, containerSpec("foo1"), seen)).toBe(true);
+  });
+});

@@ -1,0 +1,105 @@
+// Would catch: a look that waits for a walk through volumes, or walks again and again; a volume that cannot be measured and hides others, or
+// goes unmentioned, or is mentioned each time.
+import { expect, it } from "vitest";
+import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import type { VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { VolumeMeasures } from "../../../../shared/kubelet/volume/volume-measures.ts";
+import type { VolumePlace, VolumeUsage } from "../../../../shared/ports/node-files.ts";
+import { recordingLog } from "../../recording-log.ts";
+import { nodePod } from "../fixtures.ts";
+
+const disk = (usedBytes: number): VolumeUsage => ({ usedBytes, inodesUsed: 1 });
+const scratch = (name: string): VolumeSpec => ({ name, emptyDir: {} });
+const limited = (name: string): VolumeSpec => ({ name, emptyDir: { sizeLimit: "1Mi" } });
+const podOf = (uid: string, ...volumes: readonly VolumeSpec[]) => nodePod({ uid, spec: { volumes: [...volumes] } });
+
+interface Rig {
+  readonly measures: VolumeMeasures;
+  readonly asked: string[];
+  readonly said: () => readonly unknown[];
+  /** Goes on to the next look of eviction's. */
+  readonly look: (...pods: readonly ReturnType<typeof podOf>[]) => Promise<void>;
+}
+
+/** @param answer of a volume, as `uid/name`, after so many ms */
+function rig(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Rig {
+  const clock = createVirtualClock(0);
+  const asked: string[] = [];
+  const log = recordingLog();
+  const volumeUsage = async ({ uid, name }: VolumePlace): Promise<VolumeUsage | undefined> => {
+    asked.push(`${uid}/${name}`);
+    const { afterMs = 0, usage } = answer(`${uid}/${name}`);
+    if (afterMs > 0) await clock.after(afterMs);
+    if (usage instanceof Error) throw usage;
+    return usage;
+  };
+  const measures = new VolumeMeasures({ files: { volumeUsage }, clock, random: { next: () => 0.5 }, log });
+  return {
+    measures,
+    asked,
+    said: () => log.lines.map(({ fields }) => [fields["pod"], fields["volume"], fields["error"]]),
+    look: async (...pods) => {
+      measures.look(pods);
+      await clock.advance(10_000);
+    },
+  };
+}
+
+it("[node-agent 493] a pod is measured anew after a minute and a half, with a limit of its own at each look, and what it cannot go for never", async () => {
+  const { measures, asked, look } = rig(() => ({ usage: disk(5) }));
+  const plain = podOf("plain", scratch("s"), { name: "token", secret: { secretName: "x" } });
+  for (let round = 0; round < 18; round++) await look(plain, podOf("limited", limited("l")), podOf("none"));
+  expect([asked.filter((one) => one === "plain/s").length, asked.filter((one) => one === "limited/l").length, asked.length]).toEqual([
+    2, 18, 20,
+  ]);
+  expect([measures.of("plain"), measures.of("none"), measures.of("unknown")]).toEqual([new Map([["s", disk(5)]]), new Map(), new Map()]);
+});
+
+it("[node-agent 493] a measure that takes 20 s is not begun again meanwhile, nor for nine times as long after, and others' are", async () => {
+  const { measures, asked, look } = rig((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
+  const pods = [podOf("great", limited("g")), podOf("small", limited("s"))];
+  await look(...pods);
+  expect([measures.of("great").size, measures.of("small").size]).toEqual([0, 1]);
+  for (let round = 1; round < 20; round++) await look(...pods);
+  expect([asked.filter((one) => one === "great/g").length, asked.filter((one) => one === "small/s").length]).toEqual([1, 20]);
+  expect(measures.of("great")).toEqual(new Map([["g", disk(7)]]));
+  await look(...pods);
+  expect(asked.filter((one) => one === "great/g").length).toBe(2);
+});
+
+it("[node-agent 492] a volume that cannot be measured, or only in part, is told once, and the pod's others count", async () => {
+  let isWell = false;
+  const { measures, said, look } = rig((volume) => {
+    if (volume === "p/broken" && !isWell) return { usage: new Error("the disk says no") };
+    if (volume === "p/part") return { usage: isWell ? disk(50) : { ...disk(20), failure: "one may not be read" } };
+    return { usage: disk(1) };
+  });
+  const pod = podOf("p", limited("broken"), scratch("part"), scratch("good"));
+  for (let round = 0; round < 3; round++) await look(pod);
+  const told = [
+    [expect.stringContaining("/"), "broken", "Error: the disk says no"],
+    [expect.stringContaining("/"), "part", "one may not be read"],
+  ];
+  const sizes = (): readonly unknown[] => ["broken", "part", "good"].map((name) => measures.of("p").get(name)?.usedBytes);
+  expect([said(), sizes()]).toEqual([told, [undefined, 20, 1]]);
+  isWell = true;
+  await look(pod);
+  expect(sizes()).toEqual([1, 50, 1]);
+  isWell = false;
+  await look(pod);
+  expect([said(), sizes()]).toEqual([
+    [...told, ...told],
+    [1, 50, 1],
+  ]);
+});
+
+it("[node-agent 493] what is not there yet is looked for again at the next look, and who is gone is forgotten", async () => {
+  let isThere = false;
+  const { measures, asked, look } = rig(() => ({ usage: isThere ? disk(3) : undefined }));
+  await look(podOf("p", scratch("s")));
+  isThere = true;
+  await look(podOf("p", scratch("s")));
+  expect([asked.length, measures.of("p").get("s")]).toEqual([2, disk(3)]);
+  await look();
+  expect(measures.of("p").size).toBe(0);
+});
