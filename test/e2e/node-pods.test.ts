@@ -15,8 +15,8 @@ import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
 import {
   answerOf,
   conditionOf,
@@ -33,8 +33,8 @@ import {
   server,
   shell,
   STAY,
-} from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+} from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 import { openTerminal, TERMINAL_SIZE } from "../support/terminal.ts";
 import type { Terminal } from "../support/terminal.ts";
 

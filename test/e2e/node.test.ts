@@ -16,10 +16,10 @@ import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster, startDev } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
-import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { answerOf, containerOf, isReady, podGone, podOf, podReady, runtimeId, server } from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import { answerOf, containerOf, isReady, podGone, podOf, podReady, runtimeId, server } from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 
 const PODS = "/api/v1/namespaces/default/pods";
 const ROLLOUT_SECONDS_MAX = 90;

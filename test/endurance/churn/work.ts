@@ -9,9 +9,9 @@ import type { Random } from "../../../shared/ports/random.ts";
 import type { TestRegistry } from "../../containerd/registry.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { eventually } from "../../support/eventually.ts";
-import { getPod, podOf, shell, STAY } from "../../support/real-pods.ts";
-import { KINDS, podOfKind } from "./lives.ts";
-import type { Kind, World } from "./lives.ts";
+import { getPod, podOf, shell, STAY } from "../../harness/node-processes/pods.ts";
+import { KINDS, podOfKind } from "./pod-kinds.ts";
+import type { Kind, World } from "./pod-kinds.ts";
 
 export const PODS = "/api/v1/namespaces/default/pods";
 /** An agent may be away for a while meanwhile. */

@@ -5,7 +5,7 @@ import { kubepodsConfig, qosConfigs, reservedConfig, resourceConfigForPod } from
 import type { ResourceConfig } from "../../../../shared/kubelet/cm/resource-config.ts";
 import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
-import { MACHINE } from "../node-fixtures.ts";
+import { MACHINE } from "../../../harness/node/fixtures.ts";
 
 type Resources = NonNullable<ContainerSpec["resources"]>;
 const MIB = 1024 ** 2;

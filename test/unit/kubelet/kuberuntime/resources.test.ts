@@ -12,7 +12,7 @@ import {
 } from "../../../../shared/kubelet/kuberuntime/resources.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
-import { MACHINE } from "../node-fixtures.ts";
+import { MACHINE } from "../../../harness/node/fixtures.ts";
 
 type Resources = NonNullable<ContainerSpec["resources"]>;
 const MIB = 2 ** 20;

@@ -1,6 +1,6 @@
 // Would catch: room that a pod holds which will never use it, and room that is given away while its pod still runs.
 import { expect, test } from "vitest";
-import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
+import { NodeRig, startedNode as node } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 

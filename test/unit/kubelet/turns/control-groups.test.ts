@@ -9,11 +9,11 @@ import { createMemoryCgroups } from "../../../../shared/adapters/memory/cgroups.
 import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
 import { PodManager } from "../../../../shared/kubelet/config/pod-manager.ts";
 import { ContainerManager } from "../../../../shared/kubelet/turns/container-manager.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { nodePod } from "../fixtures.ts";
-import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const SECONDS = 1_000;
 const app = (resources: NonNullable<ContainerSpec["resources"]> = {}, image = "app:1"): ContainerSpec => ({

@@ -3,8 +3,8 @@
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
-import type { Call } from "../../../support/node-rig/life.ts";
-import { NodeRig } from "../../../support/node-rig/rig.ts";
+import type { Call } from "../../../harness/node/life.ts";
+import { NodeRig } from "../../../harness/node/node.ts";
 import { shareOf } from "../../../support/share.ts";
 
 const SECONDS = 1_000;

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import type { ContainerStatusEntry, PodSpec } from "../../../../shared/kubelet/pod.ts";
-import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
+import { NodeRig, startedNode as node } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 /** Ends with 0, three seconds after it was asked to: a turn waits for two. */

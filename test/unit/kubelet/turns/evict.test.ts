@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { DEFAULT_EVICTION, parseStatements, parseThresholds } from "../../../../shared/kubelet/eviction/thresholds.ts";
 import type { EvictionPolicy } from "../../../../shared/kubelet/eviction/thresholds.ts";
 import type { VolumePlace } from "../../../../shared/ports/node-files.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const GI = 2 ** 30;

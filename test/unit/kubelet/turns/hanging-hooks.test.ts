@@ -1,7 +1,7 @@
 // Would catch: a hook that goes on when its pod is gone: its connection or command, and what is written of a pod that nobody knows any more.
 import { expect, test } from "vitest";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const YEARS_SECONDS = 1_000_000_000;

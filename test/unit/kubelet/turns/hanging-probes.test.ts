@@ -1,8 +1,8 @@
 // Would catch: a probe that waits for an answer after its container has ended: its connection and its memory, and the next container's probe.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const FOREVER = { timeoutSeconds: 2_147_483_647, periodSeconds: 1 };

@@ -1,7 +1,7 @@
 // Would catch: a node at rest that goes through all that it runs twice more each two seconds; what nobody knows that runs on.
 import { expect, test } from "vitest";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 /** One whose pod nobody knows. */
 async function strayPod(rig: NodeRig): Promise<string> {

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import type { RemoteImage } from "../../../../shared/adapters/memory/cri/cri-script.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const MINUTES = 60 * SECONDS;

@@ -4,8 +4,8 @@ import type { ContainerScript } from "../../../../shared/adapters/memory/cri/cri
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
 import { LABELS } from "../../../../shared/kubelet/labels.ts";
 import type { HttpProbe } from "../../../../shared/ports/prober.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;

@@ -5,7 +5,7 @@ import { CriError } from "../../../../shared/ports/cri-error.ts";
 import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
 import type { NodeTable } from "../../../../shared/ports/node-store.ts";
 import { countedMetrics } from "../../../support/counted.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 

@@ -1,8 +1,8 @@
 // Would catch: a container or volume whose name is that of a member of every object, and that is taken for something which is there.
 import { describe, expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/pod.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 /** A DNS label, and a member of every object. */

@@ -2,8 +2,8 @@
 // a wait that has no end.
 import { expect, test } from "vitest";
 import { countedMetrics } from "../../../support/counted.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const CRITICAL = 2_000_000_000;

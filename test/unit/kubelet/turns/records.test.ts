@@ -1,8 +1,8 @@
 // Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
 import { expect, test } from "vitest";
 import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };

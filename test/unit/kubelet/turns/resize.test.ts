@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/pod.ts";
 import { allocatedPodOf } from "../../../../shared/kubelet/turns/allocations.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig, NodeRigOptions } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig, NodeRigOptions } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const MB = 2 ** 20;

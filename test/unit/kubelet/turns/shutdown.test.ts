@@ -7,8 +7,8 @@ import type { MemoryLogind } from "../../../../shared/adapters/memory/logind.ts"
 import type { ShutdownGracePeriod } from "../../../../shared/kubelet/nodeshutdown/grace-periods.ts";
 import type { Metrics } from "../../../../shared/ports/metrics.ts";
 import { countedMetrics } from "../../../support/counted.ts";
-import { NODE, startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig, NodeRigOptions } from "../../../support/node-rig/rig.ts";
+import { NODE, startedNode } from "../../../harness/node/node.ts";
+import type { NodeRig, NodeRigOptions } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const CRITICAL = 2_000_000_000;

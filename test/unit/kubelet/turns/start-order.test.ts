@@ -1,7 +1,7 @@
 // Would catch: a container that starts before one that stands in front of it in its pod, or waits for one that cannot start.
 import { expect, test } from "vitest";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };

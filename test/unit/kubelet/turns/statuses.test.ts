@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/labels.ts";
 import { flushStatus } from "../../../../shared/kubelet/turns/statuses.ts";
 import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig, SentRequest } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig, SentRequest } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;

@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import { NodeFilesError } from "../../../../shared/ports/node-files.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };

@@ -4,8 +4,8 @@ import type { NodeStore, NodeTable } from "../../../../shared/ports/node-store.t
 import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/kubelet/labels.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import { UnansweredError } from "../../../../shared/ports/errors.ts";
-import { NODE, startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { NODE, startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;

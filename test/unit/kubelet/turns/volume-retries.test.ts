@@ -1,8 +1,8 @@
 // Would catch: a pod that waits long for a volume whose trouble has passed, a trouble asked after without end, two hands at one volume.
 import { expect, test } from "vitest";
 import { NodeFilesError } from "../../../../shared/ports/node-files.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode as node } from "../../../harness/node/node.ts";
+import type { NodeRig } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const TROUBLE = new NodeFilesError("the disk says no");

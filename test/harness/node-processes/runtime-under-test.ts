@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { CriHarness } from "../conformance/cri.ts";
-import { IMAGES } from "../containerd/images.ts";
+import type { CriHarness } from "../../conformance/cri.ts";
+import { IMAGES } from "../../containerd/images.ts";
 
 const SERVER = { image: { image: IMAGES.serverV1 } };
 

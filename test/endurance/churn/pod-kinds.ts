@@ -1,6 +1,6 @@
 /** What pods of a busy node go through: kinds of pods, and how each comes to its end. Data; churn.ts lives them. */
-import { containerOf, isReady, podOf, server, shell, STAY } from "../../support/real-pods.ts";
-import type { PodView } from "../../support/real-pods.ts";
+import { containerOf, isReady, podOf, server, shell, STAY } from "../../harness/node-processes/pods.ts";
+import type { PodView } from "../../harness/node-processes/pods.ts";
 
 export interface Kind {
   readonly name: string;

@@ -9,8 +9,8 @@ import { isTerminalPhase } from "../../../shared/kubelet/pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/pod.ts";
 import { CriError } from "../../../shared/ports/cri-error.ts";
 import type { ContainerStatus } from "../../../shared/ports/cri-types.ts";
-import { NodeRig } from "../../support/node-rig/rig.ts";
-import type { Call, CallFate } from "../../support/node-rig/life.ts";
+import { NodeRig } from "../../harness/node/node.ts";
+import type { Call, CallFate } from "../../harness/node/life.ts";
 
 export interface NodeRun {
   readonly virtualMinutes: number;
