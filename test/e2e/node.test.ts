@@ -263,11 +263,12 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     });
 
     it("ends with a pod whose agent is killed while its grace runs [node-agent 120]", async () => {
-      await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 5, containers: [server({ args: ["stubborn"] })] }));
+      await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 20, containers: [server({ args: ["stubborn"] })] }));
       const pod = await podReady(cluster, "stubborn");
       const node = nodeOf(pod);
       await cluster.kubectl("delete", "pod", "stubborn", "--wait=false");
-      await sleep(1_500);
+      const sawSignal = async (): Promise<boolean> => (await cluster.kubectl("logs", "stubborn")).includes("got SIGTERM, staying\n");
+      await eventually("the container received SIGTERM", sawSignal);
       await node.kill();
       expect((await node.containers(pod.metadata.uid)).map(({ state }) => state)).toEqual(["CONTAINER_RUNNING"]);
       await node.start();
