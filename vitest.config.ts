@@ -1,9 +1,10 @@
 import { defineConfig } from "vitest/config";
 
 /**
- * What every project shares: Node, no globals, failures in words. Files of a project take turns in one process, which loads each
- * module once: state of the process that a test changes is put back by that test. Node itself reads the sources, as it does where
- * they run unbuilt; nothing is transformed for a module runner, and no module is mocked.
+ * What every project shares: Node, no globals, no mocked modules. Node itself reads the sources, as it does where they run unbuilt.
+ *
+ * `isolate: false`: the files of a process share its modules, because loading them again for each file makes test/unit/kubelet take
+ * 34 s instead of 6 s (112 files, two processors). A test that changes state of the process restores it.
  */
 const node = {
   environment: "node",

@@ -10,14 +10,14 @@ import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
 import type { ResourceConfig } from "../../shared/kubelet/container-manager/resource-config.ts";
 import { cgroupsConformance } from "./cgroups.ts";
-import type { CgroupsHarness } from "./cgroups.ts";
+import type { CgroupsUnderTest } from "./cgroups.ts";
 import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";
 
 const POD = "pod0a1b2c3d-0000-4000-8000-000000000003";
 
 cgroupsConformance("memory", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/own/kubepods"] });
-  const read: CgroupsHarness["read"] = async (path, _controller, file) => cgroups.files(path)?.[file];
+  const read: CgroupsUnderTest["read"] = async (path, _controller, file) => cgroups.files(path)?.[file];
   return { cgroups, root: "/own/kubepods", read, enter: (path) => cgroups.enter(path), close: async () => undefined };
 });
 

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
 
-export interface CgroupsHarness {
+export interface CgroupsUnderTest {
   /** With one root, which is not there yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
@@ -23,18 +23,18 @@ export interface CgroupsHarness {
 
 const [A, B] = ["pod0a1b2c3d-0000-4000-8000-000000000001", "pod0a1b2c3d-0000-4000-8000-000000000002"] as const;
 
-export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarness>): void {
+export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnderTest>): void {
   describe(`Cgroups: ${name}`, () => {
-    let harness: CgroupsHarness;
-    const at = (...parts: readonly string[]): string => harness.at?.(...parts) ?? [harness.root, ...parts].join("/");
+    let underTest: CgroupsUnderTest;
+    const at = (...parts: readonly string[]): string => underTest.at?.(...parts) ?? [underTest.root, ...parts].join("/");
     const named = (...parts: readonly string[]): string => basename(at(...parts));
     beforeEach(async () => {
-      harness = await open();
+      underTest = await open();
     });
-    afterEach(() => harness.close());
+    afterEach(() => underTest.close());
 
     it("CG1 refuses what does not stand at or below its root", async () => {
-      const { cgroups, root } = harness;
+      const { cgroups, root } = underTest;
       const above = root.slice(0, root.lastIndexOf("/"));
       for (const path of ["/", above === "" ? "/other" : above, `${root}other`, `${root}/../x`, `${root}/a/../../x`, ""]) {
         await expect(cgroups.create(path), path).rejects.toThrow("no control group of this agent's");
@@ -48,7 +48,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG2 makes a group and all above it, and may do it again", async () => {
-      const { cgroups, root } = harness;
+      const { cgroups, root } = underTest;
       expect(await cgroups.exists(root)).toBe(false);
       await cgroups.create(at("burstable", A));
       await cgroups.create(at("burstable", A));
@@ -57,7 +57,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG3 writes what is said, the newest stays, and nothing of it is in another group", async () => {
-      const { cgroups, read } = harness;
+      const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       await cgroups.create(at(B));
       await cgroups.write(at(A), [{ controller: "pids", name: "pids.max", value: "17" }]);
@@ -67,7 +67,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG3 names what it could not write, and does not go on", async () => {
-      const { cgroups, read } = harness;
+      const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       const files = [
         { controller: "none", name: "none.max", value: "1" },
@@ -79,7 +79,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG4 CG6 removes a group with all below it, once and again, and leaves its neighbours", async () => {
-      const { cgroups, root } = harness;
+      const { cgroups, root } = underTest;
       await cgroups.create(at(A, "container"));
       await cgroups.create(at(`${A}0`));
       await cgroups.remove(at(A));
@@ -89,7 +89,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("[node-agent 227] counts a group's processes; one that is not there has no count", async () => {
-      const { cgroups, enter } = harness;
+      const { cgroups, enter } = underTest;
       expect(await cgroups.processes(at(A))).toBeUndefined();
       await cgroups.create(at(A));
       if (enter === undefined) return;
@@ -99,7 +99,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("[node-agent 250] says what a group's memory is bounded by and takes; one that is not there takes none", async () => {
-      const { cgroups, root } = harness;
+      const { cgroups, root } = underTest;
       expect(await cgroups.memory(root)).toBeUndefined();
       await cgroups.create(at(A));
       const before = await cgroups.memory(root);
@@ -110,7 +110,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG6 names the groups directly below; one that is not there has none", async () => {
-      const { cgroups, root } = harness;
+      const { cgroups, root } = underTest;
       expect(await cgroups.children(root)).toEqual([]);
       await cgroups.create(at("besteffort", A));
       await cgroups.create(at(B));
@@ -119,7 +119,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsHarn
     });
 
     it("CG4 CG5 a group that holds a process stays until that is killed, wherever below it that is", async (context) => {
-      const { cgroups, root, enter } = harness;
+      const { cgroups, root, enter } = underTest;
       if (enter === undefined) return context.skip("nothing runs there");
       await cgroups.create(at(A, "container"));
       await enter(at(A, "container"));

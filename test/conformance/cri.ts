@@ -10,7 +10,7 @@ import type { Cri } from "../../shared/ports/cri.ts";
 
 export type Program = Pick<ContainerConfig, "image" | "command" | "args">;
 
-export interface CriHarness {
+export interface CriUnderTest {
   readonly cri: Cri;
   readonly programs: {
     /** Runs until it gets the stop signal, then ends with 0. This one and the next write a line with `listening` once they take signals. */
@@ -43,24 +43,24 @@ const NETWORK_NODE = { network: "NODE", pid: "CONTAINER", ipc: "POD" } as const;
 const NETWORK_POD = { network: "POD", pid: "CONTAINER", ipc: "POD" } as const;
 const WAIT_MS_MAX = 20_000;
 
-export function criConformance(name: string, open: () => Promise<CriHarness>): void {
+export function criConformance(name: string, open: () => Promise<CriUnderTest>): void {
   describe(`cri on ${name}`, () => {
-    let harness: CriHarness;
+    let underTest: CriUnderTest;
     let cri: Cri;
     let pods = 0;
     beforeAll(async () => {
-      harness = await open();
-      cri = harness.cri;
+      underTest = await open();
+      cri = underTest.cri;
     });
     afterEach(async () => {
       await Promise.all((await cri.listPodSandbox()).map(({ id }) => cri.removePodSandbox(id)));
     });
     afterAll(async () => {
-      await harness.close();
+      await underTest.close();
     });
 
     const sandboxConfig = (labels: StringMap = {}, network: "POD" | "NODE" = "POD", attempt = 0): PodSandboxConfig => {
-      const { logDirectory, linux } = harness.sandboxBase();
+      const { logDirectory, linux } = underTest.sandboxBase();
       const uid = `uid-${++pods}`;
       const namespaceOptions = network === "POD" ? NETWORK_POD : NETWORK_NODE;
       return {
@@ -81,7 +81,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       for (let waitedMs = 0; waitedMs < WAIT_MS_MAX; waitedMs += 100) {
         const found = await look();
         if (found !== undefined) return found;
-        await harness.elapse(100);
+        await underTest.elapse(100);
       }
       throw new Error(`not within ${WAIT_MS_MAX} ms: ${what}`);
     };
@@ -92,8 +92,8 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       const id = await cri.createContainer(sandbox, containerConfig(program, { logPath: `${config.metadata.uid}.log` }), config);
       await cri.startContainer(id);
       const { logPath } = await cri.containerStatus(id);
-      const isListening = async (): Promise<true | undefined> => (await harness.readLog(logPath)).includes("listening") || undefined;
-      if (program !== harness.programs.exit) await until(`${id} listens`, isListening);
+      const isListening = async (): Promise<true | undefined> => (await underTest.readLog(logPath)).includes("listening") || undefined;
+      if (program !== underTest.programs.exit) await until(`${id} listens`, isListening);
       return { id, sandbox, config };
     };
     const exited = (id: string): Promise<ContainerStatus> =>
@@ -110,7 +110,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
     });
 
     it("CR10 gives an address for a process' own streams and for a sandbox's ports", async () => {
-      const { id } = await started(harness.programs.serve);
+      const { id } = await started(underTest.programs.serve);
       const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
       const attach = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
       expect(attach).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/attach\/./);
@@ -133,7 +133,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
         () => cri.containerStats("none"),
         () => cri.execSync("none", ["true"], 1),
         () => cri.updateContainerResources("none", { cpuShares: 2 }),
-        () => cri.createContainer("none", containerConfig(harness.programs.serve), config),
+        () => cri.createContainer("none", containerConfig(underTest.programs.serve), config),
       ]) {
         expect(await ask().catch(isNotFound)).toBe(true);
       }
@@ -141,15 +141,15 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       await cri.removePodSandbox("none");
       await cri.stopContainer("none", 1);
       await cri.removeContainer("none");
-      await cri.removeImage({ image: harness.absentImage });
-      expect(await cri.imageStatus({ image: harness.absentImage })).toBeUndefined();
+      await cri.removeImage({ image: underTest.absentImage });
+      expect(await cri.imageStatus({ image: underTest.absentImage })).toBeUndefined();
     });
 
     it("CR13 changes what a container may use while it runs, and only what is said", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
       const resources = { cpuShares: 102, cpuPeriod: 100_000, cpuQuota: 10_000, memoryLimitInBytes: 64 * 2 ** 20 };
-      const id = await cri.createContainer(sandbox, containerConfig(harness.programs.serve, { linux: { resources } }), config);
+      const id = await cri.createContainer(sandbox, containerConfig(underTest.programs.serve, { linux: { resources } }), config);
       await cri.startContainer(id);
       expect((await cri.containerStatus(id)).resources).toMatchObject(resources);
       await cri.updateContainerResources(id, { cpuShares: 204, cpuPeriod: 100_000, cpuQuota: 20_000, memoryLimitInBytes: 0 });
@@ -171,7 +171,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
         namespaceOptions: { network: "POD" },
       });
       expect(status.network?.ip).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
-      expect(Math.abs(status.createdAtMs - harness.nowMs())).toBeLessThan(60_000);
+      expect(Math.abs(status.createdAtMs - underTest.nowMs())).toBeLessThan(60_000);
       await expect(cri.runPodSandbox(config)).rejects.toThrow("reserved");
       await cri.stopPodSandbox(first);
       await expect(cri.runPodSandbox(config)).rejects.toThrow("reserved");
@@ -191,7 +191,7 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
     it("CR3 CR5 creates, starts once, and keeps what a crashed container said", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
-      const container = containerConfig(harness.programs.exit, {
+      const container = containerConfig(underTest.programs.exit, {
         labels: { name: "main" },
         annotations: { hash: "1f" },
         logPath: "main-0.log",
@@ -214,35 +214,35 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
       expect((status.finishedAtMs ?? 0) - (status.startedAtMs ?? 0)).toBeGreaterThanOrEqual(1_400);
       expect(status.startedAtMs).toBeGreaterThanOrEqual(status.createdAtMs);
       await expect(cri.startContainer(id)).rejects.toThrow("CONTAINER_EXITED");
-      const lines = (await harness.readLog(status.logPath)).trimEnd().split("\n");
+      const lines = (await underTest.readLog(status.logPath)).trimEnd().split("\n");
       expect(lines.map(withoutTime).toSorted()).toEqual(["stderr F goodbye", "stdout F ending with 3"]);
     });
 
     it("CR6 waits for a container that obeys, and kills one that does not after its grace", async () => {
-      const [obedient, stubborn] = [await started(harness.programs.serve), await started(harness.programs.stubborn)];
-      await harness.within(cri.stopContainer(obedient.id, 10));
+      const [obedient, stubborn] = [await started(underTest.programs.serve), await started(underTest.programs.stubborn)];
+      await underTest.within(cri.stopContainer(obedient.id, 10));
       expect(await cri.containerStatus(obedient.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0, reason: "Completed" });
-      const before = harness.nowMs();
-      await harness.within(cri.stopContainer(stubborn.id, 1));
+      const before = underTest.nowMs();
+      await underTest.within(cri.stopContainer(stubborn.id, 1));
       expect(await cri.containerStatus(stubborn.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
-      expect(harness.nowMs() - before).toBeGreaterThanOrEqual(990);
+      expect(underTest.nowMs() - before).toBeGreaterThanOrEqual(990);
       await cri.stopContainer(stubborn.id, 1);
     });
 
     it("CR6 a later stop with less time cuts the earlier one short", async () => {
-      const { id } = await started(harness.programs.stubborn);
-      const before = harness.nowMs();
+      const { id } = await started(underTest.programs.stubborn);
+      const before = underTest.nowMs();
       const first = cri.stopContainer(id, 60);
-      await harness.elapse(100);
-      await harness.within(cri.stopContainer(id, 1));
-      await harness.within(first);
+      await underTest.elapse(100);
+      await underTest.within(cri.stopContainer(id, 1));
+      await underTest.within(first);
       expect(await cri.containerStatus(id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
-      expect(harness.nowMs() - before).toBeLessThan(30_000);
+      expect(underTest.nowMs() - before).toBeLessThan(30_000);
     });
 
     it("CR7 stopping a sandbox kills its containers and leaves them to be looked at; removing takes all", async () => {
-      const { id, sandbox } = await started(harness.programs.stubborn);
-      await harness.within(cri.stopPodSandbox(sandbox));
+      const { id, sandbox } = await started(underTest.programs.stubborn);
+      await underTest.within(cri.stopPodSandbox(sandbox));
       expect((await cri.podSandboxStatus(sandbox)).state).toBe("SANDBOX_NOTREADY");
       expect((await cri.podSandboxStatus(sandbox)).network?.ip ?? "").toBe("");
       expect(await cri.containerStatus(id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 137 });
@@ -253,18 +253,18 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
     });
 
     it("CR7 removes a running container, whose name is free then", async () => {
-      const { id, sandbox, config } = await started(harness.programs.serve);
+      const { id, sandbox, config } = await started(underTest.programs.serve);
       await cri.removeContainer(id);
       expect(await states()).toEqual([]);
-      await cri.createContainer(sandbox, containerConfig(harness.programs.serve), config);
+      await cri.createContainer(sandbox, containerConfig(underTest.programs.serve), config);
       expect(await states()).toEqual(["CONTAINER_CREATED"]);
     });
 
     it("CR8 filters by everything the filter names", async () => {
       const [web, db] = [sandboxConfig({ app: "web" }), sandboxConfig({ app: "db" })];
       const [webId, dbId] = [await cri.runPodSandbox(web), await cri.runPodSandbox(db)];
-      const a = await cri.createContainer(webId, containerConfig(harness.programs.serve, { labels: { c: "a" } }), web);
-      const b = await cri.createContainer(dbId, containerConfig(harness.programs.serve, { labels: { c: "b" } }), db);
+      const a = await cri.createContainer(webId, containerConfig(underTest.programs.serve, { labels: { c: "a" } }), web);
+      const b = await cri.createContainer(dbId, containerConfig(underTest.programs.serve, { labels: { c: "b" } }), db);
       await cri.startContainer(b);
       await cri.stopPodSandbox(webId);
       const found = async (filter: Parameters<Cri["listPodSandbox"]>[0]) =>
@@ -284,43 +284,43 @@ export function criConformance(name: string, open: () => Promise<CriHarness>): v
     });
 
     it("CR10 runs a command in a running container, within its time", async () => {
-      const { id } = await started(harness.programs.serve);
-      expect(await cri.execSync(id, harness.failingCommand, 10)).toMatchObject({ exitCode: 3, stdout: "ending with 3\n" });
-      const late = harness.within(cri.execSync(id, harness.longCommand, 1));
+      const { id } = await started(underTest.programs.serve);
+      expect(await cri.execSync(id, underTest.failingCommand, 10)).toMatchObject({ exitCode: 3, stdout: "ending with 3\n" });
+      const late = underTest.within(cri.execSync(id, underTest.longCommand, 1));
       expect(await late.catch(isDeadlineExceeded)).toBe(true);
       const abort = new AbortController();
-      const endless = cri.execSync(id, harness.longCommand, 2_147_483_647, { signal: abort.signal });
+      const endless = cri.execSync(id, underTest.longCommand, 2_147_483_647, { signal: abort.signal });
       setImmediate(() => abort.abort());
       await expect(endless).rejects.toMatchObject({ code: "Canceled" });
       const address = await cri.exec({ containerId: id, cmd: ["true"], tty: false, stdin: false, stdout: true, stderr: true });
       expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/exec\/./);
-      await harness.within(cri.stopContainer(id, 10));
-      await expect(cri.execSync(id, harness.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
+      await underTest.within(cri.stopContainer(id, 10));
+      await expect(cri.execSync(id, underTest.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
     });
 
     it("knows its images by name and id, and says why a pull failed", async () => {
-      const { image } = harness.programs.serve;
+      const { image } = underTest.programs.serve;
       const status = await cri.imageStatus(image);
       expect(status).toMatchObject({ id: expect.stringMatching(/^sha256:/), sizeBytes: expect.any(Number) });
       expect((await cri.imageStatus({ image: status?.id ?? "" }))?.id).toBe(status?.id);
       expect((await cri.listImages()).map(({ id }) => id)).toContain(status?.id);
-      await expect(harness.within(cri.pullImage({ image: harness.absentImage }))).rejects.toThrow(`"${harness.absentImage}"`);
-      expect(await cri.imageStatus({ image: harness.absentImage })).toBeUndefined();
+      await expect(underTest.within(cri.pullImage({ image: underTest.absentImage }))).rejects.toThrow(`"${underTest.absentImage}"`);
+      expect(await cri.imageStatus({ image: underTest.absentImage })).toBeUndefined();
       const [filesystem] = await cri.imageFsInfo();
       expect(filesystem?.mountpoint).toMatch(/^\//);
     });
 
     it("CR12 outlives its runtime", async () => {
-      const running = await started(harness.programs.serve);
-      const dead = await started(harness.programs.exit);
+      const running = await started(underTest.programs.serve);
+      const dead = await started(underTest.programs.exit);
       const { finishedAtMs } = await exited(dead.id);
       const { network } = await cri.podSandboxStatus(running.sandbox);
-      await harness.restart();
+      await underTest.restart();
       expect(await cri.containerStatus(running.id)).toMatchObject({ state: "CONTAINER_RUNNING" });
       expect(await cri.containerStatus(dead.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 3, finishedAtMs });
       expect(await cri.podSandboxStatus(running.sandbox)).toMatchObject({ state: "SANDBOX_READY", network });
       await expect(cri.runPodSandbox(running.config)).rejects.toThrow("reserved");
-      await harness.within(cri.stopContainer(running.id, 10));
+      await underTest.within(cri.stopContainer(running.id, 10));
       expect(await cri.containerStatus(running.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0 });
     });
   });

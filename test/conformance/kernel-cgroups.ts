@@ -9,7 +9,7 @@ import { basename, join } from "node:path";
 
 import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
-import type { CgroupsHarness } from "./cgroups.ts";
+import type { CgroupsUnderTest } from "./cgroups.ts";
 
 export const MOUNT = "/sys/fs/cgroup";
 export const version = existsSync(join(MOUNT, "cgroup.controllers")) ? 2 : 1;
@@ -23,7 +23,7 @@ export interface KernelCgroupOptions {
 export async function openKernelCgroups({
   open = (roots) => createCgroups({ roots }),
   pathOf = (parts) => `/${parts.join("/")}`,
-}: KernelCgroupOptions = {}): Promise<CgroupsHarness & { readonly at: (...parts: readonly string[]) => string }> {
+}: KernelCgroupOptions = {}): Promise<CgroupsUnderTest & { readonly at: (...parts: readonly string[]) => string }> {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-cgroups-"));
   const own = basename(folder);
   const at = (...parts: readonly string[]): string => pathOf([own, "kubepods", ...parts]);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Logind } from "../../shared/ports/logind.ts";
 import { eventually } from "../support/eventually.ts";
 
-export interface LogindHarness {
+export interface LogindUnderTest {
   readonly logind: Logind;
   prepareForShutdown(isShuttingDown: boolean): Promise<void>;
   /** How many locks the machine knows of. */
@@ -14,22 +14,22 @@ export interface LogindHarness {
   close(): Promise<void>;
 }
 
-export function logindConformance(name: string, open: () => Promise<LogindHarness>): void {
+export function logindConformance(name: string, open: () => Promise<LogindUnderTest>): void {
   describe(`Logind: ${name} [node-agent 455]`, () => {
-    let harness: LogindHarness;
+    let underTest: LogindUnderTest;
     let over: AbortController;
     beforeEach(async () => {
       over = new AbortController();
-      harness = await open();
+      underTest = await open();
     });
     afterEach(async () => {
       over.abort("over");
-      await harness.close();
+      await underTest.close();
     });
 
     function watch(): { readonly told: readonly boolean[]; readonly ended: Promise<unknown> } {
       const told: boolean[] = [];
-      const ended = harness.logind
+      const ended = underTest.logind
         .watchShutdown((isShuttingDown) => told.push(isShuttingDown), over.signal)
         .catch((error: unknown) => error);
       return { told, ended };
@@ -38,13 +38,13 @@ export function logindConformance(name: string, open: () => Promise<LogindHarnes
     it("LD1 says how it is, then each change in order", async () => {
       const { told } = watch();
       await eventually("it is said how it is", () => told.length === 1);
-      for (const isShuttingDown of [true, false, true]) await harness.prepareForShutdown(isShuttingDown);
+      for (const isShuttingDown of [true, false, true]) await underTest.prepareForShutdown(isShuttingDown);
       await eventually("all is heard", () => told.length === 4);
       expect(told).toEqual([false, true, false, true]);
     });
 
     it("LD1 hears of a shutdown that is under way already", async () => {
-      await harness.prepareForShutdown(true);
+      await underTest.prepareForShutdown(true);
       const { told } = watch();
       await eventually("it is said how it is", () => told.length === 1);
       expect(told).toEqual([true]);
@@ -55,33 +55,33 @@ export function logindConformance(name: string, open: () => Promise<LogindHarnes
       await eventually("it is said how it is", () => told.length === 1);
       over.abort("over");
       expect(await ended).toBeUndefined();
-      await harness.prepareForShutdown(true);
+      await underTest.prepareForShutdown(true);
       expect(told).toEqual([false]);
     });
 
     it("LD1 fails when nothing more can be heard", async () => {
       const { told, ended } = watch();
       await eventually("it is said how it is", () => told.length === 1);
-      await harness.restart();
+      await underTest.restart();
       expect(await ended).toBeInstanceOf(Error);
     });
 
     it("LD2 a lock is held until it is let go, as often as that is asked", async () => {
-      const [first, second] = [await harness.logind.inhibitShutdown(), await harness.logind.inhibitShutdown()];
-      expect(await harness.locks()).toBe(2);
+      const [first, second] = [await underTest.logind.inhibitShutdown(), await underTest.logind.inhibitShutdown()];
+      expect(await underTest.locks()).toBe(2);
       await first.release();
       await first.lost;
-      await eventually("one is gone", async () => (await harness.locks()) === 1);
+      await eventually("one is gone", async () => (await underTest.locks()) === 1);
       await first.release();
-      expect(await harness.locks()).toBe(1);
+      expect(await underTest.locks()).toBe(1);
       await second.release();
-      await eventually("both are gone", async () => (await harness.locks()) === 0);
+      await eventually("both are gone", async () => (await underTest.locks()) === 0);
     });
 
     it("LD3 how long a shutdown waits can be overridden", async () => {
-      expect(await harness.logind.inhibitDelayMs()).toBe(5_000);
-      await harness.logind.overrideInhibitDelay(30_000);
-      await eventually("it counts", async () => (await harness.logind.inhibitDelayMs()) === 30_000);
+      expect(await underTest.logind.inhibitDelayMs()).toBe(5_000);
+      await underTest.logind.overrideInhibitDelay(30_000);
+      await eventually("it counts", async () => (await underTest.logind.inhibitDelayMs()) === 30_000);
     });
   });
 }

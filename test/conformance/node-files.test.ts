@@ -67,7 +67,7 @@ function refusingPath(): string {
   return directory;
 }
 
-interface Rig {
+interface NodeFilesUnderTest {
   readonly files: NodeFiles;
   readonly root: string;
   readonly logs: string;
@@ -76,7 +76,7 @@ interface Rig {
 }
 
 let count = 0;
-function rig(): Rig {
+function nodeFiles(): NodeFilesUnderTest {
   const top = join(TOP, `rig ${count++}`);
   const [root, logs, links] = [join(top, "kubelet"), join(top, "pods"), join(top, "containers")];
   for (const directory of [root, logs]) mkdirSync(directory, { recursive: true });
@@ -129,10 +129,10 @@ const machines = [
 ];
 
 describe.each(machines)("volumes $machine", ({ path, mounts }) => {
-  let r: Rig;
+  let r: NodeFilesUnderTest;
   beforeEach(() => {
     process.env["PATH"] = path;
-    r = rig();
+    r = nodeFiles();
     return () => {
       process.env["PATH"] = PATH;
       unmountAll();
@@ -479,9 +479,9 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
 });
 
 describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
-  let r: Rig;
+  let r: NodeFilesUnderTest;
   beforeEach(() => {
-    r = rig();
+    r = nodeFiles();
     return () => {
       process.env["PATH"] = PATH;
       unmountAll();
@@ -541,7 +541,7 @@ describe("hostPath", () => {
   mkdirSync(join(host, "dir"));
   writeFileSync(join(host, "file"), "");
   symlinkSync("dir", join(host, "link"));
-  const { files } = rig();
+  const { files } = nodeFiles();
 
   it.each([
     { type: "", path: "nothing" },
@@ -589,7 +589,7 @@ describe("hostPath", () => {
 
 describe("files of the pod", () => {
   it("makes a pod's directories for the agent alone", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     await files.makePodDirectories(UID);
     await files.makePodDirectories(UID);
     const pod = join(root, "pods", UID);
@@ -597,11 +597,11 @@ describe("files of the pod", () => {
   });
 
   it("knows no pods before there are any", async () => {
-    expect(await rig().files.podsWithDirectories()).toEqual([]);
+    expect(await nodeFiles().files.podsWithDirectories()).toEqual([]);
   });
 
   it("writes the hosts file in place, for containers have it open", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     const path = await files.writeHostsFile(UID, "127.0.0.1 localhost\n");
     const { ino, mtimeMs } = statSync(path);
     linkSync(path, join(root, "as the container sees it"));
@@ -617,11 +617,11 @@ describe("files of the pod", () => {
   });
 
   it("reads the machine's own files", async () => {
-    expect(await rig().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
+    expect(await nodeFiles().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
   });
 
   it("lets a log step aside when it is too large, compresses the one before, and removes the oldest", async () => {
-    const { files } = rig();
+    const { files } = nodeFiles();
     const folder = await files.makeLogDirectory("shop_web_u/main");
     const path = join(folder, "0.log");
     const rotate = async (second: number, line = `line ${second}\n`): Promise<boolean> => {
@@ -639,7 +639,7 @@ describe("files of the pod", () => {
   });
 
   it("leaves alone what is no log among those that stepped aside [node-agent 503]", async () => {
-    const { files } = rig();
+    const { files } = nodeFiles();
     const folder = await files.makeLogDirectory("shop_web_u/main");
     const path = join(folder, "0.log");
     execFileSync("mkfifo", [join(folder, "0.log.20260102-030400")]);
@@ -653,7 +653,7 @@ describe("files of the pod", () => {
   });
 
   it("puts a log back that the runtime did not open anew, and looks at no log but its own", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     const path = join(await files.makeLogDirectory("shop_web_u/main"), "0.log");
     const limits = { bytesMax: 0, filesMax: 5, nowMs: 0 };
     writeFileSync(path, "old\n");
@@ -668,7 +668,7 @@ describe("files of the pod", () => {
   });
 
   it("[node-agent 93] takes a message from every user, at most as long as it may be", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     const path = await files.makeTerminationLog(UID, "app");
     expect(path).toMatch(new RegExp(`^${root}/pods/${UID}/containers/app/[0-9a-f]{8}$`, "u"));
     expect([mode(path), await files.readTerminationLog(path, 4096), (await files.makeTerminationLog(UID, "app")) === path]).toEqual([
@@ -681,7 +681,7 @@ describe("files of the pod", () => {
   });
 
   it("[node-agent 93] reads no message that is missing, no plain file, or outside of its roots", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     const path = await files.makeTerminationLog(UID, "app");
     const directory = join(path, "..");
     symlinkSync("/etc/passwd", join(directory, "link"));
@@ -693,7 +693,7 @@ describe("files of the pod", () => {
   });
 
   it("NF5 says which path is wrong and what to do, and never what a file holds", async () => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     mkdirSync(join(root, "pods"), { recursive: true });
     writeFileSync(join(root, "pods", UID), "in the way");
     const failed = files.writeVolume(place("s", "secret"), [file("pass", "hunter2")], { tmpfs: true });
@@ -703,7 +703,7 @@ describe("files of the pod", () => {
   });
 
   it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("takes nothing that is called %j", async (name) => {
-    const { files, root } = rig();
+    const { files, root } = nodeFiles();
     const calls = [
       files.makePodDirectories(name),
       files.removePodDirectory(name),
@@ -724,7 +724,7 @@ describe("container logs", () => {
   const line = (message: string, tag = "F", stream = "stdout") => `2026-03-01T10:00:00.000000001Z ${stream} ${tag} ${message}\n`;
 
   it("makes log directories that other programs may read, and knows the newest log in them", async () => {
-    const { files, logs } = rig();
+    const { files, logs } = nodeFiles();
     const directory = await files.makeLogDirectory("ns_pod_uid/app");
     expect([directory, mode(directory), mode(join(logs, "ns_pod_uid"))]).toEqual([join(logs, "ns_pod_uid/app"), "755", "755"]);
     expect(await files.highestLogNumber("ns_pod_uid/app")).toBeUndefined();
@@ -761,21 +761,21 @@ describe("container logs", () => {
     },
   ];
   it.each(tails)("[node-agent 93] tells of a log $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
-    const { files } = rig();
+    const { files } = nodeFiles();
     const path = join(await files.makeLogDirectory("p/c"), "0.log");
     writeFileSync(path, log);
     expect(await files.tailLog(path, { linesMax, bytesMax })).toBe(want);
   });
 
   it("[node-agent 93] tells nothing of a log that is missing or elsewhere", async () => {
-    const { files, logs } = rig();
+    const { files, logs } = nodeFiles();
     const limits = { linesMax: 80, bytesMax: 2048 };
     writeFileSync(join(TOP, "other.log"), line("a"));
     expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
   });
 
   it("links to a log that is there, and removes it with its rotated ones and its link, but no other", async () => {
-    const { files, links } = rig();
+    const { files, links } = nodeFiles();
     const directory = await files.makeLogDirectory("p/c");
     const path = join(directory, "1.log");
     await files.linkContainerLog("early.log", path);
@@ -792,7 +792,7 @@ describe("container logs", () => {
   });
 
   it("removes logs of pods that are gone, and the links that lead nowhere", async () => {
-    const { files, logs, links } = rig();
+    const { files, logs, links } = nodeFiles();
     const directory = await files.makeLogDirectory("a/c");
     await files.makeLogDirectory("b/c");
     writeFileSync(join(logs, "a file"), "");
@@ -808,7 +808,7 @@ describe("container logs", () => {
   });
 
   it.each(["..", "../x", "/etc", "", "a/../../x"])("touches nothing outside of the log directory: %j", async (directory) => {
-    const { files, logs } = rig();
+    const { files, logs } = nodeFiles();
     writeFileSync(join(logs, "../keep.log"), "");
     const calls = [files.makeLogDirectory(directory), files.removeLogDirectory(directory), files.linkContainerLog("l", directory)];
     for (const call of await Promise.allSettled(calls))

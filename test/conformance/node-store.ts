@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 
 import type { Agenda, CachedStatus, NodeStore, NodeTable, NodeTables, WorkerRecord } from "../../shared/ports/node-store.ts";
 
-export interface NodeStoreHarness {
+export interface NodeStoreUnderTest {
   /** Empty. */
   readonly store: NodeStore;
   close(): Promise<void>;
@@ -46,16 +46,16 @@ const ROWS: { readonly [T in NodeTable]: NodeTables[T] } = {
 };
 const TABLES = Object.keys(ROWS) as readonly NodeTable[]; // ROWS has exactly these keys
 
-export function nodeStoreConformance(name: string, factory: () => Promise<NodeStoreHarness>): void {
+export function nodeStoreConformance(name: string, factory: () => Promise<NodeStoreUnderTest>): void {
   describe(`node store on ${name}`, () => {
-    const harnesses: NodeStoreHarness[] = [];
+    const opened: NodeStoreUnderTest[] = [];
     const open = async (): Promise<NodeStore> => {
-      const harness = await factory();
-      harnesses.push(harness);
-      return harness.store;
+      const underTest = await factory();
+      opened.push(underTest);
+      return underTest.store;
     };
     afterEach(async () => {
-      for (const harness of harnesses.splice(0)) await harness.close();
+      for (const underTest of opened.splice(0)) await underTest.close();
     });
     const put = <T extends NodeTable>(store: NodeStore, table: T, key: string, row: NodeTables[T]) => store.update(table, key, () => row);
     const delayed = (delayMs: number) => ({ delayMs, lastUpdateMs: 1 });

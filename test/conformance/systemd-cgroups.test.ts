@@ -24,7 +24,7 @@ import { ContainerManager } from "../../shared/kubelet/container-manager/contain
 import type { Cgroups } from "../../shared/ports/cgroups.ts";
 import { eventually } from "../support/eventually.ts";
 import { nodePod } from "../unit/kubelet/fixtures.ts";
-import { MACHINE, OPTIONS } from "../unit/kubelet/node-fixtures.ts";
+import { MACHINE, OPTIONS } from "../harness/node/fixtures.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 import { cgroupsConformance } from "./cgroups.ts";
 import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";

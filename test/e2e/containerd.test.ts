@@ -19,7 +19,7 @@ import type { NodeIdentity } from "../containerd/identity.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { ensureContainerd } from "../containerd/programs.ts";
 import { eventually } from "../support/e2e.ts";
-import { realRuntime } from "../support/real-runtime.ts";
+import { realRuntime } from "../harness/node-processes/runtime-under-test.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 const MEMORY_LIMIT = 64 * 1024 * 1024;

@@ -14,7 +14,7 @@ import { IMAGES } from "../containerd/images.ts";
 import { CNI_PLUGINS } from "../containerd/programs.ts";
 import { startDockerd } from "../docker/dockerd.ts";
 import { ensureDockerd } from "../docker/programs.ts";
-import { realRuntime } from "../support/real-runtime.ts";
+import { realRuntime } from "../harness/node-processes/runtime-under-test.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 

@@ -11,11 +11,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { ensureContainerd } from "../containerd/programs.ts";
-import { startJudgedNode } from "../nodeconf/node.ts";
-import type { JudgedNode, JudgedNodeOptions, Side } from "../nodeconf/node.ts";
+import { startJudgedNode } from "../harness/node-processes/compared-node.ts";
+import type { JudgedNode, JudgedNodeOptions, Side } from "../harness/node-processes/compared-node.ts";
 import { eventually, measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { getPod, podOf, podReady, server, shell } from "../support/real-pods.ts";
+import { getPod, podOf, podReady, server, shell } from "../harness/node-processes/pods.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 

@@ -16,9 +16,9 @@ import { ensureDockerd } from "../docker/programs.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { startDockerNode } from "../support/docker-node.ts";
-import type { DockerAgent } from "../support/docker-node.ts";
-import { answerOf, containerOf, podGone, podOf, podReady, podWhere, server, shell, STAY } from "../support/real-pods.ts";
+import { startDockerNode } from "../harness/node-processes/docker-node.ts";
+import type { DockerAgent } from "../harness/node-processes/docker-node.ts";
+import { answerOf, containerOf, podGone, podOf, podReady, podWhere, server, shell, STAY } from "../harness/node-processes/pods.ts";
 import { openTerminal } from "../support/terminal.ts";
 import type { Terminal } from "../support/terminal.ts";
 

@@ -13,10 +13,10 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { getPod, podOf, podReady, shell, STAY } from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import { getPod, podOf, podReady, shell, STAY } from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 
 const MIB = 1024 ** 2;
 const HARD = "imagefs.available<15%";

@@ -17,8 +17,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { IMAGES } from "../containerd/images.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
 import {
   answerOf,
   conditionOf,
@@ -34,8 +34,8 @@ import {
   runtimeId,
   server,
   shell,
-} from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+} from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 import { ensureDbusMock, startPrivateBus } from "../support/private-bus.ts";
 import type { PrivateBus } from "../support/private-bus.ts";
 import { startTcpFront } from "../support/tcp-front.ts";

@@ -13,9 +13,9 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { IMAGES } from "../containerd/images.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { podOf, podReady, server } from "../support/real-pods.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import { podOf, podReady, server } from "../harness/node-processes/pods.ts";
 
 const MIB = 1024 ** 2;
 const DISK_BYTES = 160 * MIB;

@@ -23,9 +23,9 @@ import { administratorOf, commandsOf, stepsOf } from "../support/document-steps.
 import type { DocumentStep } from "../support/document-steps.ts";
 import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
-import { whereNodesCanRun } from "../support/node-agents.ts";
-import { NODE_UNIT } from "../support/node-unit.ts";
-import { podOf, podReady, server } from "../support/real-pods.ts";
+import { whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import { NODE_UNIT } from "../harness/node-processes/unit.ts";
+import { podOf, podReady, server } from "../harness/node-processes/pods.ts";
 
 const run = promisify(execFile);
 const NAME = "joiner";

@@ -7,7 +7,6 @@
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -15,8 +14,8 @@ import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
 import {
   answerOf,
   conditionOf,
@@ -33,9 +32,9 @@ import {
   server,
   shell,
   STAY,
-} from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
-import { openTerminal, TERMINAL_SIZE } from "../support/terminal.ts";
+} from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
+import { AWAIT_SIZE, openTerminal, TERMINAL_SIZE } from "../support/terminal.ts";
 import type { Terminal } from "../support/terminal.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
@@ -431,26 +430,25 @@ await whereNodesCanRun("pods on a node of ours", () => {
       const from = performance.now();
       await cluster.kubectl("delete", "pod", "hurried", "--grace-period=3", "--timeout=60s");
       const tookMs = performance.now() - from;
+      // kubectl fails after 60 s, long before the first grace period is over.
       measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
-      expect(tookMs).toBeLessThan(20 * SECONDS);
     });
 
     it("end who heeds the signal at once, and who does not after its grace", async () => {
       await cluster.apply(
-        podOf("obedient", { terminationGracePeriodSeconds: 30, containers: [server()] }),
+        podOf("obedient", { terminationGracePeriodSeconds: 300, containers: [server()] }),
         podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
       );
       await Promise.all([podReady(cluster, "obedient"), podReady(cluster, "stubborn")]);
       const took = async (name: string): Promise<number> => {
         const from = performance.now();
+        // kubectl fails after 60 s: a fifth of the grace period of the container that obeys.
         await cluster.kubectl("delete", "pod", name, "--timeout=60s");
         return performance.now() - from;
       };
       const [obedientMs, stubbornMs] = await Promise.all([took("obedient"), took("stubborn")]);
       measured(`deleted in ${(obedientMs / SECONDS).toFixed(1)} s, with a grace of 6 s used up in ${(stubbornMs / SECONDS).toFixed(1)} s`);
-      expect(obedientMs).toBeLessThan(15 * SECONDS);
       expect(stubbornMs).toBeGreaterThan(6 * SECONDS);
-      expect(stubbornMs).toBeLessThan(25 * SECONDS);
     });
   });
 
@@ -755,8 +753,8 @@ await whereNodesCanRun("pods on a node of ours", () => {
     it("begins, is seen to end, and leaves nothing that runs [node-agent 99]", async () => {
       await cluster.apply(
         podOf("brief", {
-          terminationGracePeriodSeconds: 20,
-          containers: [shell("main", `trap "sleep 2; exit 0" TERM; sleep 3600 & wait`)],
+          terminationGracePeriodSeconds: 60,
+          containers: [shell("main", `trap "sleep 10; exit 0" TERM; sleep 3600 & wait`)],
         }),
       );
       const pod = await podReady(cluster, "brief");
@@ -781,11 +779,11 @@ await whereNodesCanRun("pods on a node of ours", () => {
     it("runs a pod, works in it, and gets its exit code [node-agent 460]", async () => {
       const screen = terminal("run", "-it", "--rm", "by-hand", `--image=${IMAGES.busybox}`, "--restart=Never", "--command", "--", "sh");
       await screen.see(PROMPT);
-      screen.type("stty size; echo sum-$((40 + 2))\n");
+      screen.type(`${AWAIT_SIZE}; echo sum-$((40 + 2))\n`);
       await screen.see(`${TERMINAL_SIZE}\n`);
       await screen.see("sum-42\n");
-      screen.type("sleep 600\n");
-      await sleep(500);
+      screen.type("echo sleeping-$((1)); sleep 600\n");
+      await screen.see("sleeping-1\n");
       screen.type("\x03"); // Ctrl-C ends what runs there, not the pod
       screen.type("exit 3\n");
       await screen.see('pod "by-hand" deleted');
@@ -806,7 +804,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await first.close();
       const second = terminal("attach", "-it", "shell");
       await second.see("If you don't see a command prompt, try pressing enter.");
-      second.type("echo still-$kept; stty size\n");
+      second.type(`echo still-$kept; ${AWAIT_SIZE}\n`);
       await second.see("still-seven\n");
       await second.see(`${TERMINAL_SIZE}\n`);
       second.type("exit 4\n");
@@ -821,7 +819,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       const before = containerOf(await podReady(cluster, "patient"));
       const screen = terminal("debug", "-it", "patient", `--image=${IMAGES.busybox}`, "--target=main", "--container=doctor", "--", "sh");
       await screen.see(PROMPT);
-      screen.type("tr '\\0' ' ' < /proc/1/cmdline; wget -qO- http://127.0.0.1:8080; stty size\n");
+      screen.type(`tr '\\0' ' ' < /proc/1/cmdline; wget -qO- http://127.0.0.1:8080; ${AWAIT_SIZE}\n`);
       await screen.see(/\/server .*v1 patient\n/u);
       await screen.see(`${TERMINAL_SIZE}\n`);
       screen.type("exit 5\n");

@@ -9,12 +9,12 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { ensureContainerd } from "../containerd/programs.ts";
 import { startRegistry } from "../containerd/registry.ts";
 import type { TestRegistry } from "../containerd/registry.ts";
-import { NAME, startJudgedNode } from "../nodeconf/node.ts";
-import type { Side } from "../nodeconf/node.ts";
+import { NAME, startJudgedNode } from "../harness/node-processes/compared-node.ts";
+import type { Side } from "../harness/node-processes/compared-node.ts";
 import { eventually, measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { podOf, podReady } from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+import { podOf, podReady } from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 

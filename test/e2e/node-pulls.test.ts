@@ -10,9 +10,9 @@ import { startRegistry } from "../containerd/registry.ts";
 import type { Pull, TestRegistry } from "../containerd/registry.ts";
 import { eventually, measured, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { containerOf, eventsOf, podGone, podOf, podReady, podWhere } from "../support/real-pods.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import { containerOf, eventsOf, podGone, podOf, podReady, podWhere } from "../harness/node-processes/pods.ts";
 
 const SECONDS = 1_000;
 

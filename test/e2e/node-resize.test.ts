@@ -11,10 +11,21 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { nodesReady, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { conditionOf, containerOf, eventsSay, podOf, podReady, podWhere, runtimeId, server, shell, STAY } from "../support/real-pods.ts";
-import type { ContainerView, PodView } from "../support/real-pods.ts";
+import { nodesReady, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import {
+  conditionOf,
+  containerOf,
+  eventsSay,
+  podOf,
+  podReady,
+  podWhere,
+  runtimeId,
+  server,
+  shell,
+  STAY,
+} from "../harness/node-processes/pods.ts";
+import type { ContainerView, PodView } from "../harness/node-processes/pods.ts";
 
 /** Files of the kernel, of either version of cgroups: the limit of memory in bytes, and of CPU in microseconds of each 100 ms. */
 const LIMITS =

@@ -16,10 +16,10 @@ import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster, startDev } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
-import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../support/node-agents.ts";
-import type { NodeAgent } from "../support/node-agents.ts";
-import { answerOf, containerOf, isReady, podGone, podOf, podReady, runtimeId, server } from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
+import { nodesReady, refusedForGood, startNodes, whereNodesCanRun } from "../harness/node-processes/containerd-nodes.ts";
+import type { NodeAgent } from "../harness/node-processes/containerd-nodes.ts";
+import { answerOf, containerOf, isReady, podGone, podOf, podReady, runtimeId, server } from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
 
 const PODS = "/api/v1/namespaces/default/pods";
 const ROLLOUT_SECONDS_MAX = 90;
@@ -263,11 +263,12 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     });
 
     it("ends with a pod whose agent is killed while its grace runs [node-agent 120]", async () => {
-      await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 5, containers: [server({ args: ["stubborn"] })] }));
+      await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 20, containers: [server({ args: ["stubborn"] })] }));
       const pod = await podReady(cluster, "stubborn");
       const node = nodeOf(pod);
       await cluster.kubectl("delete", "pod", "stubborn", "--wait=false");
-      await sleep(1_500);
+      const sawSignal = async (): Promise<boolean> => (await cluster.kubectl("logs", "stubborn")).includes("got SIGTERM, staying\n");
+      await eventually("the container received SIGTERM", sawSignal);
       await node.kill();
       expect((await node.containers(pod.metadata.uid)).map(({ state }) => state)).toEqual(["CONTAINER_RUNNING"]);
       await node.start();

@@ -6,7 +6,7 @@ import { link, mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import type { Cluster } from "../support/e2e.ts";
-import type { JudgedNode } from "./node.ts";
+import type { JudgedNode } from "../harness/node-processes/compared-node.ts";
 
 const LOOK_MS = 250;
 /** Of one log, one program. */

@@ -17,8 +17,8 @@ import { startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
-import { startAgent } from "./node.ts";
-import type { Side } from "./node.ts";
+import { startAgent } from "../harness/node-processes/compared-node.ts";
+import type { Side } from "../harness/node-processes/compared-node.ts";
 import { terminalCases } from "./terminals.ts";
 
 /**

@@ -17,8 +17,8 @@ import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import { metricsServerProgram, startMetricsServer } from "./metrics-server.ts";
 import type { MetricsServerProgram } from "./metrics-server.ts";
-import { NAME, startAgent } from "./node.ts";
-import type { Side } from "./node.ts";
+import { NAME, startAgent } from "../harness/node-processes/compared-node.ts";
+import type { Side } from "../harness/node-processes/compared-node.ts";
 import { startTopPods, topOf, wrongIn } from "./top.ts";
 
 const SIDES: Readonly<Record<string, readonly Side[]>> = { ours: ["ours"], kubelet: ["kubelet"], both: ["kubelet", "ours"] };

@@ -15,8 +15,8 @@ import { startCluster, startDev } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
-import { startJudgedNode } from "./node.ts";
-import type { Side } from "./node.ts";
+import { startJudgedNode } from "../harness/node-processes/compared-node.ts";
+import type { Side } from "../harness/node-processes/compared-node.ts";
 import { coreOf, hasFailed, isOfClusterSuite, nodeTests, passableOf, runTests } from "./tests.ts";
 
 const { values: flags } = parseArgs({

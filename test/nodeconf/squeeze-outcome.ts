@@ -5,8 +5,8 @@ import { createCri } from "../../shared/adapters/cri/cri.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";
 import type { Cluster } from "../support/e2e.ts";
-import type { PodView } from "../support/real-pods.ts";
-import type { Side } from "./node.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
+import type { Side } from "../harness/node-processes/compared-node.ts";
 
 export interface Outcome {
   /** Pods in the order in which they went. */

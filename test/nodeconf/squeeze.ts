@@ -9,12 +9,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startContainerd } from "../containerd/containerd.ts";
 import { eventually } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { isReady } from "../support/real-pods.ts";
-import type { PodView } from "../support/real-pods.ts";
-import { startAgent } from "./node.ts";
+import { isReady } from "../harness/node-processes/pods.ts";
+import type { PodView } from "../harness/node-processes/pods.ts";
+import { startAgent } from "../harness/node-processes/compared-node.ts";
 import { imagesOf, isEvicted, nameOf, nodeEvents, podsOf, saidOf, watch } from "./squeeze-outcome.ts";
 import type { Outcome } from "./squeeze-outcome.ts";
-import type { Agent, JudgedNodeOptions, Side } from "./node.ts";
+import type { Agent, JudgedNodeOptions, Side } from "../harness/node-processes/compared-node.ts";
 import { calm, filler } from "./squeezes.ts";
 import type { EvictionSettings, Squeeze } from "./squeezes.ts";
 

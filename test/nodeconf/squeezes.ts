@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import type { ContainerdNode, ContainerdOptions } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";
-import { podOf, server, shell } from "../support/real-pods.ts";
+import { podOf, server, shell } from "../harness/node-processes/pods.ts";
 
 const MIB = 1024 ** 2;
 

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { getPod, podEnded, podOf, podReady, podWhere, server, shell } from "../support/real-pods.ts";
-import type { ContainerView } from "../support/real-pods.ts";
+import { getPod, podEnded, podOf, podReady, podWhere, server, shell } from "../harness/node-processes/pods.ts";
+import type { ContainerView } from "../harness/node-processes/pods.ts";
 import { openTerminal } from "../support/terminal.ts";
 import type { Terminal } from "../support/terminal.ts";
-import { NAME } from "./node.ts";
+import { NAME } from "../harness/node-processes/compared-node.ts";
 
 /** After this nothing is on a screen but what commands print: where a prompt stands, and an echo, depends on who was quicker. */
 const QUIET = "stty -echo; PS1=; echo begin-$((1))\n";

@@ -4,10 +4,10 @@
  */
 import { eventually } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
-import { podOf, podReady, shell, STAY } from "../support/real-pods.ts";
+import { podOf, podReady, shell, STAY } from "../harness/node-processes/pods.ts";
 import { RESOLUTION_SECONDS } from "./metrics-server.ts";
 import type { MetricsServer } from "./metrics-server.ts";
-import { NAME } from "./node.ts";
+import { NAME } from "../harness/node-processes/compared-node.ts";
 
 /** One container, or a node. */
 export interface Use {

@@ -3,7 +3,7 @@
  * comes to rest.
  */
 import { expect, test } from "vitest";
-import { simulateNode } from "./node/world.ts";
+import { simulateNode } from "./node/simulate-node.ts";
 import { SEEDS } from "./seeds.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 

@@ -4,7 +4,7 @@ import { isKnown } from "./checks.ts";
 import { liveRandomly } from "./crashes/life.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
-import { simulateNode } from "./node/world.ts";
+import { simulateNode } from "./node/simulate-node.ts";
 import { simulate } from "./world.ts";
 import { messageOf } from "../../shared/api/errors.ts";
 

@@ -16,8 +16,10 @@ export interface Terminal {
 }
 
 const SIZE = { rows: 33, columns: 99 };
-/** What `stty size` says there. */
+/** What `stty size` prints there, once the size has arrived. */
 export const TERMINAL_SIZE = `${SIZE.rows} ${SIZE.columns}`;
+/** Shell command that prints `TERMINAL_SIZE` once. kubectl attaches with another size first and sends the real one later. */
+export const AWAIT_SIZE = `until stty size | busybox grep -x '${TERMINAL_SIZE}'; do sleep 0.1; done`;
 
 /** util-linux's `script` makes the terminal; every Debian has it. */
 export function openTerminal(command: readonly string[], environment: Readonly<Record<string, string>>): Terminal {

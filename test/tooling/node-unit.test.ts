@@ -11,7 +11,7 @@ import { Command } from "commander";
 import { describe, expect, it } from "vitest";
 
 import { registerNode } from "../../cli/node.ts";
-import { NODE_UNIT, unitValues } from "../support/node-unit.ts";
+import { NODE_UNIT, unitValues } from "../harness/node-processes/unit.ts";
 
 /** Each gives a service mounts of its own. Source: systemd 252, exec_needs_mount_namespace; systemd.exec(5). */
 const OWN_MOUNTS =

@@ -13,17 +13,17 @@ import { createCri } from "../../../shared/adapters/cri/cri.ts";
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { startContainerd } from "../../containerd/containerd.ts";
 import { startRegistry } from "../../containerd/registry.ts";
-import { startAgent } from "../../nodeconf/node.ts";
-import type { Agent, Side } from "../../nodeconf/node.ts";
+import { startAgent } from "../../harness/node-processes/compared-node.ts";
+import type { Agent, Side } from "../../harness/node-processes/compared-node.ts";
 import { measured } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
-import { getPod } from "../../support/real-pods.ts";
+import { getPod } from "../../harness/node-processes/pods.ts";
 import { appetite, countsOf, takeInventory } from "./inventory.ts";
 import { IMAGES_FILL, imagesLeft, isAgents, leftOf, podsLeft, tellOf } from "./left.ts";
-import { KINDS, OBJECTS } from "./lives.ts";
+import { KINDS, OBJECTS } from "./pod-kinds.ts";
 import { grown, KEEPER, keeper, rowsLeft, TOKEN_SECONDS_MAX, tokenAgeSeconds, trendOf } from "./verdict.ts";
 import type { Sample } from "./verdict.ts";
-import { live, lives, PODS, staticLives, worldOf } from "./work.ts";
+import { live, lives, PODS, staticLives, podSources } from "./work.ts";
 
 export interface ChurnOptions {
   readonly side: Side;
@@ -70,15 +70,15 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
   const start = (): Promise<Agent> => startAgent(cluster, side, containerd, programs, { name: side, manifests, ...SETTINGS });
   let agent = await start();
   try {
-    const world = worldOf(registry, hostFolder);
+    const sources = podSources(registry, hostFolder);
     // What is made with the first pod of all stays.
-    for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, world);
+    for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, sources);
     await sleep(SAMPLE_EVERY_MS);
     const before = await takeInventory(containerd, cri, agent.pid);
 
     await cluster.apply(keeper(side));
     const untilMs = performance.now() + minutes * 60_000;
-    const work = { cluster, node: side, world, random: createSeededRandom(seed), untilMs, found };
+    const work = { cluster, node: side, sources, random: createSeededRandom(seed), untilMs, found };
     const samples: Sample[] = [];
     const strikes = async (): Promise<number> => {
       let count = 0;
@@ -110,7 +110,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
     found.push(...grown(samples, atEnd), ...(side === "ours" ? await rowsLeft(await agent.log()) : []));
     await agent.end();
     agent = await start(); // collects images at once, and then each five minutes
-    const images = await imagesLeft(containerd, cri, world.images());
+    const images = await imagesLeft(containerd, cri, sources.images());
     found.push(...images.found);
     return {
       found,

@@ -11,7 +11,7 @@
  */
 import { parseArgs } from "node:util";
 
-import type { Side } from "../../nodeconf/node.ts";
+import type { Side } from "../../harness/node-processes/compared-node.ts";
 import { ensureContainerd } from "../../containerd/programs.ts";
 import { startCluster } from "../../support/e2e.ts";
 import { upstreamTests } from "../../upstream/program.ts";

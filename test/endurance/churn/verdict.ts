@@ -2,8 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { podOf, server } from "../../support/real-pods.ts";
-import { TOKEN } from "./lives.ts";
+import { podOf, server } from "../../harness/node-processes/pods.ts";
+import { TOKEN } from "./pod-kinds.ts";
 
 export interface Sample {
   readonly files: number;

@@ -9,9 +9,9 @@ import type { Random } from "../../../shared/ports/random.ts";
 import type { TestRegistry } from "../../containerd/registry.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { eventually } from "../../support/eventually.ts";
-import { getPod, podOf, shell, STAY } from "../../support/real-pods.ts";
-import { KINDS, podOfKind } from "./lives.ts";
-import type { Kind, World } from "./lives.ts";
+import { getPod, podOf, shell, STAY } from "../../harness/node-processes/pods.ts";
+import { KINDS, podOfKind } from "./pod-kinds.ts";
+import type { Kind, PodSources } from "./pod-kinds.ts";
 
 export const PODS = "/api/v1/namespaces/default/pods";
 /** An agent may be away for a while meanwhile. */
@@ -19,7 +19,7 @@ export const WAIT_MS_MAX = 120_000;
 const STATIC_EVERY_MS = 12_000;
 const STATIC_PODS = 3;
 
-export function worldOf(registry: TestRegistry, hostFolder: string): World & { readonly images: () => number } {
+export function podSources(registry: TestRegistry, hostFolder: string): PodSources & { readonly images: () => number } {
   let count = 0;
   return {
     hostFolder,
@@ -34,8 +34,8 @@ export function worldOf(registry: TestRegistry, hostFolder: string): World & { r
 }
 
 /** One life. @throws when the pod does not come to what its kind comes to, or does not go */
-export async function live(cluster: Cluster, kind: Kind, name: string, node: string, world: World): Promise<void> {
-  await cluster.client.request("POST", PODS, await podOfKind(kind, name, node, world));
+export async function live(cluster: Cluster, kind: Kind, name: string, node: string, sources: PodSources): Promise<void> {
+  await cluster.client.request("POST", PODS, await podOfKind(kind, name, node, sources));
   try {
     await eventually(`${name} comes`, () => comesTo(cluster, kind, name), WAIT_MS_MAX);
     await sleep(kind.staysMs ?? 0);
@@ -55,13 +55,13 @@ async function comesTo(cluster: Cluster, { until }: Kind, name: string): Promise
 }
 
 /** One after the other, of kinds by chance. What goes wrong goes into `found`. @returns how many of each kind */
-export async function lives(lane: number, { cluster, node, world, random, untilMs, found }: Work): Promise<ReadonlyMap<string, number>> {
+export async function lives(lane: number, { cluster, node, sources, random, untilMs, found }: Work): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   for (let number = 0; performance.now() < untilMs; number++) {
     const kind = KINDS[Math.floor(random.next() * KINDS.length)];
     if (kind === undefined) throw new Error("there are no kinds of pods");
     const name = `${kind.name}-${lane}-${number}`;
-    await live(cluster, kind, name, node, world).catch((error: unknown) => found.push(`${name}: ${whole(error)}`));
+    await live(cluster, kind, name, node, sources).catch((error: unknown) => found.push(`${name}: ${whole(error)}`));
     counts.set(kind.name, (counts.get(kind.name) ?? 0) + 1);
   }
   return counts;
@@ -70,7 +70,7 @@ export async function lives(lane: number, { cluster, node, world, random, untilM
 export interface Work {
   readonly cluster: Cluster;
   readonly node: string;
-  readonly world: World;
+  readonly sources: PodSources;
   readonly random: Random;
   readonly untilMs: number;
   readonly found: string[];

@@ -1,6 +1,6 @@
 // Would catch: room that a pod holds which will never use it, and room that is given away while its pod still runs.
 import { expect, test } from "vitest";
-import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
+import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 
@@ -8,61 +8,61 @@ const SECONDS = 1_000;
 const asking = (cpu: number, image = "app:1") => ({ name: "app", image, resources: { requests: { cpu: String(cpu) } } });
 
 test("[node-agent 133] a pod that was rejected takes no room from the one that comes with it", async () => {
-  const rig = new NodeRig();
-  await rig.create("a-big", { containers: [asking(70)] });
-  await rig.create("b-small", { containers: [asking(1)] });
-  rig.start();
-  await rig.until("both are decided", () => rig.phase("a-big") === "Failed" && rig.phase("b-small") !== "Pending");
-  expect(rig.pod("a-big")?.status?.reason).toBe("OutOfcpu");
-  expect(rig.isReady("b-small")).toBe(true);
+  const node = new NodeHarness();
+  await node.create("a-big", { containers: [asking(70)] });
+  await node.create("b-small", { containers: [asking(1)] });
+  node.start();
+  await node.until("both are decided", () => node.phase("a-big") === "Failed" && node.phase("b-small") !== "Pending");
+  expect(node.pod("a-big")?.status?.reason).toBe("OutOfcpu");
+  expect(node.isReady("b-small")).toBe(true);
 });
 
 test("[node-agent 133] a static pod that has ended gives its room back", async () => {
-  const rig = await node({ manifests: true, images: { "ends:1": { exitAfterMs: 2 * SECONDS } } });
-  rig.setManifest("job.yaml", { name: "job", spec: { restartPolicy: "Never", containers: [asking(60, "ends:1")] } });
-  await rig.until("it runs", () => rig.phase("job-n1") === "Running");
-  await rig.create("early", { containers: [asking(60)] });
-  await rig.until("no room yet", () => rig.phase("early") === "Failed");
-  await rig.until("it ended", () => rig.phase("job-n1") === "Succeeded");
-  await rig.advance(2 * SECONDS);
-  await rig.create("late", { containers: [asking(60)] });
-  await rig.until("it has the room", () => rig.isReady("late"));
+  const node = await startedNode({ manifests: true, images: { "ends:1": { exitAfterMs: 2 * SECONDS } } });
+  node.setManifest("job.yaml", { name: "job", spec: { restartPolicy: "Never", containers: [asking(60, "ends:1")] } });
+  await node.until("it runs", () => node.phase("job-n1") === "Running");
+  await node.create("early", { containers: [asking(60)] });
+  await node.until("no room yet", () => node.phase("early") === "Failed");
+  await node.until("it ended", () => node.phase("job-n1") === "Succeeded");
+  await node.advance(2 * SECONDS);
+  await node.create("late", { containers: [asking(60)] });
+  await node.until("it has the room", () => node.isReady("late"));
 });
 
 test("[node-agent 133] a pod that failed keeps its room until what runs of it has ended", async () => {
-  const rig = await node({ images: { "slow:1": { stopAfterMs: 10 * SECONDS } } });
-  const uid = await rig.create("ends", { containers: [asking(60, "slow:1")] });
-  await rig.until("it runs", () => rig.isReady("ends"));
-  await rig.patch("ends", { status: { phase: "Failed" } }, "/status");
-  await rig.advance(3 * SECONDS);
-  expect(await rig.running(uid)).toEqual(["app"]);
-  await rig.create("early", { containers: [asking(60)] });
-  await rig.until("no room yet", () => rig.pod("early")?.status?.reason === "OutOfcpu", 3 * SECONDS);
-  await rig.until("it has ended", async () => (await rig.running(uid)).length === 0);
-  await rig.advance(2 * SECONDS);
-  await rig.create("late", { containers: [asking(60)] });
-  await rig.until("it has the room", () => rig.isReady("late"));
+  const node = await startedNode({ images: { "slow:1": { stopAfterMs: 10 * SECONDS } } });
+  const uid = await node.create("ends", { containers: [asking(60, "slow:1")] });
+  await node.until("it runs", () => node.isReady("ends"));
+  await node.patch("ends", { status: { phase: "Failed" } }, "/status");
+  await node.advance(3 * SECONDS);
+  expect(await node.running(uid)).toEqual(["app"]);
+  await node.create("early", { containers: [asking(60)] });
+  await node.until("no room yet", () => node.pod("early")?.status?.reason === "OutOfcpu", 3 * SECONDS);
+  await node.until("it has ended", async () => (await node.running(uid)).length === 0);
+  await node.advance(2 * SECONDS);
+  await node.create("late", { containers: [asking(60)] });
+  await node.until("it has the room", () => node.isReady("late"));
 });
 
 test("[node-agent 133] after a restart of the agent, what had ended before takes no room from what runs", async () => {
-  const rig = await node({ images: { "ends:1": { exitAfterMs: SECONDS } } });
-  await rig.create("a-ended", { restartPolicy: "Never", containers: [asking(60, "ends:1")] });
-  await rig.until("it ended", () => rig.phase("a-ended") === "Succeeded");
-  await rig.advance(2 * SECONDS);
-  await rig.create("b-runs", { containers: [asking(60)] });
-  await rig.until("it runs", () => rig.isReady("b-runs"));
+  const node = await startedNode({ images: { "ends:1": { exitAfterMs: SECONDS } } });
+  await node.create("a-ended", { restartPolicy: "Never", containers: [asking(60, "ends:1")] });
+  await node.until("it ended", () => node.phase("a-ended") === "Succeeded");
+  await node.advance(2 * SECONDS);
+  await node.create("b-runs", { containers: [asking(60)] });
+  await node.until("it runs", () => node.isReady("b-runs"));
   // The runtime takes longer to answer than the API server.
-  rig.fateOf = ({ port, verb }) => (port === "cri" && verb === "listPodSandbox" ? { after: rig.clock.after(5 * SECONDS) } : "live");
-  rig.start();
-  await rig.advance(30 * SECONDS);
-  expect(rig.isReady("b-runs")).toBe(true);
+  node.fateOf = ({ port, verb }) => (port === "cri" && verb === "listPodSandbox" ? { after: node.clock.after(5 * SECONDS) } : "live");
+  node.start();
+  await node.advance(30 * SECONDS);
+  expect(node.isReady("b-runs")).toBe(true);
 });
 
 test("[node-agent 476] a pod that is rejected says which generation of it that was", async () => {
-  const rig = await node();
-  await rig.create("big", { containers: [asking(70)] });
-  await rig.until("it is rejected", () => rig.pod("big")?.status?.reason === "OutOfcpu");
-  expect(rig.pod("big")).toMatchObject({
+  const node = await startedNode();
+  await node.create("big", { containers: [asking(70)] });
+  await node.until("it is rejected", () => node.pod("big")?.status?.reason === "OutOfcpu");
+  expect(node.pod("big")).toMatchObject({
     metadata: { generation: 1 },
     status: { phase: "Failed", observedGeneration: 1, qosClass: "Burstable" },
   });

@@ -2,8 +2,8 @@
 // a wait that has no end.
 import { expect, test } from "vitest";
 import { countedMetrics } from "../../../support/counted.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const CRITICAL = 2_000_000_000;
@@ -14,8 +14,8 @@ const asking = (cpu: string, image = "app:1"): { readonly name: string; readonly
   resources: { requests: { cpu } },
 });
 
-function events(rig: NodeRig, reason: string): readonly object[] {
-  const sent = rig.requests.flatMap(({ path, body }) =>
+function events(node: NodeHarness, reason: string): readonly object[] {
+  const sent = node.requests.flatMap(({ path, body }) =>
     path.endsWith("/events") && body !== undefined ? [body as { readonly reason: string }] : [],
   ); // Events
   return sent.filter((event) => event.reason === reason);
@@ -23,17 +23,17 @@ function events(rig: NodeRig, reason: string): readonly object[] {
 
 test("[node-agent 472] a critical pod starts when those that make room have ended by their own grace, and they say why they went", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics, images: { "slow:1": { stopAfterMs: 7 * SECONDS } } });
-  const victim = await rig.create("victim", { containers: [asking("40", "slow:1")], terminationGracePeriodSeconds: 20 });
-  await rig.create("small", { containers: [asking("10")] });
-  await rig.until("both run", () => rig.isReady("victim") && rig.isReady("small"));
-  const critical = await rig.create("critical", { containers: [asking("30")], priority: CRITICAL });
-  await rig.advance(5 * SECONDS);
-  expect([await rig.running(victim), await rig.running(critical)]).toEqual([["app"], []]);
-  await rig.until("it runs", () => rig.isReady("critical"), 10 * SECONDS);
-  expect(await rig.running(victim)).toEqual([]);
-  await rig.until("it is said", () => rig.phase("victim") === "Failed", 10 * SECONDS);
-  expect(rig.pod("victim")?.status).toMatchObject({
+  const node = await startedNode({ metrics, images: { "slow:1": { stopAfterMs: 7 * SECONDS } } });
+  const victim = await node.create("victim", { containers: [asking("40", "slow:1")], terminationGracePeriodSeconds: 20 });
+  await node.create("small", { containers: [asking("10")] });
+  await node.until("both run", () => node.isReady("victim") && node.isReady("small"));
+  const critical = await node.create("critical", { containers: [asking("30")], priority: CRITICAL });
+  await node.advance(5 * SECONDS);
+  expect([await node.running(victim), await node.running(critical)]).toEqual([["app"], []]);
+  await node.until("it runs", () => node.isReady("critical"), 10 * SECONDS);
+  expect(await node.running(victim)).toEqual([]);
+  await node.until("it is said", () => node.phase("victim") === "Failed", 10 * SECONDS);
+  expect(node.pod("victim")?.status).toMatchObject({
     reason: "Preempting",
     message: "Preempted in order to admit critical pod",
     conditions: expect.arrayContaining([
@@ -43,34 +43,34 @@ test("[node-agent 472] a critical pod starts when those that make room have ende
       }),
     ]),
   });
-  expect(events(rig, "Preempting")).toMatchObject([
+  expect(events(node, "Preempting")).toMatchObject([
     { type: "Warning", message: "Preempted in order to admit critical pod", involvedObject: { name: "victim" } },
   ]);
   expect(metrics.sums).toMatchObject({ "kubelet_preemptions{preemption_signal=cpu}": 1 });
-  expect([rig.isReady("small"), rig.phase("critical")]).toEqual([true, "Running"]);
+  expect([node.isReady("small"), node.phase("critical")]).toEqual([true, "Running"]);
 });
 
 test("[node-agent 472] a static pod makes room for itself, too", async () => {
-  const rig = await startedNode({ manifests: true });
-  await rig.create("victim", { containers: [asking("40")] });
-  await rig.until("it runs", () => rig.isReady("victim"));
-  rig.setManifest("s", { name: "static", spec: { containers: [asking("30")] } });
-  await rig.until("the static pod runs", () => rig.isReady("static-n1"), 60 * SECONDS);
-  expect(rig.phase("victim")).toBe("Failed");
+  const node = await startedNode({ manifests: true });
+  await node.create("victim", { containers: [asking("40")] });
+  await node.until("it runs", () => node.isReady("victim"));
+  node.setManifest("s", { name: "static", spec: { containers: [asking("30")] } });
+  await node.until("the static pod runs", () => node.isReady("static-n1"), 60 * SECONDS);
+  expect(node.phase("victim")).toBe("Failed");
 });
 
 test("[node-agent 473] who does not end in half as long again as it was given is waited for no longer", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics });
-  const victim = await rig.create("victim", { containers: [asking("40")], terminationGracePeriodSeconds: 10 });
-  await rig.until("it runs", () => rig.isReady("victim"));
-  rig.fateOf = ({ verb }) => (verb.startsWith("stop") ? { fail: new Error("busy") } : "live");
-  await rig.create("critical", { containers: [asking("30")], priority: CRITICAL });
-  await rig.advance(14 * SECONDS);
-  expect(rig.isReady("critical")).toBe(false);
-  await rig.until("it runs", () => rig.isReady("critical"), 10 * SECONDS);
-  expect(await rig.running(victim)).toEqual(["app"]);
-  expect(events(rig, "ExceededGracePeriod")).toMatchObject([
+  const node = await startedNode({ metrics });
+  const victim = await node.create("victim", { containers: [asking("40")], terminationGracePeriodSeconds: 10 });
+  await node.until("it runs", () => node.isReady("victim"));
+  node.fateOf = ({ verb }) => (verb.startsWith("stop") ? { fail: new Error("busy") } : "live");
+  await node.create("critical", { containers: [asking("30")], priority: CRITICAL });
+  await node.advance(14 * SECONDS);
+  expect(node.isReady("critical")).toBe(false);
+  await node.until("it runs", () => node.isReady("critical"), 10 * SECONDS);
+  expect(await node.running(victim)).toEqual(["app"]);
+  expect(events(node, "ExceededGracePeriod")).toMatchObject([
     {
       type: "Warning",
       message: "Container runtime did not kill the pod within specified grace period.",

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../../../../shared/kubelet/container-manager/cgroup-name.ts";
 import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
-import { OPTIONS } from "../node-fixtures.ts";
+import { OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const some = { requests: { cpu: "1" } };
 const all = { requests: { cpu: "1", memory: "1Gi" }, limits: { cpu: "1", memory: "1Gi" } };

@@ -9,11 +9,11 @@ import { createMemoryCgroups } from "../../../../shared/adapters/memory/cgroups.
 import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
 import { PodManager } from "../../../../shared/kubelet/pod/pod-manager.ts";
 import { ContainerManager } from "../../../../shared/kubelet/container-manager/container-manager.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { nodePod } from "../fixtures.ts";
-import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const SECONDS = 1_000;
 const app = (resources: NonNullable<ContainerSpec["resources"]> = {}, image = "app:1"): ContainerSpec => ({
@@ -29,88 +29,88 @@ interface SentEvent {
   readonly involvedObject: { readonly kind: string };
 }
 
-function events(rig: NodeRig, reason: string): readonly string[] {
-  return rig.requests
+function events(node: NodeHarness, reason: string): readonly string[] {
+  return node.requests
     .filter(({ path }) => path.endsWith("/events"))
     .map(({ body }) => body as SentEvent) // an Event
     .filter((event) => event.reason === reason)
     .map(({ message, involvedObject }) => `${involvedObject.kind}: ${message}`);
 }
 
-const ready = (rig: NodeRig, name: string): Promise<void> => rig.until(`${name} is ready`, () => rig.isReady(name));
+const ready = (node: NodeHarness, name: string): Promise<void> => node.until(`${name} is ready`, () => node.isReady(name));
 
 test("[node-agent 185] [node-agent 184] a node has the groups of all pods and of both classes from the start, with their limits", async () => {
-  const rig = await node();
-  expect(rig.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
-  expect(rig.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
-  expect(rig.cgroups.files("/kubepods/besteffort")).toEqual({ "cpu.shares": "2" });
-  await rig.until("it is told", () => events(rig, "NodeAllocatableEnforced").length > 0);
-  expect(events(rig, "NodeAllocatableEnforced")).toEqual(["Node: Updated Node Allocatable limit across pods"]);
+  const node = await startedNode();
+  expect(node.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
+  expect(node.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
+  expect(node.cgroups.files("/kubepods/besteffort")).toEqual({ "cpu.shares": "2" });
+  await node.until("it is told", () => events(node, "NodeAllocatableEnforced").length > 0);
+  expect(events(node, "NodeAllocatableEnforced")).toEqual(["Node: Updated Node Allocatable limit across pods"]);
 });
 
 test("[node-agent 188] a pod's group is there with its limits before its sandbox is made, and goes with the pod", async () => {
-  const rig = await node();
+  const node = await startedNode();
   let atSandbox: unknown;
   let parent = "";
-  rig.fateOf = ({ verb, args: [config] }) => {
+  node.fateOf = ({ verb, args: [config] }) => {
     if (verb === "runPodSandbox") {
       parent = (config as { readonly linux: { readonly cgroupParent: string } }).linux.cgroupParent; // its parameter
-      atSandbox = { pod: rig.cgroups.files(parent), burstable: rig.cgroups.files("/kubepods/burstable") };
+      atSandbox = { pod: node.cgroups.files(parent), burstable: node.cgroups.files("/kubepods/burstable") };
     }
     return "live";
   };
-  const uid = await rig.create("p", { containers: [BURSTABLE] });
-  await ready(rig, "p");
+  const uid = await node.create("p", { containers: [BURSTABLE] });
+  await ready(node, "p");
   expect(parent).toBe(`/kubepods/burstable/pod${uid}`);
   const limits = { "memory.limit_in_bytes": "67108864", "cpu.shares": "512", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "100000" };
   expect(atSandbox).toEqual({ pod: limits, burstable: { "cpu.shares": "512" } });
 
-  await rig.delete("p", 1);
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
-  expect(rig.cgroups.files(parent)).toBeUndefined();
-  await rig.advance(60 * SECONDS);
-  expect(rig.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
+  await node.delete("p", 1);
+  await node.until("it is gone", () => node.pod("p") === undefined);
+  expect(node.cgroups.files(parent)).toBeUndefined();
+  await node.advance(60 * SECONDS);
+  expect(node.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
 });
 
 for (const last of ["create", "write"] as const)
   test(`[node-agent 188] an agent that dies at its ${last} leaves a pod that the next one bounds before it runs`, async () => {
-    const rig = await node();
-    rig.fateOf = ({ port, verb, args: [path] }) =>
+    const node = await startedNode();
+    node.fateOf = ({ port, verb, args: [path] }) =>
       port === "cgroups" && verb === last && String(path).includes("/pod") ? (last === "create" ? "dieAfter" : "dieBefore") : "live";
-    const uid = await rig.create("p", { containers: [BURSTABLE] });
+    const uid = await node.create("p", { containers: [BURSTABLE] });
     const path = `/kubepods/burstable/pod${uid}`;
-    await rig.until("it died", () => !rig.isAlive);
-    expect(rig.cgroups.files(path)).toEqual({});
+    await node.until("it died", () => !node.isAlive);
+    expect(node.cgroups.files(path)).toEqual({});
     let atSandbox: unknown;
-    rig.fateOf = ({ verb }) => {
-      if (verb === "runPodSandbox") atSandbox = rig.cgroups.files(path)?.["memory.limit_in_bytes"];
+    node.fateOf = ({ verb }) => {
+      if (verb === "runPodSandbox") atSandbox = node.cgroups.files(path)?.["memory.limit_in_bytes"];
       return "live";
     };
-    rig.start();
-    await ready(rig, "p");
+    node.start();
+    await ready(node, "p");
     expect(atSandbox).toBe("67108864");
   });
 
 test("[node-agent 188] what still runs in the group of a pod that ended is ended with it", async () => {
-  const rig = await node();
-  const uid = await rig.create("p", { containers: [app()] });
-  await ready(rig, "p");
-  await rig.cgroups.enter(`/kubepods/besteffort/pod${uid}/stray`);
-  await rig.delete("p", 1);
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
-  expect(rig.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toBeUndefined();
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [app()] });
+  await ready(node, "p");
+  await node.cgroups.enter(`/kubepods/besteffort/pod${uid}/stray`);
+  await node.delete("p", 1);
+  await node.until("it is gone", () => node.pod("p") === undefined);
+  expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toBeUndefined();
 });
 
 test("[node-agent 188] a pod is not gone before its group is", async () => {
-  const rig = await node();
-  const uid = await rig.create("p", { containers: [app()] });
-  await ready(rig, "p");
-  rig.fateOf = ({ port, verb }) => (port === "cgroups" && verb === "remove" ? { fail: new Error("EBUSY") } : "live");
-  await rig.delete("p", 1);
-  await rig.advance(60 * SECONDS);
-  expect([rig.pod("p") !== undefined, await rig.running(uid)]).toEqual([true, []]);
-  rig.fateOf = () => "live";
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [app()] });
+  await ready(node, "p");
+  node.fateOf = ({ port, verb }) => (port === "cgroups" && verb === "remove" ? { fail: new Error("EBUSY") } : "live");
+  await node.delete("p", 1);
+  await node.advance(60 * SECONDS);
+  expect([node.pod("p") !== undefined, await node.running(uid)]).toEqual([true, []]);
+  node.fateOf = () => "live";
+  await node.until("it is gone", () => node.pod("p") === undefined);
 });
 
 for (const { policy, running, phase } of [
@@ -118,110 +118,110 @@ for (const { policy, running, phase } of [
   { policy: "Never", running: [], phase: "Succeeded" },
 ] as const)
   test(`[node-agent 189] what runs without its group is ended, and ${policy === "Always" ? "starts again in it" : "stays ended"}: ${policy}`, async () => {
-    const rig = await node();
-    const uid = await rig.create("p", { containers: [app()], restartPolicy: policy });
-    await ready(rig, "p");
-    await rig.cgroups.remove("/kubepods/besteffort");
-    await rig.patch("p", { metadata: { labels: { look: "now" } } });
-    const first = (await rig.containers(uid))[0]?.id;
-    await rig.until("it was ended", async () =>
-      (await rig.containers(uid)).some(({ id, state }) => id === first && state === "CONTAINER_EXITED"),
+    const node = await startedNode();
+    const uid = await node.create("p", { containers: [app()], restartPolicy: policy });
+    await ready(node, "p");
+    await node.cgroups.remove("/kubepods/besteffort");
+    await node.patch("p", { metadata: { labels: { look: "now" } } });
+    const first = (await node.containers(uid))[0]?.id;
+    await node.until("it was ended", async () =>
+      (await node.containers(uid)).some(({ id, state }) => id === first && state === "CONTAINER_EXITED"),
     );
-    await rig.until("it has its end", async () => rig.phase("p") === phase && (await rig.running(uid)).length === running.length);
-    expect(await rig.running(uid)).toEqual(running);
-    if (policy === "Always") expect(rig.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toEqual({ "cpu.shares": "2" });
+    await node.until("it has its end", async () => node.phase("p") === phase && (await node.running(uid)).length === running.length);
+    expect(await node.running(uid)).toEqual(running);
+    if (policy === "Always") expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toEqual({ "cpu.shares": "2" });
   });
 
 test("[node-agent 189] an agent that comes back ends nothing that has its group, and changes none of its limits", async () => {
-  const rig = await node();
-  const uid = await rig.create("p", { containers: [BURSTABLE] });
-  await ready(rig, "p");
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [BURSTABLE] });
+  await ready(node, "p");
   const path = `/kubepods/burstable/pod${uid}`;
-  await rig.cgroups.write(path, [{ controller: "cpu", name: "cpu.shares", value: "777" }]);
-  rig.start();
-  await rig.advance(5 * SECONDS);
-  expect([await rig.running(uid), rig.cgroups.files(path)?.["cpu.shares"]]).toEqual([["app"], "777"]);
-  expect((await rig.containers(uid)).length).toBe(1);
+  await node.cgroups.write(path, [{ controller: "cpu", name: "cpu.shares", value: "777" }]);
+  node.start();
+  await node.advance(5 * SECONDS);
+  expect([await node.running(uid), node.cgroups.files(path)?.["cpu.shares"]]).toEqual([["app"], "777"]);
+  expect((await node.containers(uid)).length).toBe(1);
 });
 
 test("[node-agent 193] until an agent that comes back knows its pods, classes keep their weight", async () => {
-  const rig = await node();
-  await rig.create("p", { containers: [BURSTABLE] });
-  await ready(rig, "p");
+  const node = await startedNode();
+  await node.create("p", { containers: [BURSTABLE] });
+  await ready(node, "p");
   const seen = new Set<string | undefined>();
-  rig.fateOf = () => {
-    seen.add(rig.cgroups.files("/kubepods/burstable")?.["cpu.shares"]);
+  node.fateOf = () => {
+    seen.add(node.cgroups.files("/kubepods/burstable")?.["cpu.shares"]);
     return "live";
   };
-  rig.start();
-  await rig.advance(70 * SECONDS);
+  node.start();
+  await node.advance(70 * SECONDS);
   expect([...seen]).toEqual(["512"]);
 });
 
 test("[node-agent 193] classes weigh what their pods ask for: one more at once, one less within a minute", async () => {
-  const rig = await node();
-  const weight = (): string | undefined => rig.cgroups.files("/kubepods/burstable")?.["cpu.shares"];
-  await rig.create("p", { containers: [BURSTABLE] });
-  await rig.create("q", { containers: [BURSTABLE] });
-  await rig.create("other", { containers: [app({ requests: { cpu: "2", memory: "1Mi" }, limits: { cpu: "2", memory: "1Mi" } })] });
-  await Promise.all(["p", "q", "other"].map((name) => ready(rig, name)));
+  const node = await startedNode();
+  const weight = (): string | undefined => node.cgroups.files("/kubepods/burstable")?.["cpu.shares"];
+  await node.create("p", { containers: [BURSTABLE] });
+  await node.create("q", { containers: [BURSTABLE] });
+  await node.create("other", { containers: [app({ requests: { cpu: "2", memory: "1Mi" }, limits: { cpu: "2", memory: "1Mi" } })] });
+  await Promise.all(["p", "q", "other"].map((name) => ready(node, name)));
   expect(weight()).toBe("1024");
-  await rig.delete("p", 1);
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
-  await rig.advance(60 * SECONDS);
+  await node.delete("p", 1);
+  await node.until("it is gone", () => node.pod("p") === undefined);
+  await node.advance(60 * SECONDS);
   expect(weight()).toBe("512");
 });
 
 test("[node-agent 190] a group that cannot be made is said, and its pod waits for it", async () => {
-  const rig = await node();
-  rig.fateOf = ({ port, verb, args: [path] }) =>
+  const node = await startedNode();
+  node.fateOf = ({ port, verb, args: [path] }) =>
     port === "cgroups" && verb === "create" && String(path).includes("/pod") ? { fail: new Error("read-only file system") } : "live";
-  const uid = await rig.create("p", { containers: [app()] });
-  await rig.until("it is said", () => events(rig, "FailedCreatePodContainer").length > 0);
-  expect(events(rig, "FailedCreatePodContainer")[0]).toBe("Pod: unable to ensure pod container exists: read-only file system");
-  expect([rig.phase("p"), await rig.containers(uid)]).toEqual(["Pending", []]);
-  expect(rig.calls.some(({ verb }) => verb === "runPodSandbox")).toBe(false);
-  rig.fateOf = () => "live";
-  await ready(rig, "p");
+  const uid = await node.create("p", { containers: [app()] });
+  await node.until("it is said", () => events(node, "FailedCreatePodContainer").length > 0);
+  expect(events(node, "FailedCreatePodContainer")[0]).toBe("Pod: unable to ensure pod container exists: read-only file system");
+  expect([node.phase("p"), await node.containers(uid)]).toEqual(["Pending", []]);
+  expect(node.calls.some(({ verb }) => verb === "runPodSandbox")).toBe(false);
+  node.fateOf = () => "live";
+  await ready(node, "p");
 });
 
 test("[node-agent 191] the group of a pod that nobody knows goes, and what runs in it", async () => {
-  const rig = await node();
+  const node = await startedNode();
   const path = "/kubepods/burstable/pod0a1b2c3d-0000-4000-8000-000000000009";
-  await rig.cgroups.create("/kubepods/burstable/no-pod");
-  await rig.cgroups.enter(`${path}/container`);
-  await rig.advance(3 * SECONDS);
-  expect(rig.cgroups.files(path)).toBeUndefined();
-  expect(rig.cgroups.files("/kubepods/burstable/no-pod")).toBeDefined();
+  await node.cgroups.create("/kubepods/burstable/no-pod");
+  await node.cgroups.enter(`${path}/container`);
+  await node.advance(3 * SECONDS);
+  expect(node.cgroups.files(path)).toBeUndefined();
+  expect(node.cgroups.files("/kubepods/burstable/no-pod")).toBeDefined();
 });
 
 test("[node-agent 191] while its directory does not go, it takes no CPU from others", async () => {
-  const rig = await node();
+  const node = await startedNode();
   const uid = "0a1b2c3d-0000-4000-8000-000000000009";
-  await rig.files.makePodDirectories(uid);
-  await rig.cgroups.enter(`/kubepods/pod${uid}`);
-  rig.fateOf = ({ verb }) => (verb === "removePodDirectory" ? { fail: new Error("device or resource busy") } : "live");
-  await rig.advance(3 * SECONDS);
-  expect(rig.cgroups.files(`/kubepods/pod${uid}`)).toEqual({ "cpu.shares": "2" });
-  rig.fateOf = () => "live";
-  await rig.advance(5 * SECONDS);
-  expect(rig.cgroups.files(`/kubepods/pod${uid}`)).toBeUndefined();
+  await node.files.makePodDirectories(uid);
+  await node.cgroups.enter(`/kubepods/pod${uid}`);
+  node.fateOf = ({ verb }) => (verb === "removePodDirectory" ? { fail: new Error("device or resource busy") } : "live");
+  await node.advance(3 * SECONDS);
+  expect(node.cgroups.files(`/kubepods/pod${uid}`)).toEqual({ "cpu.shares": "2" });
+  node.fateOf = () => "live";
+  await node.advance(5 * SECONDS);
+  expect(node.cgroups.files(`/kubepods/pod${uid}`)).toBeUndefined();
 });
 
 test("[node-agent 192] what all pods may take is told until the kernel takes it", async () => {
-  const rig = await node();
-  rig.kill();
+  const node = await startedNode();
+  node.kill();
   let refusals = 0;
-  rig.fateOf = ({ port, verb, args: [path] }) => {
+  node.fateOf = ({ port, verb, args: [path] }) => {
     if (port !== "cgroups" || verb !== "write" || path !== "/kubepods" || refusals > 1) return "live";
     refusals++;
     return { fail: new Error("device or resource busy") };
   };
-  rig.start();
-  await rig.advance(130 * SECONDS);
+  node.start();
+  await node.advance(130 * SECONDS);
   const message = 'Node: Failed to update Node Allocatable Limits "/kubepods": device or resource busy';
-  expect(events(rig, "FailedNodeAllocatableEnforcement")).toEqual([message]); // the second is the same Event, once more
-  expect([refusals, events(rig, "NodeAllocatableEnforced").length]).toEqual([2, 2]); // of this agent, and of the one before
+  expect(events(node, "FailedNodeAllocatableEnforcement")).toEqual([message]); // the second is the same Event, once more
+  expect([refusals, events(node, "NodeAllocatableEnforced").length]).toEqual([2, 2]); // of this agent, and of the one before
 });
 
 /** By itself, with nothing to do but its own; 65 bytes of memory are kept back. */

@@ -7,7 +7,7 @@ import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
 import { DEFAULT_EVICTION } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
 import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/types/node-options.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
-import { FACTS, MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const MIB = 1024 ** 2;
 

@@ -10,7 +10,7 @@ import {
 import type { ResourceConfig } from "../../../../shared/kubelet/container-manager/resource-config.ts";
 import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
-import { MACHINE } from "../node-fixtures.ts";
+import { MACHINE } from "../../../harness/node/fixtures.ts";
 
 type Resources = NonNullable<ContainerSpec["resources"]>;
 const MIB = 1024 ** 2;

@@ -4,7 +4,7 @@ import type { NodePorts } from "../../../../shared/kubelet/node-ports/node-ports
 import { measureNode, measurePods } from "../../../../shared/kubelet/eviction/measure.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { nodePod } from "../fixtures.ts";
-import { OPTIONS } from "../node-fixtures.ts";
+import { OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const disk = (usedBytes: number) => ({ usedBytes, inodesUsed: 1 });
 const fileSystem = (device: number, inodes = 10) => ({ capacityBytes: 100, availableBytes: 40, inodes, inodesFree: 5, device });

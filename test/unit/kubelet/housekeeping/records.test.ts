@@ -1,8 +1,8 @@
 // Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
 import { expect, test } from "vitest";
 import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };
@@ -14,7 +14,7 @@ const PODS = 3;
 const ALL_FORGOTTEN_MS = 700 * SECONDS;
 
 /** How much of what outlives a turn there is: the table of shared/node-agent/README.md, but for Events, of which a bounded number stays. */
-async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Record<string, number>>> {
+async function kept({ agent: { ports, queues } }: NodeHarness): Promise<Readonly<Record<string, number>>> {
   const { store, operations, objects, pods, known, condition } = ports;
   const rows = await Promise.all(NODE_TABLES.map(async (table) => [table, (await store.rows(table)).size] as const));
   const due = await Promise.all((["pods", "probes"] as const).map(async (of) => [`due ${of}`, (await store.agenda(of)).size] as const));
@@ -31,17 +31,17 @@ async function kept({ agent: { ports, queues } }: NodeRig): Promise<Readonly<Rec
 }
 
 test("nothing is kept of pods that came, had any fate and went", async () => {
-  const rig = await startedNode({
+  const node = await startedNode({
     manifests: true,
     prober: { httpGet: async () => ({ result: "Success", output: "" }) },
     images: { "ends:1": { exitAfterMs: SECONDS, exitCode: 1 }, "hung:1": { exec: () => ({ exitCode: 1 }) } },
     remoteImages: { "slow:1": { pullMs: 600 * SECONDS } },
   });
-  const before = await kept(rig);
+  const before = await kept(node);
   const names: string[] = [];
-  const add = async (name: string, spec: Parameters<NodeRig["create"]>[1]): Promise<void> => {
+  const add = async (name: string, spec: Parameters<NodeHarness["create"]>[1]): Promise<void> => {
     names.push(name);
-    await rig.create(name, spec);
+    await node.create(name, spec);
   };
   for (let number = 0; number < PODS; number++) {
     await add(`plain-${number}`, { containers: [APP] });
@@ -53,37 +53,37 @@ test("nothing is kept of pods that came, had any fate and went", async () => {
     await add(`pulling-${number}`, { containers: [{ ...APP, image: "slow:1" }] });
     await add(`rejected-${number}`, { nodeSelector: { disk: "none" }, containers: [APP] });
     await add(`unmountable-${number}`, { volumes: [{ name: "v", configMap: { name: "none" } }], containers: [APP] });
-    rig.setManifest(`static-${number}.json`, { name: `static-${number}`, spec: { containers: [APP] } });
+    node.setManifest(`static-${number}.json`, { name: `static-${number}`, spec: { containers: [APP] } });
   }
-  await rig.until("the first are ready", () => rig.isReady("plain-0") && rig.isReady("probed-0"));
+  await node.until("the first are ready", () => node.isReady("plain-0") && node.isReady("probed-0"));
   const most = new Map<string, number>();
   for (let second = 0; second < 60; second++) {
-    await rig.advance(SECONDS);
-    for (const [what, size] of Object.entries(await kept(rig))) most.set(what, Math.max(size, most.get(what) ?? 0));
+    await node.advance(SECONDS);
+    for (const [what, size] of Object.entries(await kept(node))) most.set(what, Math.max(size, most.get(what) ?? 0));
   }
   for (const [what, size] of most)
     if (!what.startsWith("messages")) expect(size, `there is something to forget: ${what}`).toBeGreaterThan(before[what] ?? 0);
 
-  for (const name of names) await rig.delete(name);
-  for (let number = 0; number < PODS; number++) rig.setManifest(`static-${number}.json`, undefined);
-  await rig.until("all are gone", () => rig.pods().length === 0);
-  await rig.advance(ALL_FORGOTTEN_MS);
-  expect(await kept(rig)).toEqual(before);
+  for (const name of names) await node.delete(name);
+  for (let number = 0; number < PODS; number++) node.setManifest(`static-${number}.json`, undefined);
+  await node.until("all are gone", () => node.pods().length === 0);
+  await node.advance(ALL_FORGOTTEN_MS);
+  expect(await kept(node)).toEqual(before);
 });
 
 test("[node-agent 505] of a sandbox that somebody removed, and of its container, nothing is kept", async () => {
-  const rig = await startedNode();
-  const uid = await rig.create("p", { containers: [APP] });
-  await rig.until("it runs", () => rig.isReady("p"));
-  await rig.advance(3 * SECONDS);
-  const { known } = rig.agent.ports;
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [APP] });
+  await node.until("it runs", () => node.isReady("p"));
+  await node.advance(3 * SECONDS);
+  const { known } = node.agent.ports;
   expect(known.size).toBe(2);
-  const [sandbox] = await rig.cri.listPodSandbox();
+  const [sandbox] = await node.cri.listPodSandbox();
   if (sandbox === undefined) throw new Error("there is none");
-  await rig.cri.stopPodSandbox(sandbox.id);
-  for (const { id } of await rig.containers(uid)) await rig.cri.removeContainer(id);
-  await rig.cri.removePodSandbox(sandbox.id);
-  await rig.until("it runs once more", async () => (await rig.running(uid)).length === 1);
-  await rig.advance(3 * SECONDS);
+  await node.cri.stopPodSandbox(sandbox.id);
+  for (const { id } of await node.containers(uid)) await node.cri.removeContainer(id);
+  await node.cri.removePodSandbox(sandbox.id);
+  await node.until("it runs once more", async () => (await node.running(uid)).length === 1);
+  await node.advance(3 * SECONDS);
   expect(known.size).toBe(2);
 });

@@ -10,7 +10,7 @@ import { tooLittleFreed } from "../../../../shared/kubelet/images/image-gc.ts";
 import { ImageCollector } from "../../../../shared/kubelet/images/image-gc-manager.ts";
 import type { DiskSpace } from "../../../../shared/ports/node-files.ts";
 import { recordingLog } from "../../recording-log.ts";
-import { OPTIONS } from "../node-fixtures.ts";
+import { OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const MINUTE = 60_000;
 const GIB = 1024 ** 3;

@@ -9,7 +9,7 @@ import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/env
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
 import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
-import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const BUSYBOX: Image = { id: "sha256:abc", repoTags: [IMAGE], repoDigests: [], sizeBytes: 1, username: "", pinned: false };
 

@@ -1,13 +1,13 @@
 // Would catch: a hook that goes on when its pod is gone: its connection or command, and what is written of a pod that nobody knows any more.
 import { expect, test } from "vitest";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const YEARS_SECONDS = 1_000_000_000;
 
 /** A node on which no hook ever ends by itself; `asked` are the signals of those that began. */
-async function silentNode(): Promise<{ readonly rig: NodeRig; readonly asked: () => readonly (AbortSignal | undefined)[] }> {
+async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: () => readonly (AbortSignal | undefined)[] }> {
   const signals: (AbortSignal | undefined)[] = [];
   const prober = {
     httpGet: async (_: unknown, signal?: AbortSignal) => {
@@ -18,12 +18,12 @@ async function silentNode(): Promise<{ readonly rig: NodeRig; readonly asked: ()
     },
     tcpSocket: async () => ({ result: "Success", output: "" }) as const,
   };
-  const rig = await node({ prober, images: { "hangs:1": { exec: () => ({ afterMs: YEARS_SECONDS * SECONDS }) } } });
+  const node = await startedNode({ prober, images: { "hangs:1": { exec: () => ({ afterMs: YEARS_SECONDS * SECONDS }) } } });
   const ofCommands = (): readonly (AbortSignal | undefined)[] =>
-    rig.calls.flatMap(({ verb, args }) =>
+    node.calls.flatMap(({ verb, args }) =>
       verb === "execSync" ? [(args[3] as { readonly signal?: AbortSignal } | undefined)?.signal] : [],
     );
-  return { rig, asked: () => [...signals, ...ofCommands()] };
+  return { node, asked: () => [...signals, ...ofCommands()] };
 }
 
 const KINDS = [
@@ -34,52 +34,54 @@ const KINDS = [
 test.each(KINDS)(
   "[node-agent 501] a preStop hook by $kind that has years ends with its pod, when somebody has no more patience",
   async ({ handler }) => {
-    const { rig, asked } = await silentNode();
+    const { node, asked } = await silentNode();
     const app = { name: "app", image: "hangs:1", lifecycle: { preStop: handler } };
-    await rig.create("p", { terminationGracePeriodSeconds: YEARS_SECONDS, containers: [app] });
-    await rig.until("it runs", () => rig.isReady("p"));
-    await rig.delete("p");
-    await rig.until("the hook has begun", () => asked().length === 1);
-    await rig.advance(60 * SECONDS);
+    await node.create("p", { terminationGracePeriodSeconds: YEARS_SECONDS, containers: [app] });
+    await node.until("it runs", () => node.isReady("p"));
+    await node.delete("p");
+    await node.until("the hook has begun", () => asked().length === 1);
+    await node.advance(60 * SECONDS);
     expect(asked()[0]?.aborted).toBe(false);
-    await rig.delete("p", 1);
-    await rig.advance(10 * SECONDS);
+    await node.delete("p", 1);
+    await node.advance(10 * SECONDS);
     expect(asked().map((signal) => signal?.aborted)).toEqual([true]);
-    expect(rig.agent.ports.operations.size).toBe(0);
+    expect(node.agent.ports.operations.size).toBe(0);
   },
 );
 
 test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and nothing is told of it", async ({ handler }) => {
-  const { rig, asked } = await silentNode();
-  await rig.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
-  await rig.until("the hook has begun", () => asked().length === 1);
-  await rig.delete("p", 0);
-  await rig.advance(10 * SECONDS);
+  const { node, asked } = await silentNode();
+  await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
+  await node.until("the hook has begun", () => asked().length === 1);
+  await node.delete("p", 0);
+  await node.advance(10 * SECONDS);
   expect(asked().map((signal) => signal?.aborted)).toEqual([true]);
-  await rig.advance(120 * SECONDS);
-  const told = rig.requests.filter(({ path }) => path.includes("/events")).map(({ body }) => (body as { readonly reason?: string }).reason);
+  await node.advance(120 * SECONDS);
+  const told = node.requests
+    .filter(({ path }) => path.includes("/events"))
+    .map(({ body }) => (body as { readonly reason?: string }).reason);
   expect(told).not.toContain("FailedPostStartHook");
-  expect(await rig.agent.ports.store.rows("reasons")).toEqual(new Map());
+  expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
 });
 
 test("[node-agent 501] a hook that sleeps for years ends with its pod", async () => {
-  const { rig } = await silentNode();
+  const { node } = await silentNode();
   const sleep = { sleep: { seconds: YEARS_SECONDS } };
   const app = { name: "app", image: "hangs:1", lifecycle: { preStop: sleep } };
-  await rig.create("p", { terminationGracePeriodSeconds: YEARS_SECONDS, containers: [app] });
-  await rig.until("it runs", () => rig.isReady("p"));
+  await node.create("p", { terminationGracePeriodSeconds: YEARS_SECONDS, containers: [app] });
+  await node.until("it runs", () => node.isReady("p"));
   let sleeps = 0;
-  const { clock } = rig.agent.ports;
+  const { clock } = node.agent.ports;
   const after = clock.after.bind(clock);
   clock.after = async (ms, signal) => {
     if (ms < YEARS_SECONDS * SECONDS) return await after(ms, signal);
     sleeps++;
     return await after(ms, signal).finally(() => sleeps--);
   };
-  await rig.delete("p");
-  await rig.advance(10 * SECONDS);
+  await node.delete("p");
+  await node.advance(10 * SECONDS);
   expect(sleeps).toBe(1);
-  await rig.delete("p", 1);
-  await rig.advance(10 * SECONDS);
+  await node.delete("p", 1);
+  await node.advance(10 * SECONDS);
   expect(sleeps).toBe(0);
 });

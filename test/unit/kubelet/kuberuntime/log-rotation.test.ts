@@ -6,7 +6,7 @@ import { LogRotation } from "../../../../shared/kubelet/kuberuntime/collect-garb
 import { recordingLog } from "../../recording-log.ts";
 
 /** Containers by id, each with its log; `broken` has none that could be read. */
-function rig() {
+function rotating() {
   const running = new Map<string, string>();
   const asked: string[] = [];
   const rotated: string[] = [];
@@ -32,7 +32,7 @@ function rig() {
 }
 
 test("each round looks at the log of every running container, whose path is asked for once", async () => {
-  const { running, asked, rotated, rotation } = rig();
+  const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("b", "/b.log");
   await rotation.rotate();
   await rotation.rotate();
@@ -41,7 +41,7 @@ test("each round looks at the log of every running container, whose path is aske
 });
 
 test("one whose path could not be read is asked for again, and keeps no other", async () => {
-  const { running, asked, rotated, rotation } = rig();
+  const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();
   running.delete("a");

@@ -7,7 +7,7 @@ import { hostsFile } from "../../../../shared/kubelet/kuberuntime/dns-config.ts"
 import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import type { MountInput, PlannedMount } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
 import type { ContainerSpec, VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { OPTIONS } from "../node-fixtures.ts";
+import { OPTIONS } from "../../../harness/node/fixtures.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 type VolumeMounts = NonNullable<ContainerSpec["volumeMounts"]>;

@@ -6,7 +6,7 @@ import { containerResources, oomScoreAdj, overheadResources, sandboxResources } 
 import { cpuQuota, cpuShares } from "../../../../shared/kubelet/container-manager/cpu-limits.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
-import { MACHINE } from "../node-fixtures.ts";
+import { MACHINE } from "../../../harness/node/fixtures.ts";
 
 type Resources = NonNullable<ContainerSpec["resources"]>;
 const MIB = 2 ** 20;

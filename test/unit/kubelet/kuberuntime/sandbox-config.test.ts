@@ -9,7 +9,7 @@ import { podLogDirectory } from "../../../../shared/kubelet/types/log-paths.ts";
 import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
-import { MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 const RESOLV_CONF =
   "# made by hand\nnameserver 8.8.8.8\nnameserver 1.1.1.1\nsearch old.example\nsearch corp.example. local.\noptions timeout:1 rotate\n";

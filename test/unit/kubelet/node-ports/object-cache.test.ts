@@ -8,7 +8,7 @@ import { ObjectCache } from "../../../../shared/kubelet/node-ports/object-cache.
 const MINUTE = 60_000;
 
 /** Every object is there, and immutable, so that a second read is one of something dropped. */
-function rig() {
+function emptyCache() {
   const clock = createVirtualClock(0);
   const read: string[] = [];
   const kube = {
@@ -22,7 +22,7 @@ function rig() {
 }
 
 test("OC4 what nobody asked for in ten minutes goes, and what somebody did stays, however long ago it was read", async () => {
-  const { clock, read, cache, ask } = rig();
+  const { clock, read, cache, ask } = emptyCache();
   await ask("used");
   await ask("unused");
   for (let minute = 0; minute < 11; minute++) {
@@ -38,7 +38,7 @@ test("OC4 what nobody asked for in ten minutes goes, and what somebody did stays
 });
 
 test("[node-agent 488] OC5 ten thousand names of one namespace drop nothing of another's", async () => {
-  const { read, cache, ask } = rig();
+  const { read, cache, ask } = emptyCache();
   await ask("own");
   for (let name = 0; name < 10_000; name++) await cache.get("configmaps", "greedy", `c${name}`);
   expect(cache.size).toBeLessThanOrEqual(2_000);
@@ -68,7 +68,7 @@ test("[node-agent 488] OC5 a thousand names of one namespace that are not answer
 });
 
 test("[node-agent 488] OC5 all of a thousand names are read when they are answered", async () => {
-  const { read, cache } = rig();
+  const { read, cache } = emptyCache();
   const names = Array.from({ length: 1_000 }, (_, index) => `c${index}`);
   await Promise.all(names.map((name) => cache.get("configmaps", "greedy", name)));
   expect(read).toEqual(names);

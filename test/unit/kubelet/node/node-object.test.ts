@@ -18,7 +18,7 @@ import type { JsonObject } from "../../../../shared/api/json.ts";
 import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
 import type { Image } from "../../../../shared/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";
-import { FACTS, OPTIONS } from "../node-fixtures.ts";
+import { FACTS, OPTIONS } from "../../../harness/node/fixtures.ts";
 import { KUBERNETES_VERSION } from "../../../../shared/api/release.ts";
 
 const GIB = 1024 ** 3;

@@ -6,7 +6,7 @@ import type { NodeStatusInput } from "../../../../shared/kubelet/node/node-objec
 import { parseNodeLabels, parseTaints } from "../../../../shared/kubelet/node/registration.ts";
 import type { NodeRegistration } from "../../../../shared/kubelet/types/node-options.ts";
 import { NOW_MS } from "../fixtures.ts";
-import { FACTS, MACHINE, OPTIONS } from "../node-fixtures.ts";
+import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 
 function input(registration: NodeRegistration): NodeStatusInput {
   const facts = { ...FACTS, resources: MACHINE };

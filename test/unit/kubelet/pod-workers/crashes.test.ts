@@ -3,8 +3,8 @@
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/types/labels.ts";
-import type { Call } from "../../../support/node-rig/life.ts";
-import { NodeRig } from "../../../support/node-rig/rig.ts";
+import type { Call } from "../../../harness/node/life.ts";
+import { NodeHarness } from "../../../harness/node/node.ts";
 import { shareOf } from "../../../support/share.ts";
 
 const SECONDS = 1_000;
@@ -24,7 +24,7 @@ interface Crash {
 interface Story {
   readonly name: string;
   /** `unstarted`: containers that had been made and not started when the first agent ended. */
-  play(rig: NodeRig, unstarted: ReadonlySet<string>): Promise<void>;
+  play(node: NodeHarness, unstarted: ReadonlySet<string>): Promise<void>;
 }
 
 const IMAGES = {
@@ -37,8 +37,8 @@ const hook = { exec: { command: ["hook"] } };
 const STORIES: readonly Story[] = [
   {
     name: "a pod with everything, made and deleted",
-    async play(rig, unstarted) {
-      const uid = await rig.create("p", {
+    async play(node, unstarted) {
+      const uid = await node.create("p", {
         terminationGracePeriodSeconds: 6,
         initContainers: [
           { name: "init", image: "init:1" },
@@ -49,75 +49,75 @@ const STORIES: readonly Story[] = [
           { name: "pulled", image: "pulled:1", readinessProbe: { ...hook, periodSeconds: 1 } },
         ],
       });
-      await rig.until("ready", () => rig.isReady("p"));
-      expect((await rig.running(uid)).toSorted()).toEqual(["hooked", "pulled", "side"]);
+      await node.until("ready", () => node.isReady("p"));
+      expect((await node.running(uid)).toSorted()).toEqual(["hooked", "pulled", "side"]);
       // Such an instance counts, as with upstream (§18.8); nothing else was started twice.
-      for (const [name, count] of restarts(rig, "p")) expect([name, count]).toEqual([name, unstarted.has(name) ? 1 : 0]);
-      await rig.delete("p");
-      await rig.until("gone", () => rig.pod("p") === undefined);
-      expect(await rig.running(uid)).toEqual([]);
+      for (const [name, count] of restarts(node, "p")) expect([name, count]).toEqual([name, unstarted.has(name) ? 1 : 0]);
+      await node.delete("p");
+      await node.until("gone", () => node.pod("p") === undefined);
+      expect(await node.running(uid)).toEqual([]);
     },
   },
   {
     name: "a pod that ends by itself, and one that comes back",
-    async play(rig) {
-      await rig.create("once", { restartPolicy: "Never", containers: [{ name: "app", image: "ends:1" }] });
-      await rig.create("again", { restartPolicy: "OnFailure", containers: [{ name: "app", image: "ends:1" }] });
-      await rig.until("it ended", () => rig.phase("once") === "Failed");
-      expect(rig.pod("once")?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode).toBe(3);
-      await rig.until("it came back twice", () => (rig.pod("again")?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 2);
-      await rig.delete("again");
-      await rig.delete("once");
-      await rig.until("both are gone", () => rig.pods().length === 0);
+    async play(node) {
+      await node.create("once", { restartPolicy: "Never", containers: [{ name: "app", image: "ends:1" }] });
+      await node.create("again", { restartPolicy: "OnFailure", containers: [{ name: "app", image: "ends:1" }] });
+      await node.until("it ended", () => node.phase("once") === "Failed");
+      expect(node.pod("once")?.status?.containerStatuses?.[0]?.state?.terminated?.exitCode).toBe(3);
+      await node.until("it came back twice", () => (node.pod("again")?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 2);
+      await node.delete("again");
+      await node.delete("once");
+      await node.until("both are gone", () => node.pods().length === 0);
     },
   },
   {
     name: "a static pod, changed and taken away",
-    async play(rig) {
-      rig.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "hooked:1" }] } });
-      await rig.until("its mirror is ready", () => rig.isReady("web-n1"));
-      rig.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "app:1" }] } });
-      const uid = rig.manifestUid("web.yaml");
-      const isNew = (): boolean => rig.pod("web-n1")?.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === uid;
-      await rig.until("the new one's mirror is ready", () => isNew() && rig.isReady("web-n1"));
-      expect(await rig.running(uid)).toEqual(["app"]);
-      rig.setManifest("web.yaml", undefined);
-      await rig.until("gone", async () => rig.pods().length === 0 && (await rig.running(uid)).length === 0);
+    async play(node) {
+      node.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "hooked:1" }] } });
+      await node.until("its mirror is ready", () => node.isReady("web-n1"));
+      node.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "app:1" }] } });
+      const uid = node.manifestUid("web.yaml");
+      const isNew = (): boolean => node.pod("web-n1")?.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === uid;
+      await node.until("the new one's mirror is ready", () => isNew() && node.isReady("web-n1"));
+      expect(await node.running(uid)).toEqual(["app"]);
+      node.setManifest("web.yaml", undefined);
+      await node.until("gone", async () => node.pods().length === 0 && (await node.running(uid)).length === 0);
     },
   },
 ];
 
-function restarts(rig: NodeRig, pod: string): readonly (readonly [string, number])[] {
-  const { initContainerStatuses = [], containerStatuses = [] } = rig.pod(pod)?.status ?? {};
+function restarts(node: NodeHarness, pod: string): readonly (readonly [string, number])[] {
+  const { initContainerStatuses = [], containerStatuses = [] } = node.pod(pod)?.status ?? {};
   return [...initContainerStatuses, ...containerStatuses].map(({ name, restartCount }: ContainerStatusEntry) => [name, restartCount]);
 }
 
 /** The whole run, and a minute and a half more, after which nothing is left. @returns where it can be broken off */
 async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
-  const rig = new NodeRig({ manifests: true, images: IMAGES, remoteImages: { "pulled:1": { pullMs: 1.5 * SECONDS } } });
+  const node = new NodeHarness({ manifests: true, images: IMAGES, remoteImages: { "pulled:1": { pullMs: 1.5 * SECONDS } } });
   const points = new Map<string, Crash>();
   const unstarted = new Set<string>();
   const unbounded: string[] = [];
   let calls = 0;
-  rig.fateOf = (call) => {
-    if (call.verb === "runPodSandbox" && !isBounded(rig, call)) unbounded.push(`at call ${calls}`);
+  node.fateOf = (call) => {
+    if (call.verb === "runPodSandbox" && !isBounded(node, call)) unbounded.push(`at call ${calls}`);
     if (call.port !== "cri" && call.port !== "kube" && !(call.port === "cgroups" && !isRead(call))) return "live";
     const at = ++calls;
     for (const fate of isRead(call) ? (["dieBefore"] as const) : (["dieBefore", "dieAfter"] as const)) {
-      const key = pointKey(call, fate, `${rig.calls.length} ${rig.changes()}`);
+      const key = pointKey(call, fate, `${node.calls.length} ${node.changes()}`);
       if (!points.has(key)) points.set(key, { at, fate, call: call.verb });
     }
     if (at !== crash?.at) return "live";
-    void rig.clock.after(RESTART_MS).then(async () => {
-      for (const { state, metadata } of await rig.containers()) if (state === "CONTAINER_CREATED") unstarted.add(metadata.name);
-      rig.start();
+    void node.clock.after(RESTART_MS).then(async () => {
+      for (const { state, metadata } of await node.containers()) if (state === "CONTAINER_CREATED") unstarted.add(metadata.name);
+      node.start();
     });
     return crash.fate;
   };
-  rig.start();
-  await story.play(rig, unstarted);
+  node.start();
+  await story.play(node, unstarted);
   const left = async (): Promise<number> => {
-    const { cri, files, cgroups } = rig;
+    const { cri, files, cgroups } = node;
     const groups = cgroups.children("/kubepods/besteffort"); // all pods here ask for nothing
     const lists = await Promise.all([
       cri.listContainers(),
@@ -128,15 +128,15 @@ async function run(story: Story, crash?: Crash): Promise<readonly Crash[]> {
     ]);
     return lists.flat().length;
   };
-  await rig.until("nothing is left", async () => (await left()) === 0 && rig.lives === (crash === undefined ? 1 : 2), 200 * SECONDS);
+  await node.until("nothing is left", async () => (await left()) === 0 && node.lives === (crash === undefined ? 1 : 2), 200 * SECONDS);
   expect(unbounded).toEqual([]);
   return [...points.values()];
 }
 
 /** No sandbox is made outside of a control group with limits (CM1 of container-manager.ts). */
-function isBounded(rig: NodeRig, { args: [config] }: Call): boolean {
+function isBounded(node: NodeHarness, { args: [config] }: Call): boolean {
   const { linux } = config as { readonly linux: { readonly cgroupParent: string } }; // its parameter
-  return rig.cgroups.files(linux.cgroupParent)?.["cpu.shares"] !== undefined;
+  return node.cgroups.files(linux.cgroupParent)?.["cpu.shares"] !== undefined;
 }
 
 /**

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
 import { CriError } from "../../../../shared/ports/cri-error.ts";
 import type { ContainerStatusEntry, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { NodeRig, startedNode as node } from "../../../support/node-rig/rig.ts";
+import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 /** Ends with 0, three seconds after it was asked to: a turn waits for two. */
@@ -16,22 +16,22 @@ const APP = { name: "app", image: "slow:1" };
 
 type Spec = Partial<PodSpec> & Pick<PodSpec, "containers">;
 
-function status(rig: NodeRig, pod = "p", container = "app"): ContainerStatusEntry | undefined {
-  const { containerStatuses = [], initContainerStatuses = [] } = rig.pod(pod)?.status ?? {};
+function status(node: NodeHarness, pod = "p", container = "app"): ContainerStatusEntry | undefined {
+  const { containerStatuses = [], initContainerStatuses = [] } = node.pod(pod)?.status ?? {};
   return [...initContainerStatuses, ...containerStatuses].find(({ name }) => name === container);
 }
 
-async function loseSandbox(rig: NodeRig): Promise<void> {
-  const [sandbox] = await rig.cri.listPodSandbox({ state: "SANDBOX_READY" });
-  rig.cri.loseSandbox(sandbox?.id ?? "");
+async function loseSandbox(node: NodeHarness): Promise<void> {
+  const [sandbox] = await node.cri.listPodSandbox({ state: "SANDBOX_READY" });
+  node.cri.loseSandbox(sandbox?.id ?? "");
 }
 
-const useImage = async (rig: NodeRig, image: string): Promise<void> =>
-  await rig.patch("p", { spec: { containers: [{ name: "app", image }] } });
-const changeImage = async (rig: NodeRig): Promise<void> => await useImage(rig, "slow:2");
+const useImage = async (node: NodeHarness, image: string): Promise<void> =>
+  await node.patch("p", { spec: { containers: [{ name: "app", image }] } });
+const changeImage = async (node: NodeHarness): Promise<void> => await useImage(node, "slow:2");
 const nothing = async (): Promise<void> => undefined;
 
-const restarted: readonly { readonly name: string; readonly spec: Spec; readonly act: (rig: NodeRig) => Promise<void> }[] = [
+const restarted: readonly { readonly name: string; readonly spec: Spec; readonly act: (node: NodeHarness) => Promise<void> }[] = [
   {
     name: "fails its liveness probe, OnFailure",
     spec: { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] },
@@ -53,86 +53,86 @@ const restarted: readonly { readonly name: string; readonly spec: Spec; readonly
 ];
 
 test.each(restarted)("[node-agent 127] a container that $name, and takes 3 s to end with 0, is started again", async ({ spec, act }) => {
-  const rig = await node({ images: IMAGES });
-  const uid = await rig.create("p", spec);
-  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-  await rig.advance(3 * SECONDS);
-  await act(rig);
-  await rig.until("the next one runs", () => {
+  const node = await startedNode({ images: IMAGES });
+  const uid = await node.create("p", spec);
+  await node.until("it runs", () => status(node)?.state?.running !== undefined);
+  await node.advance(3 * SECONDS);
+  await act(node);
+  await node.until("the next one runs", () => {
     // What was once terminated for good is not let go again, neither by the API server nor by a Job.
-    expect(status(rig)?.state?.terminated).toBeUndefined();
-    expect(["Running", "Pending"]).toContain(rig.phase("p"));
-    return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+    expect(status(node)?.state?.terminated).toBeUndefined();
+    expect(["Running", "Pending"]).toContain(node.phase("p"));
+    return status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined;
   });
-  expect(status(rig)?.lastState?.terminated?.exitCode).toBe(0);
-  expect((await rig.running(uid)).filter((name) => name === "app")).toEqual(["app"]);
-  expect(rig.phase("p")).toBe("Running");
-  await rig.advance(3 * SECONDS);
-  expect(await rig.agent.ports.store.read("restarts", uid)).toBeUndefined();
+  expect(status(node)?.lastState?.terminated?.exitCode).toBe(0);
+  expect((await node.running(uid)).filter((name) => name === "app")).toEqual(["app"]);
+  expect(node.phase("p")).toBe("Running");
+  await node.advance(3 * SECONDS);
+  expect(await node.agent.ports.store.read("restarts", uid)).toBeUndefined();
 });
 
 test.each(["OnFailure", "Never"] as const)(
   "[node-agent 127] a container of another image, %s, that ends at once while the image takes 5 s to come, is started again",
   async (restartPolicy) => {
-    const rig = await node({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
-    await rig.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });
-    await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-    await useImage(rig, "far:1");
-    await rig.until("the next one runs", () => {
-      expect(status(rig)?.state?.terminated).toBeUndefined();
-      expect(rig.phase("p")).toBe("Running");
-      return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+    const node = await startedNode({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
+    await node.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });
+    await node.until("it runs", () => status(node)?.state?.running !== undefined);
+    await useImage(node, "far:1");
+    await node.until("the next one runs", () => {
+      expect(status(node)?.state?.terminated).toBeUndefined();
+      expect(node.phase("p")).toBe("Running");
+      return status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined;
     });
   },
 );
 
 test("[node-agent 127] a container that fails its liveness probe under Never is not started again: what it ends with is its end", async () => {
-  const rig = await node({ images: IMAGES });
-  const uid = await rig.create("p", { restartPolicy: "Never", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
-  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
-  await rig.advance(30 * SECONDS);
-  expect(status(rig)).toMatchObject({ restartCount: 0, state: { terminated: { exitCode: 0 } } });
-  expect(await rig.containers(uid)).toHaveLength(1);
+  const node = await startedNode({ images: IMAGES });
+  const uid = await node.create("p", { restartPolicy: "Never", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await node.until("it ended", () => node.phase("p") === "Succeeded");
+  await node.advance(30 * SECONDS);
+  expect(status(node)).toMatchObject({ restartCount: 0, state: { terminated: { exitCode: 0 } } });
+  expect(await node.containers(uid)).toHaveLength(1);
 });
 
 test.each([
-  { how: "is deleted", act: async (rig: NodeRig) => await rig.delete("p"), phase: undefined },
+  { how: "is deleted", act: async (node: NodeHarness) => await node.delete("p"), phase: undefined },
   {
     how: "passes its deadline",
-    act: async (rig: NodeRig) => await rig.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
+    act: async (node: NodeHarness) => await node.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
     phase: "Failed",
   },
 ])("[node-agent 127] a pod that $how during the stop ends, and nothing of it starts", async ({ act, phase }) => {
-  const rig = await node({ images: IMAGES });
-  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
-  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-  await changeImage(rig);
-  await rig.until("it is being stopped", () => rig.calls.some(({ verb }) => verb === "stopContainer"));
-  await act(rig);
-  await rig.until("it ended", () => rig.phase("p") === phase);
-  await rig.advance(5 * SECONDS);
-  expect(rig.phase("p")).toBe(phase);
-  if (phase !== undefined) expect(status(rig)?.state?.terminated).toMatchObject({ exitCode: 0 });
-  expect(rig.calls.filter(({ verb }) => verb === "createContainer")).toHaveLength(1);
-  expect(await rig.agent.ports.store.read("restarts", uid)).toBeUndefined();
+  const node = await startedNode({ images: IMAGES });
+  const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await node.until("it runs", () => status(node)?.state?.running !== undefined);
+  await changeImage(node);
+  await node.until("it is being stopped", () => node.calls.some(({ verb }) => verb === "stopContainer"));
+  await act(node);
+  await node.until("it ended", () => node.phase("p") === phase);
+  await node.advance(5 * SECONDS);
+  expect(node.phase("p")).toBe(phase);
+  if (phase !== undefined) expect(status(node)?.state?.terminated).toMatchObject({ exitCode: 0 });
+  expect(node.calls.filter(({ verb }) => verb === "createContainer")).toHaveLength(1);
+  expect(await node.agent.ports.store.read("restarts", uid)).toBeUndefined();
 });
 
 test("[node-agent 127] an image that is changed back during the stop: what was ended is started all the same", async () => {
-  const rig = await node({ images: IMAGES });
-  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
-  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-  await changeImage(rig);
-  await rig.until("it is being stopped", () => rig.calls.some(({ verb }) => verb === "stopContainer"));
-  await useImage(rig, "slow:1");
-  await rig.until("the next one runs", async () => status(rig)?.restartCount === 1 && (await rig.running(uid)).length === 1);
-  expect(rig.phase("p")).toBe("Running");
+  const node = await startedNode({ images: IMAGES });
+  const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await node.until("it runs", () => status(node)?.state?.running !== undefined);
+  await changeImage(node);
+  await node.until("it is being stopped", () => node.calls.some(({ verb }) => verb === "stopContainer"));
+  await useImage(node, "slow:1");
+  await node.until("the next one runs", async () => status(node)?.restartCount === 1 && (await node.running(uid)).length === 1);
+  expect(node.phase("p")).toBe("Running");
 });
 
 test("[node-agent 127] the wait before a restart counts from the exit before, however long the stop takes", async () => {
-  const rig = await node({ images: IMAGES });
-  const uid = await rig.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
-  await rig.until("the fifth runs", async () => (await rig.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
-  const starts = rig.calls.filter(({ verb }) => verb === "startContainer").map(({ atMs }) => atMs);
+  const node = await startedNode({ images: IMAGES });
+  const uid = await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await node.until("the fifth runs", async () => (await node.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
+  const starts = node.calls.filter(({ verb }) => verb === "startContainer").map(({ atMs }) => atMs);
   const gaps = starts.slice(1).map((atMs, index) => (atMs - (starts[index] ?? 0)) / SECONDS);
   // Ten seconds well, three to end: more than the first waits of 10 s. The next one is 20 s, from this end on.
   for (const gap of gaps.slice(0, 3)) expect.soft(gap).toBeLessThan(10 + 3 + 3);
@@ -145,72 +145,72 @@ const KEPT = [
 ];
 
 /** Its agent dies at that call; the next one comes two seconds later. */
-async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; readonly nth: number }): Promise<NodeRig> {
-  const rig = new NodeRig({ images: IMAGES });
+async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; readonly nth: number }): Promise<NodeHarness> {
+  const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
   let calls = 0;
-  rig.fateOf = (call) => {
+  node.fateOf = (call) => {
     if (call.verb !== verb || ++calls !== nth) return "live";
-    void rig.clock.after(2 * SECONDS).then(() => rig.start(kept ? store : createMemoryNodeStore()));
+    void node.clock.after(2 * SECONDS).then(() => node.start(kept ? store : createMemoryNodeStore()));
     return "dieBefore";
   };
-  rig.start(store);
-  await rig.advance(2 * SECONDS);
-  await rig.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
-  await rig.until("its agent died, and there is another", () => rig.lives === 2);
-  return rig;
+  node.start(store);
+  await node.advance(2 * SECONDS);
+  await node.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
+  await node.until("its agent died, and there is another", () => node.lives === 2);
+  return node;
 }
 
 test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore does not: the container is started again", async ({ fatal }) => {
-  const rig = await crashed(true, fatal);
-  await rig.until("the next one runs", () => {
-    expect(status(rig)?.state?.terminated).toBeUndefined();
-    return status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined;
+  const node = await crashed(true, fatal);
+  await node.until("the next one runs", () => {
+    expect(status(node)?.state?.terminated).toBeUndefined();
+    return status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined;
   });
 });
 
 test("[node-agent 128] a container that was to be ended, and may go on, is done when it ends by itself", async () => {
-  const rig = new NodeRig({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
+  const node = new NodeHarness({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
   const store = createMemoryNodeStore();
-  rig.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
-  rig.start(store);
-  await rig.advance(2 * SECONDS);
-  const uid = await rig.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "ends:1" }] });
-  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-  await changeImage(rig);
-  await rig.until("its agent died", () => !rig.isAlive);
+  node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
+  node.start(store);
+  await node.advance(2 * SECONDS);
+  const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [{ ...APP, image: "ends:1" }] });
+  await node.until("it runs", () => status(node)?.state?.running !== undefined);
+  await changeImage(node);
+  await node.until("its agent died", () => !node.isAlive);
   expect(Object.keys((await store.read("restarts", uid)) ?? {})).toEqual(["app"]);
-  await useImage(rig, "ends:1");
-  rig.start(store);
-  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
-  expect(status(rig)?.restartCount).toBe(0);
+  await useImage(node, "ends:1");
+  node.start(store);
+  await node.until("it ended", () => node.phase("p") === "Succeeded");
+  expect(status(node)?.restartCount).toBe(0);
 });
 
 test("[node-agent 128] what was to be started goes with its pod, also one that went while no agent looked", async () => {
-  const rig = new NodeRig({ images: IMAGES });
+  const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
-  rig.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
-  rig.start(store);
-  await rig.advance(2 * SECONDS);
-  await rig.create("p", { restartPolicy: "OnFailure", containers: [APP] });
-  await rig.until("it runs", () => status(rig)?.state?.running !== undefined);
-  await changeImage(rig);
-  await rig.until("its agent died", () => !rig.isAlive);
-  await rig.delete("p", 0);
-  rig.fateOf = () => "live";
-  rig.start(store);
+  node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
+  node.start(store);
+  await node.advance(2 * SECONDS);
+  await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
+  await node.until("it runs", () => status(node)?.state?.running !== undefined);
+  await changeImage(node);
+  await node.until("its agent died", () => !node.isAlive);
+  await node.delete("p", 0);
+  node.fateOf = () => "live";
+  node.start(store);
   expect((await store.rows("restarts")).size).toBe(1);
-  await rig.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
+  await node.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
 });
 
 test("[node-agent 128] agent and NodeStore die between stop and start: the exit counts, as after a kubelet's restart", async () => {
-  const rig = await crashed(false, { verb: "createContainer", nth: 2 });
-  await rig.until("it ended", () => rig.phase("p") === "Succeeded");
+  const node = await crashed(false, { verb: "createContainer", nth: 2 });
+  await node.until("it ended", () => node.phase("p") === "Succeeded");
 });
 
 test("[node-agent 128] agent and NodeStore die before the stop: the container goes on, and its probe decides anew", async () => {
-  const rig = await crashed(false, { verb: "stopContainer", nth: 1 });
-  await rig.until("the next one runs", () => status(rig)?.restartCount === 1 && status(rig)?.state?.running !== undefined);
+  const node = await crashed(false, { verb: "stopContainer", nth: 1 });
+  await node.until("the next one runs", () => status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined);
 });
 
 test.each([
@@ -219,15 +219,15 @@ test.each([
 ])(
   "[node-agent 129] a sandbox that dies during init under Never, init ends with $code: no other is made, the pod is $phase",
   async ({ code, phase }) => {
-    const rig = await node({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
-    const uid = await rig.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
-    await rig.until("it initialises", () => status(rig, "p", "init")?.state?.running !== undefined);
-    await loseSandbox(rig);
-    await rig.advance(120 * SECONDS);
-    expect(rig.phase("p")).toBe(phase);
-    expect(status(rig, "p", "init")?.state?.terminated?.exitCode).toBe(code);
-    expect(rig.calls.filter(({ verb }) => verb === "runPodSandbox" || verb === "createContainer")).toHaveLength(2);
-    expect(await rig.running(uid)).toEqual([]);
+    const node = await startedNode({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
+    const uid = await node.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
+    await node.until("it initialises", () => status(node, "p", "init")?.state?.running !== undefined);
+    await loseSandbox(node);
+    await node.advance(120 * SECONDS);
+    expect(node.phase("p")).toBe(phase);
+    expect(status(node, "p", "init")?.state?.terminated?.exitCode).toBe(code);
+    expect(node.calls.filter(({ verb }) => verb === "runPodSandbox" || verb === "createContainer")).toHaveLength(2);
+    expect(await node.running(uid)).toEqual([]);
   },
 );
 
@@ -240,59 +240,59 @@ const HOOKED: Spec = {
 };
 
 /** `hooks`: when one was run. */
-function hooked(): { readonly rig: NodeRig; readonly hooks: readonly number[] } {
+function hooked(): { readonly node: NodeHarness; readonly hooks: readonly number[] } {
   const hooks: number[] = [];
   const exec = () => {
-    hooks.push(rig.clock.now());
+    hooks.push(node.clock.now());
     return { afterMs: 5 * SECONDS };
   };
-  const rig: NodeRig = new NodeRig({ images: { ...IMAGES, "hooked:1": { exec } } });
-  return { rig, hooks };
+  const node: NodeHarness = new NodeHarness({ images: { ...IMAGES, "hooked:1": { exec } } });
+  return { node, hooks };
 }
 
 test("[node-agent 130] an agent that dies between start and postStart hook: the container runs on without, as after a kubelet's restart", async () => {
-  const { rig, hooks } = hooked();
-  rig.fateOf = ({ verb }) => (verb === "startContainer" && rig.lives === 1 ? "dieAfter" : "live");
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  const uid = await rig.create("p", HOOKED);
-  await rig.until("its agent died", () => !rig.isAlive);
-  rig.start();
-  await rig.until("ready", () => rig.isReady("p"));
+  const { node, hooks } = hooked();
+  node.fateOf = ({ verb }) => (verb === "startContainer" && node.lives === 1 ? "dieAfter" : "live");
+  node.start();
+  await node.advance(2 * SECONDS);
+  const uid = await node.create("p", HOOKED);
+  await node.until("its agent died", () => !node.isAlive);
+  node.start();
+  await node.until("ready", () => node.isReady("p"));
   expect(hooks).toEqual([]);
-  expect((await rig.containers(uid)).map(({ metadata }) => [metadata.name, metadata.attempt])).toEqual([
+  expect((await node.containers(uid)).map(({ metadata }) => [metadata.name, metadata.attempt])).toEqual([
     ["app", 0],
     ["next", 0],
   ]);
 });
 
 test("[node-agent 130] a turn that is given up for lost between start and postStart hook: it runs once, and what comes after it waits", async () => {
-  const { rig, hooks } = hooked();
+  const { node, hooks } = hooked();
   let held = false;
-  rig.fateOf = ({ verb }) => {
-    if (verb !== "containerStatus" || held || !rig.calls.some((call) => call.verb === "startContainer")) return "live";
+  node.fateOf = ({ verb }) => {
+    if (verb !== "containerStatus" || held || !node.calls.some((call) => call.verb === "startContainer")) return "live";
     held = true;
-    return { after: rig.clock.after(150 * SECONDS) };
+    return { after: node.clock.after(150 * SECONDS) };
   };
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  const uid = await rig.create("p", HOOKED);
-  await rig.until("ready", () => rig.isReady("p"), 300 * SECONDS);
+  node.start();
+  await node.advance(2 * SECONDS);
+  const uid = await node.create("p", HOOKED);
+  await node.until("ready", () => node.isReady("p"), 300 * SECONDS);
   expect(held).toBe(true);
   expect(hooks).toHaveLength(1);
-  const next = (await rig.containers(uid)).find(({ metadata }) => metadata.name === "next");
+  const next = (await node.containers(uid)).find(({ metadata }) => metadata.name === "next");
   expect(next?.startedAtMs).toBeGreaterThanOrEqual((hooks[0] ?? 0) + 5 * SECONDS);
 });
 
 test("[node-agent 130] a start that waited for its postStart hook has succeeded: why an earlier one failed is told no more", async () => {
-  const { rig, hooks } = hooked();
+  const { node, hooks } = hooked();
   let failures = 0;
-  rig.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");
-  rig.start();
-  await rig.advance(2 * SECONDS);
-  const uid = await rig.create("p", HOOKED);
-  await rig.until("its hook runs", () => hooks.length === 1);
+  node.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");
+  node.start();
+  await node.advance(2 * SECONDS);
+  const uid = await node.create("p", HOOKED);
+  await node.until("its hook runs", () => hooks.length === 1);
   expect(failures).toBeGreaterThan(1);
-  await rig.advance(5 * SECONDS); // the hook's
-  expect(await rig.agent.ports.store.read("reasons", uid)).toBeUndefined();
+  await node.advance(5 * SECONDS); // the hook's
+  expect(await node.agent.ports.store.read("reasons", uid)).toBeUndefined();
 });

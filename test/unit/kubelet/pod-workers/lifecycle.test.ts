@@ -4,20 +4,20 @@ import type { ContainerScript } from "../../../../shared/adapters/memory/cri/cri
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
 import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
 import type { HttpProbe } from "../../../../shared/ports/prober.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 const SECONDS = 1_000;
 
-function status(rig: NodeRig, pod: string, container = "app"): ContainerStatusEntry | undefined {
-  const { containerStatuses = [], initContainerStatuses = [] } = rig.pod(pod)?.status ?? {};
+function status(node: NodeHarness, pod: string, container = "app"): ContainerStatusEntry | undefined {
+  const { containerStatuses = [], initContainerStatuses = [] } = node.pod(pod)?.status ?? {};
   return [...initContainerStatuses, ...containerStatuses].find(({ name }) => name === container);
 }
 
-async function startTimes(rig: NodeRig, uid: string, image: string): Promise<readonly number[]> {
+async function startTimes(node: NodeHarness, uid: string, image: string): Promise<readonly number[]> {
   const times = new Set<number>();
-  for (const { metadata, startedAtMs, labels } of await rig.containers(uid))
+  for (const { metadata, startedAtMs, labels } of await node.containers(uid))
     if (metadata.name === image && labels[LABELS.podUid] === uid && startedAtMs !== undefined) times.add(startedAtMs);
   return [...times];
 }
@@ -32,27 +32,27 @@ test.each([
 ])(
   "[node-agent 92] a container that exits $exitCode under $restartPolicy: phase $phase, restarted: $restarts",
   async ({ restartPolicy, exitCode, phase, restarts }) => {
-    const rig = await node({ images: { "ends:1": { exitAfterMs: 3 * SECONDS, exitCode } } });
-    await rig.create("p", { restartPolicy, containers: [{ ...APP, image: "ends:1" }] });
-    await rig.advance(40 * SECONDS);
-    expect(rig.phase("p")).toBe(phase);
-    expect(status(rig, "p")?.restartCount).toBe(restarts ? 2 : 0);
-    expect(rig.isReady("p")).toBe(false);
-    const ended = restarts ? status(rig, "p")?.lastState?.terminated : status(rig, "p")?.state?.terminated;
+    const node = await startedNode({ images: { "ends:1": { exitAfterMs: 3 * SECONDS, exitCode } } });
+    await node.create("p", { restartPolicy, containers: [{ ...APP, image: "ends:1" }] });
+    await node.advance(40 * SECONDS);
+    expect(node.phase("p")).toBe(phase);
+    expect(status(node, "p")?.restartCount).toBe(restarts ? 2 : 0);
+    expect(node.isReady("p")).toBe(false);
+    const ended = restarts ? status(node, "p")?.lastState?.terminated : status(node, "p")?.state?.terminated;
     expect(ended?.exitCode).toBe(exitCode);
   },
 );
 
 test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, and none after it ran for 11 min", async () => {
   const script = { exitAfterMs: 0, exitCode: 1 };
-  const rig = await node({ images: { "fails:1": script } });
-  const uid = await rig.create("p", { containers: [{ ...APP, image: "fails:1" }] });
+  const node = await startedNode({ images: { "fails:1": script } });
+  const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
   const waits: number[] = [];
   let lastStart: number | undefined;
   let lastEnd = 0;
   while (waits.length < 9) {
-    await rig.advance(SECONDS / 4);
-    const newest = (await rig.containers(uid)).at(-1);
+    await node.advance(SECONDS / 4);
+    const newest = (await node.containers(uid)).at(-1);
     if (newest?.startedAtMs === undefined || newest.startedAtMs === lastStart) {
       lastEnd = newest?.finishedAtMs ?? lastEnd;
       continue;
@@ -74,31 +74,31 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
 
 test("when an instance dies, those that died before it go at once, with their logs", async () => {
   const output = [{ stream: "stdout", text: "here I am" }] as const;
-  const rig = await node({ images: { "fails:1": { exitAfterMs: 3 * SECONDS, exitCode: 1, output } } });
-  const uid = await rig.create("p", { containers: [{ ...APP, image: "fails:1" }] });
+  const node = await startedNode({ images: { "fails:1": { exitAfterMs: 3 * SECONDS, exitCode: 1, output } } });
+  const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
   const logs = new Set<string>();
   for (let second = 0; second < 30; second++) {
-    await rig.advance(SECONDS);
-    const instances = await rig.containers(uid);
+    await node.advance(SECONDS);
+    const instances = await node.containers(uid);
     for (const { logPath } of instances) logs.add(logPath);
     const dead = instances.filter(({ state }) => state === "CONTAINER_EXITED");
     // One has just died, and is not looked at yet.
     expect(dead.length).toBeLessThanOrEqual(2);
-    expect([...logs].filter((path) => rig.files.read(path) !== undefined).length).toBe(instances.length);
+    expect([...logs].filter((path) => node.files.read(path) !== undefined).length).toBe(instances.length);
   }
   expect(logs.size).toBe(3);
-  expect(await rig.containers(uid)).toHaveLength(1);
+  expect(await node.containers(uid)).toHaveLength(1);
 });
 
 test("[node-agent 93] the termination message is the file's, at any path; on failure the log's end; on success none", async () => {
-  const rig = await node({
+  const node = await startedNode({
     images: {
       "file:1": { exitAfterMs: 5 * SECONDS },
       "talks:1": { exitAfterMs: 5 * SECONDS, exitCode: 1, output: [{ stream: "stderr", text: "no such file" }] },
       "quiet:1": { exitAfterMs: 5 * SECONDS, output: [{ stream: "stdout", text: "all well" }] },
     },
   });
-  const uid = await rig.create("p", {
+  const uid = await node.create("p", {
     restartPolicy: "Never",
     containers: [
       { name: "file", image: "file:1" },
@@ -107,33 +107,33 @@ test("[node-agent 93] the termination message is the file's, at any path; on fai
       { name: "success", image: "quiet:1", terminationMessagePolicy: "FallbackToLogsOnError" },
     ],
   });
-  await rig.until("all run", async () => (await rig.running(uid)).length === 4);
-  for (const { metadata, mounts } of await rig.containers(uid))
+  await node.until("all run", async () => (await node.running(uid)).length === 4);
+  for (const { metadata, mounts } of await node.containers(uid))
     for (const { hostPath, containerPath } of mounts)
-      if (containerPath === "/dev/termination-log" && metadata.name === "file") rig.files.write(hostPath, "DONE");
-      else if (containerPath === "/tmp/message") rig.files.write(hostPath, "there too");
-  await rig.until("the pod ended", () => rig.phase("p") === "Failed");
-  const message = (name: string): string | undefined => status(rig, "p", name)?.state?.terminated?.message;
+      if (containerPath === "/dev/termination-log" && metadata.name === "file") node.files.write(hostPath, "DONE");
+      else if (containerPath === "/tmp/message") node.files.write(hostPath, "there too");
+  await node.until("the pod ended", () => node.phase("p") === "Failed");
+  const message = (name: string): string | undefined => status(node, "p", name)?.state?.terminated?.message;
   expect([message("file"), message("path"), message("log"), message("success")]).toEqual(["DONE", "there too", "no such file", undefined]);
 });
 
 test.each(["Always", "Never"])(
   "[node-agent 94] init containers run one after the other and then the app, restartPolicy %s",
   async (restartPolicy) => {
-    const rig = await node({ images: { "init:1": { exitAfterMs: 2 * SECONDS } } });
-    const uid = await rig.create("p", {
+    const node = await startedNode({ images: { "init:1": { exitAfterMs: 2 * SECONDS } } });
+    const uid = await node.create("p", {
       restartPolicy,
       initContainers: ["init1", "init2"].map((name) => ({ name, image: "init:1" })),
       containers: [APP],
     });
-    await rig.until("ready", () => rig.isReady("p"));
-    const [at1 = 0, at2 = 0, at3 = 0] = (await Promise.all(["init1", "init2", "app"].map((name) => startTimes(rig, uid, name)))).map(
+    await node.until("ready", () => node.isReady("p"));
+    const [at1 = 0, at2 = 0, at3 = 0] = (await Promise.all(["init1", "init2", "app"].map((name) => startTimes(node, uid, name)))).map(
       ([atMs]) => atMs ?? Number.NaN,
     );
     expect(at2 - at1).toBeGreaterThanOrEqual(2 * SECONDS);
     expect(at3 - at2).toBeGreaterThanOrEqual(2 * SECONDS);
-    expect(rig.pod("p")?.status?.conditions?.find(({ type }) => type === "Initialized")?.status).toBe("True");
-    expect(status(rig, "p", "init1")).toMatchObject({ restartCount: 0, ready: true, state: { terminated: { exitCode: 0 } } });
+    expect(node.pod("p")?.status?.conditions?.find(({ type }) => type === "Initialized")?.status).toBe("True");
+    expect(status(node, "p", "init1")).toMatchObject({ restartCount: 0, ready: true, state: { terminated: { exitCode: 0 } } });
   },
 );
 
@@ -143,38 +143,38 @@ test.each([
 ])(
   "[node-agent 95] an init container that fails, $restartPolicy: the app never starts, phase $phase",
   async ({ restartPolicy, phase, retried }) => {
-    const rig = await node({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
-    const uid = await rig.create("p", { restartPolicy, initContainers: [{ name: "init1", image: "fails:1" }], containers: [APP] });
-    await rig.advance(60 * SECONDS);
-    expect(rig.phase("p")).toBe(phase);
-    const restartCount = status(rig, "p", "init1")?.restartCount ?? 0;
+    const node = await startedNode({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
+    const uid = await node.create("p", { restartPolicy, initContainers: [{ name: "init1", image: "fails:1" }], containers: [APP] });
+    await node.advance(60 * SECONDS);
+    expect(node.phase("p")).toBe(phase);
+    const restartCount = status(node, "p", "init1")?.restartCount ?? 0;
     expect(restartCount > 1).toBe(retried);
-    expect(await startTimes(rig, uid, "app")).toEqual([]);
-    expect(status(rig, "p")).toMatchObject({ started: false, state: { waiting: { reason: "PodInitializing" } } });
+    expect(await startTimes(node, uid, "app")).toEqual([]);
+    expect(status(node, "p")).toMatchObject({ started: false, state: { waiting: { reason: "PodInitializing" } } });
   },
 );
 
 test("[node-agent 96] not ready before the readiness probe's initial delay, and ready after it", async () => {
-  const rig = await node();
-  await rig.create("p", {
+  const node = await startedNode();
+  await node.create("p", {
     containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 30, periodSeconds: 5 } }],
   });
-  await rig.until("it runs", () => rig.phase("p") === "Running");
-  const startedMs = Date.parse(status(rig, "p")?.state?.running?.startedAt ?? "");
-  await rig.until("ready", () => rig.isReady("p"));
-  expect(rig.clock.now() - startedMs).toBeGreaterThanOrEqual(30 * SECONDS);
-  expect(rig.clock.now() - startedMs).toBeLessThan(38 * SECONDS);
+  await node.until("it runs", () => node.phase("p") === "Running");
+  const startedMs = Date.parse(status(node, "p")?.state?.running?.startedAt ?? "");
+  await node.until("ready", () => node.isReady("p"));
+  expect(node.clock.now() - startedMs).toBeGreaterThanOrEqual(30 * SECONDS);
+  expect(node.clock.now() - startedMs).toBeLessThan(38 * SECONDS);
 });
 
 test("[node-agent 96] a readiness probe that always fails: never ready, never restarted", async () => {
-  const rig = await node({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
-  await rig.create("p", { containers: [{ ...APP, image: "sick:1", readinessProbe: { exec: { command: ["false"] }, periodSeconds: 1 } }] });
+  const node = await startedNode({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
+  await node.create("p", { containers: [{ ...APP, image: "sick:1", readinessProbe: { exec: { command: ["false"] }, periodSeconds: 1 } }] });
   for (let second = 0; second < 60; second++) {
-    await rig.advance(SECONDS);
-    expect(rig.isReady("p")).toBe(false);
+    await node.advance(SECONDS);
+    expect(node.isReady("p")).toBe(false);
   }
-  expect(rig.phase("p")).toBe("Running");
-  expect(status(rig, "p")?.restartCount).toBe(0);
+  expect(node.phase("p")).toBe("Running");
+  expect(status(node, "p")?.restartCount).toBe(0);
 });
 
 const LIVENESS = {
@@ -189,25 +189,25 @@ test.each(Object.keys(LIVENESS) as readonly (keyof typeof LIVENESS)[])(
   async (kind) => {
     const well: ContainerScript = { readyAfterMs: 0 };
     const sick: ContainerScript = { exec: () => ({ exitCode: 1 }) };
-    const rig = await node({ images: { "well:1": well, "sick:1": sick } });
+    const node = await startedNode({ images: { "well:1": well, "sick:1": sick } });
     const livenessProbe = { ...LIVENESS[kind], initialDelaySeconds: 2, periodSeconds: 1, failureThreshold: 1 };
-    await rig.create("well", { containers: [{ ...APP, image: "well:1", livenessProbe }] });
-    await rig.create("sick", { containers: [{ ...APP, image: "sick:1", livenessProbe }] });
-    await rig.advance(30 * SECONDS);
-    expect(status(rig, "well")?.restartCount).toBe(0);
-    expect(status(rig, "sick")?.restartCount).toBeGreaterThanOrEqual(1);
+    await node.create("well", { containers: [{ ...APP, image: "well:1", livenessProbe }] });
+    await node.create("sick", { containers: [{ ...APP, image: "sick:1", livenessProbe }] });
+    await node.advance(30 * SECONDS);
+    expect(status(node, "well")?.restartCount).toBe(0);
+    expect(status(node, "sick")?.restartCount).toBeGreaterThanOrEqual(1);
   },
 );
 
 test("[node-agent 97] the restart count of what fails its liveness probe reaches 5, and never goes down", async () => {
-  const rig = await node({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
+  const node = await startedNode({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
   const livenessProbe = { exec: { command: ["check"] }, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 1 };
-  await rig.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe }] });
+  await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe }] });
   let highest = 0;
-  await rig.until(
+  await node.until(
     "5 restarts",
     () => {
-      const count = status(rig, "p")?.restartCount ?? 0;
+      const count = status(node, "p")?.restartCount ?? 0;
       expect(count).toBeGreaterThanOrEqual(highest);
       highest = count;
       return count >= 5;
@@ -220,8 +220,8 @@ test.each(["exec", "http"])(
   "[node-agent 98] postStart and preStop by %s: the one before the next container starts, the other before the stop",
   async (kind) => {
     const heard: { readonly what: string; readonly atMs: number }[] = [];
-    const hear = (what: string): void => void heard.push({ what, atMs: rig.clock.now() });
-    const rig: NodeRig = await node({
+    const hear = (what: string): void => void heard.push({ what, atMs: node.clock.now() });
+    const node: NodeHarness = await startedNode({
       images: {
         "hooked:1": {
           exec: ([what = ""]) => {
@@ -233,73 +233,73 @@ test.each(["exec", "http"])(
       prober: {
         httpGet: async ({ path }: HttpProbe) => {
           hear(path.slice(1));
-          await rig.clock.after(2 * SECONDS);
+          await node.clock.after(2 * SECONDS);
           return { result: "Success", output: "" };
         },
       },
     });
     const hook = (name: string) => (kind === "exec" ? { exec: { command: [name] } } : { httpGet: { path: `/${name}`, port: 80 } });
-    const uid = await rig.create("p", {
+    const uid = await node.create("p", {
       containers: [
         { ...APP, image: "hooked:1", lifecycle: { postStart: hook("post"), preStop: hook("pre") } },
         { name: "next", image: "app:1" },
       ],
     });
-    await rig.until("ready", () => rig.isReady("p"));
-    const [nextAtMs = 0] = await startTimes(rig, uid, "next");
+    await node.until("ready", () => node.isReady("p"));
+    const [nextAtMs = 0] = await startTimes(node, uid, "next");
     expect(heard.map(({ what }) => what)).toEqual(["post"]);
     expect(nextAtMs - (heard[0]?.atMs ?? 0)).toBeGreaterThanOrEqual(2 * SECONDS);
 
-    await rig.delete("p");
-    await rig.until("gone", () => rig.pod("p") === undefined);
+    await node.delete("p");
+    await node.until("gone", () => node.pod("p") === undefined);
     expect(heard.map(({ what }) => what)).toEqual(["post", "pre"]);
-    const app = (await rig.containers(uid)).find(({ metadata }) => metadata.name === "app");
-    const stops = rig.calls.filter(({ verb, args }) => verb === "stopContainer" && args[0] === app?.id);
+    const app = (await node.containers(uid)).find(({ metadata }) => metadata.name === "app");
+    const stops = node.calls.filter(({ verb, args }) => verb === "stopContainer" && args[0] === app?.id);
     expect(stops).toHaveLength(1);
     expect((stops[0]?.atMs ?? 0) - (heard[1]?.atMs ?? 0)).toBeGreaterThanOrEqual(2 * SECONDS);
   },
 );
 
 test("[node-agent 98] a postStart hook that fails ends its container, which is started again", async () => {
-  const rig = await node({ images: { "hooked:1": { exec: () => ({ exitCode: 1 }) } } });
-  await rig.create("p", { containers: [{ ...APP, image: "hooked:1", lifecycle: { postStart: { exec: { command: ["x"] } } } }] });
-  await rig.until("it was started again", () => (status(rig, "p")?.restartCount ?? 0) >= 1);
+  const node = await startedNode({ images: { "hooked:1": { exec: () => ({ exitCode: 1 }) } } });
+  await node.create("p", { containers: [{ ...APP, image: "hooked:1", lifecycle: { postStart: { exec: { command: ["x"] } } } }] });
+  await node.until("it was started again", () => (status(node, "p")?.restartCount ?? 0) >= 1);
 });
 
 test("[node-agent 99] a pod that is deleted is seen going before it is gone, and its containers end first", async () => {
-  const rig = await node({ images: { "slow:1": { stopAfterMs: 4 * SECONDS } } });
-  const uid = await rig.create("p", { containers: [{ ...APP, image: "slow:1" }] });
-  await rig.until("ready", () => rig.isReady("p"));
-  await rig.delete("p");
-  await rig.advance(3 * SECONDS);
-  expect(rig.pod("p")?.metadata.deletionTimestamp).toBeDefined();
-  await rig.until("gone", async () => {
-    const isGone = rig.pod("p") === undefined;
-    if (isGone) expect(await rig.running(uid)).toEqual([]);
+  const node = await startedNode({ images: { "slow:1": { stopAfterMs: 4 * SECONDS } } });
+  const uid = await node.create("p", { containers: [{ ...APP, image: "slow:1" }] });
+  await node.until("ready", () => node.isReady("p"));
+  await node.delete("p");
+  await node.advance(3 * SECONDS);
+  expect(node.pod("p")?.metadata.deletionTimestamp).toBeDefined();
+  await node.until("gone", async () => {
+    const isGone = node.pod("p") === undefined;
+    if (isGone) expect(await node.running(uid)).toEqual([]);
     return isGone;
   });
-  await rig.advance(120 * SECONDS);
-  expect(await rig.containers(uid)).toEqual([]);
-  expect(await rig.files.logDirectories()).toEqual([]);
-  expect(await rig.files.podsWithDirectories()).toEqual([]);
+  await node.advance(120 * SECONDS);
+  expect(await node.containers(uid)).toEqual([]);
+  expect(await node.files.logDirectories()).toEqual([]);
+  expect(await node.files.podsWithDirectories()).toEqual([]);
 });
 
 test("[node-agent 100] new labels reach the agent, and nothing is started anew", async () => {
-  const rig = await node();
-  const uid = await rig.create("p", { containers: [APP] });
-  await rig.until("ready", () => rig.isReady("p"));
-  await rig.patch("p", { metadata: { labels: { time: "value" } } });
-  await rig.advance(5 * SECONDS);
-  expect(rig.agent.ports.pods.get(uid)?.metadata.labels).toEqual({ time: "value" });
-  expect(await rig.containers(uid)).toHaveLength(1);
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [APP] });
+  await node.until("ready", () => node.isReady("p"));
+  await node.patch("p", { metadata: { labels: { time: "value" } } });
+  await node.advance(5 * SECONDS);
+  expect(node.agent.ports.pods.get(uid)?.metadata.labels).toEqual({ time: "value" });
+  expect(await node.containers(uid)).toHaveLength(1);
 });
 
 test("[node-agent 100] a deadline that is given to a running pod ends it: Failed, DeadlineExceeded", async () => {
-  const rig = await node();
-  const uid = await rig.create("p", { containers: [APP] });
-  await rig.until("ready", () => rig.isReady("p"));
-  await rig.patch("p", { spec: { activeDeadlineSeconds: 5 } });
-  await rig.until("it failed", () => rig.phase("p") === "Failed", 20 * SECONDS);
-  expect(rig.pod("p")?.status?.reason).toBe("DeadlineExceeded");
-  expect(await rig.running(uid)).toEqual([]);
+  const node = await startedNode();
+  const uid = await node.create("p", { containers: [APP] });
+  await node.until("ready", () => node.isReady("p"));
+  await node.patch("p", { spec: { activeDeadlineSeconds: 5 } });
+  await node.until("it failed", () => node.phase("p") === "Failed", 20 * SECONDS);
+  expect(node.pod("p")?.status?.reason).toBe("DeadlineExceeded");
+  expect(await node.running(uid)).toEqual([]);
 });

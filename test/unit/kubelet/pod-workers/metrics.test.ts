@@ -5,16 +5,16 @@ import { CriError } from "../../../../shared/ports/cri-error.ts";
 import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
 import type { NodeTable } from "../../../../shared/ports/node-store.ts";
 import { countedMetrics } from "../../../support/counted.ts";
-import { startedNode } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 
 test("[node-agent §15] counts what is started and what runs, and how long a pod took to run", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics, images: { "init:1": { exitAfterMs: 500 } } });
-  await rig.create("p", { containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
-  await rig.until("it runs", () => rig.isReady("p"));
-  await rig.advance(2_000);
+  const node = await startedNode({ metrics, images: { "init:1": { exitAfterMs: 500 } } });
+  await node.create("p", { containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
+  await node.until("it runs", () => node.isReady("p"));
+  await node.advance(2_000);
   expect(metrics.sums).toMatchObject({
     "kubelet_started_pods_total{}": 1,
     "kubelet_started_containers_total{container_type=init_container}": 1,
@@ -22,7 +22,7 @@ test("[node-agent §15] counts what is started and what runs, and how long a pod
     "kubelet_running_pods{}": 1,
     "kubelet_running_containers{container_state=running}": 1,
     "kubelet_running_containers{container_state=exited}": 1,
-    "kubelet_pleg_last_seen_seconds{}": Math.floor(rig.clock.now() / 1000),
+    "kubelet_pleg_last_seen_seconds{}": Math.floor(node.clock.now() / 1000),
   });
   const started = metrics.observed["kubelet_pod_start_duration_seconds{}"] ?? [];
   expect(started).toHaveLength(1);
@@ -32,9 +32,9 @@ test("[node-agent §15] counts what is started and what runs, and how long a pod
   expect(Math.max(...intervals)).toBeLessThan(1.5);
   expect(metrics.observed["kubelet_pleg_relist_duration_seconds{}"]).toHaveLength(intervals.length + 1);
 
-  await rig.delete("p");
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
-  await rig.advance(65_000);
+  await node.delete("p");
+  await node.until("it is gone", () => node.pod("p") === undefined);
+  await node.advance(65_000);
   expect(metrics.sums).toMatchObject({ "kubelet_running_pods{}": 0, "kubelet_running_containers{container_state=running}": 0 });
   expect(metrics.observed["kubelet_pod_start_duration_seconds{}"]).toHaveLength(1);
   expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBeUndefined();
@@ -42,26 +42,26 @@ test("[node-agent §15] counts what is started and what runs, and how long a pod
 
 test("[node-agent §15] counts the rows that are kept of pods, and none of pods that are gone", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics });
+  const node = await startedNode({ metrics });
   const rows = (table: NodeTable): number | undefined => metrics.sums[`deltaloop_node_rows{table=${table}}`];
-  await rig.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["look"] } } }] });
-  await rig.until("it runs", () => rig.isReady("p"));
-  await rig.advance(3_000);
+  await node.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["look"] } } }] });
+  await node.until("it runs", () => node.isReady("p"));
+  await node.advance(3_000);
   expect([rows("workers"), rows("statuses"), rows("probes")]).toEqual([1, 1, 1]);
-  await rig.delete("p");
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
-  await rig.advance(5_000);
+  await node.delete("p");
+  await node.until("it is gone", () => node.pod("p") === undefined);
+  await node.advance(5_000);
   expect(NODE_TABLES.map((table) => [table, rows(table)])).toEqual(NODE_TABLES.map((table) => [table, 0]));
 });
 
 test("[node-agent §15] counts what does not start, by why", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics });
+  const node = await startedNode({ metrics });
   let refused = 0;
-  rig.fateOf = ({ verb }) => (verb === "runPodSandbox" && refused++ === 0 ? { fail: new CriError("Unknown", "no network") } : "live");
-  await rig.create("p", { containers: [{ ...APP, image: "absent:1", imagePullPolicy: "Never" }] });
-  const reasonOf = (): unknown => rig.pod("p")?.status?.containerStatuses?.[0]?.state?.waiting?.reason;
-  await rig.until("it waits for its image", () => reasonOf() === "ErrImageNeverPull");
+  node.fateOf = ({ verb }) => (verb === "runPodSandbox" && refused++ === 0 ? { fail: new CriError("Unknown", "no network") } : "live");
+  await node.create("p", { containers: [{ ...APP, image: "absent:1", imagePullPolicy: "Never" }] });
+  const reasonOf = (): unknown => node.pod("p")?.status?.containerStatuses?.[0]?.state?.waiting?.reason;
+  await node.until("it waits for its image", () => reasonOf() === "ErrImageNeverPull");
   expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBe(1);
   expect(metrics.sums["kubelet_started_pods_total{}"]).toBe(2);
   expect(metrics.sums["kubelet_started_containers_errors_total{container_type=container,code=ErrImageNeverPull}"]).toBeGreaterThan(0);
@@ -70,12 +70,12 @@ test("[node-agent §15] counts what does not start, by why", async () => {
 test("[node-agent 475] counts each end of a container once, by its code and reason", async () => {
   const metrics = countedMetrics();
   const images = { "init:1": { exitAfterMs: 500 }, "app:1": { exitAfterMs: 1_000, exitCode: 139 } };
-  const rig = await startedNode({ metrics, images });
-  await rig.create("p", { restartPolicy: "Never", containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
-  await rig.until("it has failed", () => rig.pod("p")?.status?.phase === "Failed");
-  await rig.advance(65_000);
-  await rig.delete("p");
-  await rig.until("it is gone", () => rig.pod("p") === undefined);
+  const node = await startedNode({ metrics, images });
+  await node.create("p", { restartPolicy: "Never", containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
+  await node.until("it has failed", () => node.pod("p")?.status?.phase === "Failed");
+  await node.advance(65_000);
+  await node.delete("p");
+  await node.until("it is gone", () => node.pod("p") === undefined);
   const ends = Object.entries(metrics.sums).filter(([name]) => name.startsWith("kubelet_terminated_containers_total"));
   expect(Object.fromEntries(ends)).toEqual({
     "kubelet_terminated_containers_total{container_type=init_container,exit_code=0,reason=Completed}": 1,
@@ -85,8 +85,8 @@ test("[node-agent 475] counts each end of a container once, by its code and reas
 
 test("[node-agent 475] counts each end of a container that starts again, and none that stays as it is", async () => {
   const metrics = countedMetrics();
-  const rig = await startedNode({ metrics, images: { "app:1": { exitAfterMs: 1_000, exitCode: 3 } } });
-  await rig.create("p", { containers: [APP] });
-  await rig.until("it starts again", () => (rig.pod("p")?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 2);
+  const node = await startedNode({ metrics, images: { "app:1": { exitAfterMs: 1_000, exitCode: 3 } } });
+  await node.create("p", { containers: [APP] });
+  await node.until("it starts again", () => (node.pod("p")?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 2);
   expect(metrics.sums["kubelet_terminated_containers_total{container_type=container,exit_code=3,reason=Error}"]).toBe(2);
 });

@@ -1,8 +1,8 @@
 // Would catch: a probe that waits for an answer after its container has ended: its connection and its memory, and the next container's probe.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
-import { startedNode as node } from "../../../support/node-rig/rig.ts";
-import type { NodeRig } from "../../../support/node-rig/rig.ts";
+import { startedNode } from "../../../harness/node/node.ts";
+import type { NodeHarness } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
 const FOREVER = { timeoutSeconds: 2_147_483_647, periodSeconds: 1 };
@@ -13,7 +13,7 @@ interface Asked {
 }
 
 /** A node whose network answers no probe but when it is told to. */
-async function silentNode(): Promise<{ readonly rig: NodeRig; readonly asked: readonly Asked[] }> {
+async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: readonly Asked[] }> {
   const asked: Asked[] = [];
   const ask = async (signal?: AbortSignal) =>
     await new Promise<{ readonly result: "Success"; readonly output: "" }>((resolve) =>
@@ -24,12 +24,12 @@ async function silentNode(): Promise<{ readonly rig: NodeRig; readonly asked: re
     tcpSocket: async (_: unknown, signal?: AbortSignal) => await ask(signal),
     grpcHealth: async (_: unknown, signal?: AbortSignal) => await ask(signal),
   };
-  const rig = await node({ prober, images: { "ends:1": { exitAfterMs: 10 * SECONDS, exitCode: 1 } } });
-  return { rig, asked };
+  const node = await startedNode({ prober, images: { "ends:1": { exitAfterMs: 10 * SECONDS, exitCode: 1 } } });
+  return { node, asked };
 }
 
-function statusOf(rig: NodeRig): ContainerStatusEntry | undefined {
-  return rig.pod("p")?.status?.containerStatuses?.[0];
+function statusOf(node: NodeHarness): ContainerStatusEntry | undefined {
+  return node.pod("p")?.status?.containerStatuses?.[0];
 }
 
 const KINDS = [
@@ -39,50 +39,52 @@ const KINDS = [
 ];
 
 test.each(KINDS)("[node-agent 485] a probe by $kind that nobody answers is given up with its pod", async ({ handler }) => {
-  const { rig, asked } = await silentNode();
-  await rig.create("p", { containers: [{ name: "app", image: "app:1", readinessProbe: { ...handler, ...FOREVER } }] });
-  await rig.until("it is asked", () => asked.length > 0);
-  await rig.advance(60 * SECONDS);
+  const { node, asked } = await silentNode();
+  await node.create("p", { containers: [{ name: "app", image: "app:1", readinessProbe: { ...handler, ...FOREVER } }] });
+  await node.until("it is asked", () => asked.length > 0);
+  await node.advance(60 * SECONDS);
   expect(asked).toHaveLength(1);
   expect(asked[0]?.signal?.aborted).toBe(false);
-  await rig.delete("p", 0);
-  await rig.advance(5 * SECONDS);
+  await node.delete("p", 0);
+  await node.advance(5 * SECONDS);
   expect(asked[0]?.signal?.aborted).toBe(true);
-  expect(await rig.agent.ports.store.rows("probes")).toEqual(new Map());
+  expect(await node.agent.ports.store.rows("probes")).toEqual(new Map());
 });
 
 test("[node-agent 485] a command of a probe that does not end is given up with its pod", async () => {
-  const rig = await node({ images: { "hangs:1": { exec: () => ({ afterMs: 2_147_483_647 * SECONDS }) } } });
+  const node = await startedNode({ images: { "hangs:1": { exec: () => ({ afterMs: 2_147_483_647 * SECONDS }) } } });
   const readinessProbe = { exec: { command: ["x"] }, ...FOREVER };
-  await rig.create("p", { containers: [{ name: "app", image: "hangs:1", readinessProbe }] });
-  const call = (): { readonly signal?: AbortSignal } | undefined => rig.calls.find(({ verb }) => verb === "execSync")?.args[3] as never;
-  await rig.until("it is asked", () => call() !== undefined);
+  await node.create("p", { containers: [{ name: "app", image: "hangs:1", readinessProbe }] });
+  const call = (): { readonly signal?: AbortSignal } | undefined => node.calls.find(({ verb }) => verb === "execSync")?.args[3] as never;
+  await node.until("it is asked", () => call() !== undefined);
   expect(call()?.signal?.aborted).toBe(false);
-  await rig.delete("p", 0);
-  await rig.advance(5 * SECONDS);
+  await node.delete("p", 0);
+  await node.advance(5 * SECONDS);
   expect(call()?.signal?.aborted).toBe(true);
 });
 
 test("[node-agent 485] a probe that nobody answers is given up with its container, and the next one is probed", async () => {
-  const { rig, asked } = await silentNode();
+  const { node, asked } = await silentNode();
   const probes = { readinessProbe: { httpGet: { port: 80 }, ...FOREVER } };
-  await rig.create("p", { containers: [{ name: "app", image: "ends:1", ...probes }] });
-  await rig.until("it is asked", () => asked.length === 1);
-  await rig.until("the next one is asked", () => asked.length === 2);
-  expect(statusOf(rig)?.restartCount).toBe(1);
+  await node.create("p", { containers: [{ name: "app", image: "ends:1", ...probes }] });
+  await node.until("it is asked", () => asked.length === 1);
+  await node.until("the next one is asked", () => asked.length === 2);
+  expect(statusOf(node)?.restartCount).toBe(1);
   expect(asked.map(({ signal }) => signal?.aborted)).toEqual([true, false]);
   asked[0]?.answer(); // of the container before, and nobody listens
-  await rig.advance(SECONDS);
-  expect(rig.isReady("p")).toBe(false);
+  await node.advance(SECONDS);
+  expect(node.isReady("p")).toBe(false);
   asked[1]?.answer();
-  await rig.until("ready", () => rig.isReady("p"), 5 * SECONDS);
+  await node.until("ready", () => node.isReady("p"), 5 * SECONDS);
 });
 
 test("[node-agent 485] what is given up is no failure: nothing is told of it", async () => {
-  const { rig, asked } = await silentNode();
-  await rig.create("p", { containers: [{ name: "app", image: "ends:1", livenessProbe: { httpGet: { port: 80 }, ...FOREVER } }] });
-  await rig.until("it was given up", () => asked[0]?.signal?.aborted === true);
-  await rig.advance(10 * SECONDS);
-  const told = rig.requests.filter(({ path }) => path.includes("/events")).map(({ body }) => (body as { readonly reason?: string }).reason);
+  const { node, asked } = await silentNode();
+  await node.create("p", { containers: [{ name: "app", image: "ends:1", livenessProbe: { httpGet: { port: 80 }, ...FOREVER } }] });
+  await node.until("it was given up", () => asked[0]?.signal?.aborted === true);
+  await node.advance(10 * SECONDS);
+  const told = node.requests
+    .filter(({ path }) => path.includes("/events"))
+    .map(({ body }) => (body as { readonly reason?: string }).reason);
   expect(told).not.toContain("Unhealthy");
 });

@@ -13,7 +13,7 @@ const scratch = (name: string): VolumeSpec => ({ name, emptyDir: {} });
 const limited = (name: string): VolumeSpec => ({ name, emptyDir: { sizeLimit: "1Mi" } });
 const podOf = (uid: string, ...volumes: readonly VolumeSpec[]) => nodePod({ uid, spec: { volumes: [...volumes] } });
 
-interface Rig {
+interface Measuring {
   readonly measures: VolumeMeasures;
   readonly asked: string[];
   readonly said: () => readonly unknown[];
@@ -22,7 +22,7 @@ interface Rig {
 }
 
 /** @param answer of a volume, as `uid/name`, after so many ms */
-function rig(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Rig {
+function measuring(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Measuring {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
   const log = recordingLog();
@@ -46,7 +46,7 @@ function rig(answer: (volume: string) => { readonly afterMs?: number; readonly u
 }
 
 it("[node-agent 493] a pod is measured anew after a minute and a half, with a limit of its own at each look, and what it cannot go for never", async () => {
-  const { measures, asked, look } = rig(() => ({ usage: disk(5) }));
+  const { measures, asked, look } = measuring(() => ({ usage: disk(5) }));
   const plain = podOf("plain", scratch("s"), { name: "token", secret: { secretName: "x" } });
   for (let round = 0; round < 18; round++) await look(plain, podOf("limited", limited("l")), podOf("none"));
   expect([asked.filter((one) => one === "plain/s").length, asked.filter((one) => one === "limited/l").length, asked.length]).toEqual([
@@ -56,7 +56,7 @@ it("[node-agent 493] a pod is measured anew after a minute and a half, with a li
 });
 
 it("[node-agent 493] a measure that takes 20 s is not begun again meanwhile, nor for nine times as long after, and others' are", async () => {
-  const { measures, asked, look } = rig((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
+  const { measures, asked, look } = measuring((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
   const pods = [podOf("great", limited("g")), podOf("small", limited("s"))];
   await look(...pods);
   expect([measures.of("great").size, measures.of("small").size]).toEqual([0, 1]);
@@ -69,7 +69,7 @@ it("[node-agent 493] a measure that takes 20 s is not begun again meanwhile, nor
 
 it("[node-agent 492] a volume that cannot be measured, or only in part, is told once, and the pod's others count", async () => {
   let isWell = false;
-  const { measures, said, look } = rig((volume) => {
+  const { measures, said, look } = measuring((volume) => {
     if (volume === "p/broken" && !isWell) return { usage: new Error("the disk says no") };
     if (volume === "p/part") return { usage: isWell ? disk(50) : { ...disk(20), failure: "one may not be read" } };
     return { usage: disk(1) };
@@ -95,7 +95,7 @@ it("[node-agent 492] a volume that cannot be measured, or only in part, is told 
 
 it("[node-agent 493] what is not there yet is looked for again at the next look, and who is gone is forgotten", async () => {
   let isThere = false;
-  const { measures, asked, look } = rig(() => ({ usage: isThere ? disk(3) : undefined }));
+  const { measures, asked, look } = measuring(() => ({ usage: isThere ? disk(3) : undefined }));
   await look(podOf("p", scratch("s")));
   isThere = true;
   await look(podOf("p", scratch("s")));

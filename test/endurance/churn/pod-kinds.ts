@@ -1,10 +1,10 @@
 /** What pods of a busy node go through: kinds of pods, and how each comes to its end. Data; churn.ts lives them. */
-import { containerOf, isReady, podOf, server, shell, STAY } from "../../support/real-pods.ts";
-import type { PodView } from "../../support/real-pods.ts";
+import { containerOf, isReady, podOf, server, shell, STAY } from "../../harness/node-processes/pods.ts";
+import type { PodView } from "../../harness/node-processes/pods.ts";
 
 export interface Kind {
   readonly name: string;
-  spec(world: World): object | Promise<object>;
+  spec(sources: PodSources): object | Promise<object>;
   /** What is waited for before the pod is deleted. */
   readonly until: (pod: PodView) => boolean;
   /** Stays so long after that, in milliseconds. */
@@ -13,7 +13,7 @@ export interface Kind {
   readonly graceSeconds?: number;
 }
 
-export interface World {
+export interface PodSources {
   readonly hostFolder: string;
   /** Of an image that nobody pulled before, which takes so long. */
   newImage(layerMs: number): Promise<string>;
@@ -104,10 +104,10 @@ export const KINDS: readonly Kind[] = [
     until: running,
     staysMs: 24_000,
   },
-  { name: "pulled", spec: async (world) => ({ containers: [{ name: "main", image: await world.newImage(300) }] }), until: isReady },
+  { name: "pulled", spec: async (sources) => ({ containers: [{ name: "main", image: await sources.newImage(300) }] }), until: isReady },
   {
     name: "pulling",
-    spec: async (world) => ({ containers: [{ name: "main", image: await world.newImage(20_000) }] }),
+    spec: async (sources) => ({ containers: [{ name: "main", image: await sources.newImage(20_000) }] }),
     until: ({ status }) => status.podIP !== undefined,
     staysMs: 1_500,
   },
@@ -160,6 +160,6 @@ export const OBJECTS: readonly object[] = [
   { apiVersion: "v1", kind: "Secret", metadata: { name: "secret" }, stringData: { c: "3" } },
 ];
 
-export async function podOfKind(kind: Kind, name: string, nodeName: string, world: World): Promise<object> {
-  return podOf(name, { nodeName, ...(await kind.spec(world)) }, { labels: { kind: kind.name } });
+export async function podOfKind(kind: Kind, name: string, nodeName: string, sources: PodSources): Promise<object> {
+  return podOf(name, { nodeName, ...(await kind.spec(sources)) }, { labels: { kind: kind.name } });
 }

@@ -9,15 +9,15 @@ import { join } from "node:path";
 
 import { it } from "vitest";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
-import { LABELS } from "../../shared/kubelet/types/labels.ts";
-import type { Container } from "../../shared/ports/cri-types.ts";
-import { startContainerd } from "../containerd/containerd.ts";
-import type { ContainerdNode, ContainerdOptions } from "../containerd/containerd.ts";
-import { ensureContainerd } from "../containerd/programs.ts";
-import { deltaloop, eventually, killHard, measured, whereRealPartsAre } from "./e2e.ts";
-import type { AuditEntry, Cluster, Running } from "./e2e.ts";
+import { createCri } from "../../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../../shared/adapters/cri/cri.ts";
+import { LABELS } from "../../../shared/kubelet/types/labels.ts";
+import type { Container } from "../../../shared/ports/cri-types.ts";
+import { startContainerd } from "../../containerd/containerd.ts";
+import type { ContainerdNode, ContainerdOptions } from "../../containerd/containerd.ts";
+import { ensureContainerd } from "../../containerd/programs.ts";
+import { deltaloop, eventually, killHard, measured, whereRealPartsAre } from "../../support/e2e.ts";
+import type { AuditEntry, Cluster, Running } from "../../support/e2e.ts";
 
 export interface NodeAgent {
   readonly name: string;

@@ -3,7 +3,7 @@
  * call has done by then stays done.
  */
 import type { Clock } from "../../../shared/ports/clock.ts";
-import { eachAnswer } from "../each-answer.ts";
+import { eachAnswer } from "../../support/each-answer.ts";
 
 export interface Call {
   readonly port: "cri" | "kube" | "files" | "cgroups" | "prober" | "logind";

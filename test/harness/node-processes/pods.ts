@@ -1,7 +1,7 @@
 /** Pods of the images that test/containerd makes, and what the API server says of them. */
-import { IMAGES } from "../containerd/images.ts";
-import { eventually } from "./e2e.ts";
-import type { Cluster } from "./e2e.ts";
+import { IMAGES } from "../../containerd/images.ts";
+import { eventually } from "../../support/e2e.ts";
+import type { Cluster } from "../../support/e2e.ts";
 
 /** Runs until it is told to end, and then ends at once. A shell that is a container's first process ignores SIGTERM otherwise. */
 export const STAY = 'trap "exit 0" TERM; sleep 3600 & wait';

@@ -42,7 +42,7 @@ import { Life } from "./life.ts";
 import type { Call, CallFate } from "./life.ts";
 import { isChange, Phases, wrongInRuntime, wrongToSend } from "./rules.ts";
 
-export interface NodeRigOptions {
+export interface NodeHarnessOptions {
   readonly seed?: number;
   /** On the machine from the start; `app` runs until it is stopped. */
   readonly images?: Readonly<Record<string, ImageScript>>;
@@ -117,14 +117,14 @@ const OPTIONS: NodeOptions = {
 };
 
 /** One whose agent has been up for two seconds. */
-export async function startedNode(options: NodeRigOptions = {}): Promise<NodeRig> {
-  const rig = new NodeRig(options);
-  rig.start();
-  await rig.advance(2_000);
-  return rig;
+export async function startedNode(options: NodeHarnessOptions = {}): Promise<NodeHarness> {
+  const node = new NodeHarness(options);
+  node.start();
+  await node.advance(2_000);
+  return node;
 }
 
-export class NodeRig {
+export class NodeHarness {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;
   /** The runtime itself: what is asked here is no call of the agent. */
@@ -142,7 +142,7 @@ export class NodeRig {
   /** Of the machine; what a test changes, the next look sees. */
   usage: MachineUsage = { memoryBytes: 64 * 2 ** 30, workingSetBytes: 2 ** 30, processes: { count: 100, max: 4_000_000 } };
 
-  readonly #options: NodeRigOptions;
+  readonly #options: NodeHarnessOptions;
   readonly #manifests = new Map<string, NodePod>();
   readonly #owners = new Map<string, string>();
   readonly #phases = new Phases();
@@ -155,7 +155,7 @@ export class NodeRig {
   #agent: NodeAgent | undefined;
   #deletedBefore: ReadonlySet<string> = new Set();
 
-  constructor(options: NodeRigOptions = {}) {
+  constructor(options: NodeHarnessOptions = {}) {
     this.#options = options;
     const { clock } = this;
     this.random = createSeededRandom(options.seed ?? 1);

@@ -2,13 +2,13 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { startContainerd } from "../containerd/containerd.ts";
-import type { ContainerdNode } from "../containerd/containerd.ts";
-import { startComponent } from "../envtest/component.ts";
-import { deltaloop, eventually, killHard } from "../support/e2e.ts";
-import type { Cluster } from "../support/e2e.ts";
-import type { UpstreamTests } from "../upstream/program.ts";
-import { importUpstreamImages } from "./images.ts";
+import { startContainerd } from "../../containerd/containerd.ts";
+import type { ContainerdNode } from "../../containerd/containerd.ts";
+import { startComponent } from "../../envtest/component.ts";
+import { deltaloop, eventually, killHard } from "../../support/e2e.ts";
+import type { Cluster } from "../../support/e2e.ts";
+import type { UpstreamTests } from "../../upstream/program.ts";
+import { importUpstreamImages } from "../../nodeconf/images.ts";
 
 export type Side = "kubelet" | "ours";
 

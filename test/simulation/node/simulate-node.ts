@@ -1,7 +1,7 @@
 /**
  * One node from one seed: users who make, change and delete pods and manifests, containers that end, images that do not come, a
  * runtime and an API server that fail, and an agent that dies, for some minutes; then calm, in which everything must come out as it
- * is wanted, and stay so. The rules of test/support/node-rig/rules.ts hold all along.
+ * is wanted, and stay so. The rules of test/support/node-node/rules.ts hold all along.
  */
 import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
 import { isMirrorPod, LABELS } from "../../../shared/kubelet/types/labels.ts";
@@ -9,8 +9,8 @@ import { isTerminalPhase } from "../../../shared/kubelet/types/pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/types/pod.ts";
 import { CriError } from "../../../shared/ports/cri-error.ts";
 import type { ContainerStatus } from "../../../shared/ports/cri-types.ts";
-import { NodeRig } from "../../support/node-rig/rig.ts";
-import type { Call, CallFate } from "../../support/node-rig/life.ts";
+import { NodeHarness } from "../../harness/node/node.ts";
+import type { Call, CallFate } from "../../harness/node/life.ts";
 
 export interface NodeRun {
   readonly virtualMinutes: number;
@@ -42,12 +42,12 @@ const IMAGES = {
 const LASTING = ["app:1", "app:2", "slow:1", "deaf:1", "far:1"];
 
 export async function simulateNode(seed: number, log?: (line: string) => void): Promise<NodeRun> {
-  return await new NodeWorld(seed, log).run();
+  return await new NodeSimulation(seed, log).run();
 }
 
-class NodeWorld {
+class NodeSimulation {
   readonly #random: { next(): number };
-  readonly #rig: NodeRig;
+  readonly #node: NodeHarness;
   readonly #mix: { readonly cri: number; readonly api: number; readonly deaths: number; readonly hangs: number; readonly others: number };
   readonly #stats: Record<string, number> = {};
   readonly #log: (line: string) => void;
@@ -60,7 +60,7 @@ class NodeWorld {
     this.#random = createSeededRandom(seed * 7_919 + 17);
     const some = (share: number): number => (this.#chance(0.6) ? share * this.#random.next() : 0);
     this.#mix = { cri: some(0.1), api: some(0.15), deaths: some(0.03), hangs: some(0.01), others: some(0.1) };
-    this.#rig = new NodeRig({
+    this.#node = new NodeHarness({
       seed,
       manifests: this.#chance(0.7),
       images: IMAGES,
@@ -68,56 +68,56 @@ class NodeWorld {
       apiFaults: () => (this.#isBusy ? { api: this.#mix.api, watch: this.#mix.api / 4 } : { api: 0, watch: 0 }),
       log,
     });
-    this.#rig.fateOf = (call) => this.#fateOf(call);
+    this.#node.fateOf = (call) => this.#fateOf(call);
   }
 
   async run(): Promise<NodeRun> {
-    const rig = this.#rig;
-    const startMs = rig.clock.now();
-    rig.start();
-    while (rig.clock.now() - startMs < BUSY_MS) {
-      await rig.advance(STEP_MS);
-      if (!rig.isAlive && this.#chance(0.05)) this.#restart();
+    const node = this.#node;
+    const startMs = node.clock.now();
+    node.start();
+    while (node.clock.now() - startMs < BUSY_MS) {
+      await node.advance(STEP_MS);
+      if (!node.isAlive && this.#chance(0.05)) this.#restart();
       if (this.#chance(0.12)) await this.#user();
       if (this.#chance(this.#mix.others / 4)) await this.#stranger();
     }
     this.#isBusy = false;
-    rig.cri.setNetworkReady(true);
-    if (!rig.isAlive) this.#restart();
+    node.cri.setNetworkReady(true);
+    if (!node.isAlive) this.#restart();
     await this.#settle();
-    return { virtualMinutes: (rig.clock.now() - startMs) / 60_000, stats: this.#stats };
+    return { virtualMinutes: (node.clock.now() - startMs) / 60_000, stats: this.#stats };
   }
 
   async #settle(): Promise<void> {
-    const rig = this.#rig;
-    const endMs = rig.clock.now() + CALM_MS_MAX;
+    const node = this.#node;
+    const endMs = node.clock.now() + CALM_MS_MAX;
     for (let wrong = await this.#unlikeWanted(); wrong !== undefined; wrong = await this.#unlikeWanted()) {
-      if (rig.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s of calm: ${wrong}\n${await rig.describe()}`);
-      await rig.advance(2 * SECONDS);
+      if (node.clock.now() >= endMs) throw new Error(`after ${CALM_MS_MAX / SECONDS} s of calm: ${wrong}\n${await node.describe()}`);
+      await node.advance(2 * SECONDS);
       // A death that was drawn before the calm may strike in it.
-      if (!rig.isAlive) this.#restart();
+      if (!node.isAlive) this.#restart();
     }
-    const lasting = (await rig.containers()).filter(({ state }) => state === "CONTAINER_RUNNING").map(({ id }) => id);
-    await rig.advance(KEPT_MS);
+    const lasting = (await node.containers()).filter(({ state }) => state === "CONTAINER_RUNNING").map(({ id }) => id);
+    await node.advance(KEPT_MS);
     const wrong = await this.#unlikeWanted();
     if (wrong !== undefined && !wrong.startsWith("loops"))
-      throw new Error(`as wanted, and then not any more: ${wrong}\n${await rig.describe()}`);
-    for (const { id, state, image } of await rig.containers())
+      throw new Error(`as wanted, and then not any more: ${wrong}\n${await node.describe()}`);
+    for (const { id, state, image } of await node.containers())
       if (lasting.includes(id) && LASTING.includes(image) && state !== "CONTAINER_RUNNING")
-        throw new Error(`${id} was ended without need\n${await rig.describe()}`);
+        throw new Error(`${id} was ended without need\n${await node.describe()}`);
   }
 
   /** @returns what is not yet as it should be */
   async #unlikeWanted(): Promise<string | undefined> {
-    const rig = this.#rig;
-    const [pods, mirrors] = [rig.pods().filter((pod) => !isMirrorPod(pod)), rig.pods().filter(isMirrorPod)];
-    const wanted = new Set([...pods, ...rig.manifests()].map(({ metadata }) => metadata.uid));
-    const containers = Map.groupBy(await rig.containers(), ({ labels }) => labels[LABELS.podUid] ?? "");
+    const node = this.#node;
+    const [pods, mirrors] = [node.pods().filter((pod) => !isMirrorPod(pod)), node.pods().filter(isMirrorPod)];
+    const wanted = new Set([...pods, ...node.manifests()].map(({ metadata }) => metadata.uid));
+    const containers = Map.groupBy(await node.containers(), ({ labels }) => labels[LABELS.podUid] ?? "");
     for (const [uid, ofPod] of containers)
       if (!wanted.has(uid) && ofPod.some(({ state }) => state === "CONTAINER_RUNNING")) return `${uid} is nobody's, and runs`;
-    const ready = new Set((await rig.cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
+    const ready = new Set((await node.cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
     for (const uid of ready) if (!wanted.has(uid)) return `a sandbox of ${uid}, which is nobody's`;
-    for (const uid of await rig.files.podsWithDirectories()) if (!wanted.has(uid)) return `a directory of ${uid}, which is nobody's`;
+    for (const uid of await node.files.podsWithDirectories()) if (!wanted.has(uid)) return `a directory of ${uid}, which is nobody's`;
     for (const pod of pods) {
       if (pod.metadata.deletionTimestamp !== undefined) return `${pod.metadata.name} is not gone`;
       const ofPod = containers.get(pod.metadata.uid) ?? [];
@@ -129,35 +129,35 @@ class NodeWorld {
       if (pod.spec.activeDeadlineSeconds !== undefined && !isTerminalPhase(pod.status?.phase))
         return `${pod.metadata.name} has a deadline, and runs`;
     }
-    for (const pod of rig.manifests()) {
+    for (const pod of node.manifests()) {
       const mirror = mirrors.find(({ metadata }) => metadata.name === pod.metadata.name);
       if (mirror === undefined) return `no mirror of ${pod.metadata.name}`;
       const wrong = unlikeReality(pod, mirror.status, containers.get(pod.metadata.uid) ?? []);
       if (wrong !== undefined) return wrong;
     }
-    return mirrors.length === rig.manifests().length ? rig.phaseLeft() : "a mirror too many";
+    return mirrors.length === node.manifests().length ? node.phaseLeft() : "a mirror too many";
   }
 
   async #user(): Promise<void> {
-    const rig = this.#rig;
-    const pods = rig.pods().filter((pod) => !isMirrorPod(pod));
+    const node = this.#node;
+    const pods = node.pods().filter((pod) => !isMirrorPod(pod));
     const pod = pods[Math.floor(this.#random.next() * pods.length)];
     switch (this.#pick(["create", "create", "create", "delete", "delete", "change", "deadline", "manifest"] as const)) {
       case "create":
         if (pods.length >= PODS_MAX) return;
         this.#did("created");
-        await rig.create(`p${++this.#numbers}`, this.#spec());
+        await node.create(`p${++this.#numbers}`, this.#spec());
         return;
       case "delete":
         if (pod === undefined) return;
         this.#did("deleted");
-        await rig.delete(pod.metadata.name, this.#pick([undefined, undefined, 0, 1, 4, 60]));
+        await node.delete(pod.metadata.name, this.#pick([undefined, undefined, 0, 1, 4, 60]));
         return;
       case "change": {
         const container = pod?.spec.containers[0];
         if (pod === undefined || container === undefined) return;
         this.#did("changed");
-        await rig.patch(pod.metadata.name, {
+        await node.patch(pod.metadata.name, {
           metadata: { labels: { n: String(this.#numbers) } },
           spec: { containers: [{ name: container.name, image: this.#pick(["app:1", "app:2", "slow:1"]) }] },
         });
@@ -166,13 +166,13 @@ class NodeWorld {
       case "deadline":
         if (pod === undefined || pod.spec.activeDeadlineSeconds !== undefined) return;
         this.#did("given a deadline");
-        await rig.patch(pod.metadata.name, { spec: { activeDeadlineSeconds: Math.ceil(this.#random.next() * 60) } });
+        await node.patch(pod.metadata.name, { spec: { activeDeadlineSeconds: Math.ceil(this.#random.next() * 60) } });
         return;
       case "manifest": {
         const file = this.#pick(["a.yaml", "b.yaml"]);
-        if (!rig.hasManifests) return;
+        if (!node.hasManifests) return;
         this.#did("manifests changed");
-        rig.setManifest(
+        node.setManifest(
           file,
           this.#chance(0.25) ? undefined : { name: file.slice(0, 1), spec: { ...this.#spec(), restartPolicy: "Always" } },
         );
@@ -183,7 +183,7 @@ class NodeWorld {
 
   /** What happens to a node from outside. */
   async #stranger(): Promise<void> {
-    const { cri, clock } = this.#rig;
+    const { cri, clock } = this.#node;
     const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);
     this.#did(`${kind} hit`);
     switch (kind) {
@@ -220,7 +220,7 @@ class NodeWorld {
       return this.#chance(0.5) ? "dieBefore" : "dieAfter";
     }
     if (port !== "cri") return "live";
-    const { clock } = this.#rig;
+    const { clock } = this.#node;
     if (clock.now() < this.#runtimeAwayUntilMs) return { fail: new CriError("Unavailable", "nobody answers") };
     if (this.#chance(this.#mix.cri)) {
       this.#did("runtime faults");
@@ -261,7 +261,7 @@ class NodeWorld {
 
   #restart(): void {
     this.#did("restarts");
-    this.#rig.start();
+    this.#node.start();
   }
 
   #did(what: string): void {

@@ -2,14 +2,14 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { createDockerCri } from "../../shared/adapters/docker/docker.ts";
-import type { Cri } from "../../shared/ports/cri.ts";
-import { IMAGES } from "../containerd/images.ts";
-import { CNI_PLUGINS } from "../containerd/programs.ts";
-import { startDockerd } from "../docker/dockerd.ts";
-import type { DockerNode } from "../docker/dockerd.ts";
-import { deltaloop, killHard } from "./e2e.ts";
-import type { Cluster, Running } from "./e2e.ts";
+import { createDockerCri } from "../../../shared/adapters/docker/docker.ts";
+import type { Cri } from "../../../shared/ports/cri.ts";
+import { IMAGES } from "../../containerd/images.ts";
+import { CNI_PLUGINS } from "../../containerd/programs.ts";
+import { startDockerd } from "../../docker/dockerd.ts";
+import type { DockerNode } from "../../docker/dockerd.ts";
+import { deltaloop, killHard } from "../../support/e2e.ts";
+import type { Cluster, Running } from "../../support/e2e.ts";
 
 export interface DockerAgent {
   readonly docker: DockerNode;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-export const NODE_UNIT = join(import.meta.dirname, "..", "..", "infra", "node-agent", "deltaloop-node.service");
+export const NODE_UNIT = join(import.meta.dirname, "..", "..", "..", "infra", "node-agent", "deltaloop-node.service");
 
 /** `CAP_A CAP_B` of a key of its own as two. @throws when the unit does not say it */
 export function unitValues(key: string): readonly string[] {

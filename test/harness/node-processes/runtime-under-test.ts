@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { CriHarness } from "../conformance/cri.ts";
-import { IMAGES } from "../containerd/images.ts";
+import type { CriUnderTest } from "../../conformance/cri.ts";
+import { IMAGES } from "../../containerd/images.ts";
 
 const SERVER = { image: { image: IMAGES.serverV1 } };
 
@@ -11,7 +11,7 @@ const SERVER = { image: { image: IMAGES.serverV1 } };
 export function realRuntime(node: {
   readonly cgroupParent: string;
   readonly logDirectory: string;
-}): Omit<CriHarness, "cri" | "absentImage" | "restart" | "close"> {
+}): Omit<CriUnderTest, "cri" | "absentImage" | "restart" | "close"> {
   const { cgroupParent, logDirectory } = node;
   return {
     programs: { serve: SERVER, stubborn: { ...SERVER, args: ["stubborn"] }, exit: { ...SERVER, args: ["exit", "3", "1500"] } },
