@@ -1,18 +1,16 @@
 /** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { createKubeHttp } from "../shared/adapters/kube-http/kube-http.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { createDigester } from "../shared/api/digest.ts";
-import { messageOf } from "../shared/api/errors.ts";
-import { CACHED_RESOURCES } from "../shared/api/resources.ts";
-import { recordingWatch } from "../shared/replay/recorder.ts";
+import { createKubeHttp } from "@deltaloop/kube/http";
+import { createSystemClock } from "@deltaloop/base/system";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { messageOf, CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
-import { consoleLog } from "./output/console-log.ts";
-import { kubeHttpConfigFrom } from "./kubeconfig/kubeconfig.ts";
-import { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
-import { untilSignalled } from "./command/signals.ts";
-import { bytes, duration, UsageError, wholeNumber } from "./command/usage-error.ts";
+import { consoleLog } from "@deltaloop/base/output";
+import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { untilSignalled } from "@deltaloop/local/processes";
+import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
 import { watchAll } from "./capture/watch-all.ts";
 
 interface CaptureFlags {

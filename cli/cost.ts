@@ -4,7 +4,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
-import { messageOf } from "../shared/api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 import { residentsOf, savingsOf } from "./cost/compare.ts";
 import counted from "./cost/counts.json" with { type: "json" };
 import { parseCounts } from "./cost/counts.ts";
@@ -14,11 +14,10 @@ import { monthOf } from "./cost/month.ts";
 import prices from "./cost/prices.json" with { type: "json" };
 import { parsePrices } from "./cost/prices.ts";
 import { reportAsJson, reportForPeople } from "./cost/report.ts";
-import { madeOf, stackOf } from "./cost/stack.ts";
+import { madeOf, stackOf, parameterTexts } from "@deltaloop/controllers/registry";
 import { usageOf } from "./cost/usage.ts";
 import type { Rates } from "./cost/usage.ts";
-import { parameterTexts } from "./cost/parameter-texts.ts";
-import { duration, UsageError, wholeNumber } from "./command/usage-error.ts";
+import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
 interface CostFlags extends Rates {
   readonly metrics?: string;
@@ -123,7 +122,7 @@ function readJson(path: string): unknown {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/cost has files of its form`);
+  if (text.trim() === "") throw new UsageError(`${path} is empty: shared/controllers/registry has files of its form`);
   try {
     return JSON.parse(text);
   } catch (error) {

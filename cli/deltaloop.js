@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 /** The packaged command's first file: turns away a Node that could not even load the others. */
-import { keepCompiledCode } from "./nodejs/compiled-code.js";
-import { tooOld } from "./nodejs/node-version.js";
+import { keepCompiledCode, tooOld } from "@deltaloop/base/nodejs";
 
 const problem = tooOld(process.versions.node);
 if (problem === undefined) {

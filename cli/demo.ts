@@ -5,22 +5,21 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
-import type { KubeObject } from "../shared/api/wire.ts";
-import { createInProcessKube } from "../shared/local/api-server/in-process-client.ts";
-import { syncFunction } from "../shared/registry/names.ts";
-import { SyncLog } from "../shared/replay/sync-log.ts";
-import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { consoleLog } from "./output/console-log.ts";
+import type { KubeObject } from "@deltaloop/kube/objects";
+import { createInProcessKube } from "@deltaloop/api-server";
+import { syncFunction } from "@deltaloop/controllers/registry";
+import { SyncLog } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
+import { consoleLog } from "@deltaloop/base/output";
 import { deploymentLine, demoView } from "./dev/demo-view.ts";
 import type { DemoView, ReplicaSetLine } from "./dev/demo-view.ts";
 import { describeTrace } from "./explain/describe.ts";
 import { startEmbedded } from "./dev/embedded.ts";
 import type { Embedded } from "./dev/embedded.ts";
 import { LagMeter } from "./dev/lag-meter.ts";
-import { createOwnFolder } from "./dev/own-folder.ts";
+import { createOwnFolder, untilSignalled } from "@deltaloop/local/processes";
 import { isRolledOut, updatedOf } from "./dev/rollout.ts";
 import type { Rollout } from "./dev/rollout.ts";
-import { untilSignalled } from "./command/signals.ts";
 
 interface DemoFlags {
   readonly keep?: true;

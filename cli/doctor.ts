@@ -4,20 +4,19 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import type { KubeHttpConfig } from "../shared/adapters/kube-http/config.ts";
-import { messageOf } from "../shared/api/errors.ts";
-import { ConfigurationError } from "../shared/lambda/configuration.ts";
-import type { Configuration } from "../shared/lambda/configuration.ts";
-import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
-import type { LiveConfiguration } from "../shared/lambda/live-configuration.ts";
-import { serviceAccount } from "../shared/registry/names.ts";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { messageOf } from "@deltaloop/kube/objects";
+import { ConfigurationError } from "@deltaloop/controllers/configuration";
+import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
+import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
+import { serviceAccount } from "@deltaloop/controllers/registry";
 import { judge } from "./doctor/judge.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
 import { reportAsJson, reportForPeople, withoutSecrets } from "./doctor/report.ts";
-import { readConfiguration } from "./cluster/configuration.ts";
+import { readConfiguration } from "@deltaloop/local/processes";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
-import { kubeAccess } from "./cluster/kube-access.ts";
-import { UsageError } from "./command/usage-error.ts";
+import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { UsageError } from "@deltaloop/base";
 
 interface DoctorFlags {
   readonly env?: string;

@@ -1,25 +1,19 @@
 /** `deltaloop explain FILE deploy/web`: what happened to it, what our controllers decide at each step, and by which reasons. */
 import type { Command } from "commander";
-import { createDigester } from "../shared/api/digest.ts";
-import type { Capture } from "../shared/replay/capture-stream.ts";
-import { ToldChanges } from "../shared/replay/explain/changes.ts";
-import type { ObjectChange } from "../shared/replay/explain/changes.ts";
-import { FamilyCensus } from "../shared/replay/explain/family.ts";
-import type { Family } from "../shared/replay/explain/family.ts";
-import { storyOf } from "../shared/replay/explain/story.ts";
-import type { Entry } from "../shared/replay/explain/story.ts";
-import { summaryOf } from "../shared/replay/explain/summary.ts";
-import { replay } from "../shared/replay/replay.ts";
-import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { consoleLog } from "./output/console-log.ts";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import type { Capture } from "@deltaloop/replay/capture";
+import { ToldChanges, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
+import type { ObjectChange, Family, Entry } from "@deltaloop/replay/explain";
+import { replay } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
+import { consoleLog, printable, printableJson } from "@deltaloop/base/output";
 import { asJson, heading, LEGEND, told } from "./explain/explain-text.ts";
 import { functionHandlers } from "./functions/functions.ts";
 import { momentIn } from "./command/moment.ts";
-import { printable, printableJson } from "./output/printable.ts";
 import { openRecords, sparingMemory } from "./capture/read-records.ts";
 import { subjectIn, wantedBy } from "./explain/subject.ts";
 import { summaryJson, summaryText } from "./explain/summary-text.ts";
-import { UsageError } from "./command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 interface ExplainFlags {
   readonly at?: string;

@@ -2,17 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import type { Command } from "commander";
-import { createDigester } from "../shared/api/digest.ts";
-import { messageOf } from "../shared/api/errors.ts";
-import { CaptureError } from "../shared/replay/capture.ts";
-import { importFiles } from "../shared/replay/import/import.ts";
-import { captureLines } from "../shared/replay/import/imported.ts";
-import type { Imported } from "../shared/replay/import/imported.ts";
-import { ImportReport } from "../shared/replay/import/report.ts";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { messageOf } from "@deltaloop/kube/objects";
+import { CaptureError } from "@deltaloop/replay/capture";
+import { importFiles, captureLines, ImportReport } from "@deltaloop/replay/import";
+import type { Imported } from "@deltaloop/replay/import";
 import { CaptureFile, isStandardOutput } from "./capture/capture-file.ts";
 import { sparingMemory } from "./capture/read-records.ts";
-import { untilSignalled } from "./command/signals.ts";
-import { UsageError } from "./command/usage-error.ts";
+import { untilSignalled } from "@deltaloop/local/processes";
+import { UsageError } from "@deltaloop/base";
 
 interface ImportFlags {
   readonly output: string;

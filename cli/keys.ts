@@ -4,11 +4,11 @@
  */
 import { Option } from "commander";
 import type { Command } from "commander";
-import { parseMacKeys } from "../shared/lambda/configuration.ts";
-import { openCache, redisStore } from "../shared/lambda/connect.ts";
+import { parseMacKeys } from "@deltaloop/controllers/configuration";
+import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeUse, isClean, keyUses } from "./cluster/key-uses.ts";
 import { redisFailure } from "./cluster/redis-failure.ts";
-import { redisUrl, UsageError } from "./command/usage-error.ts";
+import { redisUrl, UsageError } from "@deltaloop/base";
 
 interface KeysFlags {
   readonly redis: string;

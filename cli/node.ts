@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { loggingFormatOption } from "./output/logging-format-option.ts";
-import { duration, trueOrFalse, UsageError, wholeNumber } from "./command/usage-error.ts";
+import { duration, trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 import { addCgroupFlags } from "./node/node-cgroups.ts";
 import { applyKubeletConfig } from "./node/kubelet-config.ts";
 import { addImagePullFlags } from "./node/node-images.ts";

@@ -6,19 +6,14 @@ import { rmSync } from "node:fs";
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
 import type { Command } from "commander";
-import { createSqsMessageSource } from "../shared/adapters/sqs/message-source.ts";
-import { sqsClient } from "../shared/adapters/sqs/client.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
-import { CONTROLLERS, tableOf } from "../shared/api/resources.ts";
-import { startFauxqs } from "../shared/local/fauxqs.ts";
-import type { OwnSqs } from "../shared/local/fauxqs.ts";
-import { startFunctionHost } from "../shared/local/function-host.ts";
-import { createQueues } from "../shared/local/queues.ts";
-import type { LocalQueues } from "../shared/local/queues.ts";
-import { remoteFunctions } from "../shared/local/remote-functions.ts";
-import { consoleLog } from "./output/console-log.ts";
-import { untilSignalled, untilStdinEnds } from "./command/signals.ts";
-import { wholeNumber } from "./command/usage-error.ts";
+import { createSqsMessageSource, sqsClient } from "@deltaloop/store/sqs";
+import { createSystemClock } from "@deltaloop/base/system";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import { startFauxqs, startFunctionHost, createQueues, remoteFunctions } from "@deltaloop/local";
+import type { OwnSqs, LocalQueues } from "@deltaloop/local";
+import { consoleLog } from "@deltaloop/base/output";
+import { untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
+import { wholeNumber } from "@deltaloop/base";
 
 interface QueueFlags {
   readonly port: number;

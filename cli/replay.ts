@@ -1,32 +1,25 @@
 /** `deltaloop replay FILE`: what would our controllers have done with this stream? */
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
-import { createDigester } from "../shared/api/digest.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "../shared/api/resources.ts";
-import type { CachedResource } from "../shared/api/resources.ts";
-import type { Capture } from "../shared/replay/capture-stream.ts";
-import { closedReplay } from "../shared/replay/closed/closed.ts";
-import type { ClosedEnd } from "../shared/replay/closed/closed.ts";
-import type { UserRequest } from "../shared/replay/closed/user-requests.ts";
-import { SeenLife } from "../shared/replay/closed/life.ts";
-import { changesIn } from "../shared/replay/shadow/change-stream.ts";
-import { FamilyCensus } from "../shared/replay/explain/family.ts";
-import type { Subject } from "../shared/replay/explain/story.ts";
-import { replay } from "../shared/replay/replay.ts";
-import type { ReplayOptions, ReplaySummary } from "../shared/replay/replay.ts";
-import type { ReplayedSync } from "../shared/replay/sync-log.ts";
-import { versionAt } from "../shared/replay/versions.ts";
-import { consoleLog } from "./output/console-log.ts";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Capture } from "@deltaloop/replay/capture";
+import { closedReplay, SeenLife, replay } from "@deltaloop/replay/replay";
+import type { ClosedEnd, UserRequest, ReplayOptions, ReplaySummary, ReplayedSync } from "@deltaloop/replay/replay";
+import { changesIn } from "@deltaloop/replay/shadow";
+import { FamilyCensus, versionAt } from "@deltaloop/replay/explain";
+import type { Subject } from "@deltaloop/replay/explain";
+import { consoleLog, printable, printableJson } from "@deltaloop/base/output";
 import { functionHandlers } from "./functions/functions.ts";
 import { momentIn } from "./command/moment.ts";
-import { printable, printableJson } from "./output/printable.ts";
 import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
 import { faultsIn, FAULTS } from "./replay/replay-faults.ts";
 import { ReplayText } from "./replay/replay-text.ts";
 import type { ReplayTextOptions } from "./replay/replay-text.ts";
 import { AroundMoment, Output, Steps } from "./replay/replay-output.ts";
 import { subjectIn, wantedBy } from "./explain/subject.ts";
-import { UsageError, wholeNumber } from "./command/usage-error.ts";
+import { UsageError, wholeNumber } from "@deltaloop/base";
 import { versionText } from "./replay/version-text.ts";
 
 interface ReplayFlags extends ReplayTextOptions {

@@ -3,22 +3,20 @@
  * forgives what it has seen and nothing that comes later. Configured like the watcher; needs its rights to list, and to write to Redis.
  */
 import type { Command } from "commander";
-import { createClient } from "../shared/adapters/kube-http/client.ts";
-import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
-import { openCache, redisStore } from "../shared/lambda/connect.ts";
-import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
-import { describeForeignWrite, describeStop } from "../shared/ports/store/guard-store.ts";
-import { serviceAccount } from "../shared/registry/names.ts";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { openCache, redisStore, kubeHttpConfig } from "@deltaloop/controllers/lambda";
+import { describeForeignWrite, describeStop } from "@deltaloop/store/ports";
+import { serviceAccount } from "@deltaloop/controllers/registry";
 import { readApiServer } from "./cluster/api-server.ts";
-import { readClusterIdentity } from "./cluster/cluster-id.ts";
-import { readConfiguration } from "./cluster/configuration.ts";
+import { readClusterIdentity } from "@deltaloop/kube/client";
+import { readConfiguration } from "@deltaloop/local/processes";
 import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
-import { kubeAccess } from "./cluster/kube-access.ts";
-import { printable } from "./output/printable.ts";
+import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { printable } from "@deltaloop/base/output";
 import { redisFailure } from "./cluster/redis-failure.ts";
 import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
-import { UsageError } from "./command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 interface ResumeFlags {
   readonly env?: string;

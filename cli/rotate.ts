@@ -4,17 +4,16 @@
  */
 import { Option } from "commander";
 import type { Command } from "commander";
-import { createSecrets } from "../shared/adapters/secrets/secrets.ts";
-import { createSystemClock } from "../shared/adapters/system/clock.ts";
+import { createSecrets } from "@deltaloop/store/secrets";
+import { createSystemClock } from "@deltaloop/base/system";
 import { rotateDigestKey } from "./rotate/digest-key.ts";
 import { rotateMacKey } from "./rotate/mac-key.ts";
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./rotate/tokens.ts";
 import type { TokenPlan } from "./rotate/tokens.ts";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
-import { kubeAccess } from "./cluster/kube-access.ts";
-import { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
-import { untilSignalled } from "./command/signals.ts";
-import { duration, UsageError, wholeNumber } from "./command/usage-error.ts";
+import { kubeAccess, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { untilSignalled } from "@deltaloop/local/processes";
+import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
 interface TokenFlags {
   readonly secrets: string;

@@ -2,37 +2,28 @@
 import { hostname } from "node:os";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { createClient } from "../shared/adapters/kube-http/client.ts";
-import { kubeOver } from "../shared/adapters/kube-http/kube-http.ts";
-import { inspectRedis, UnfitRedisError } from "../shared/adapters/redis/server.ts";
-import { createSqsDeltaQueue } from "../shared/adapters/sqs/delta-queue.ts";
-import { createPrometheusMetrics } from "../shared/adapters/prometheus/registry.ts";
-import { createForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
-import type { ForeignWriteGuard } from "../shared/cache/foreign-write-guard.ts";
-import { acquireLease } from "../shared/cache/leader-election.ts";
-import type { Leadership } from "../shared/cache/leader-election.ts";
-import { UPKEEP_TIMES } from "../shared/cache/upkeep.ts";
-import { runWatcher } from "../shared/cache/watcher.ts";
-import { connectLive } from "../shared/lambda/connect-live.ts";
-import { kubeHttpConfig } from "../shared/lambda/kube-credentials.ts";
-import type { Clock } from "../shared/ports/clock.ts";
-import { AFFECTED_KEYS } from "../shared/registry/registry.ts";
-import { describeError } from "../shared/ports/describe-error.ts";
-import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX } from "../shared/ports/times.ts";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
+import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
+import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
+import { createForeignWriteGuard, acquireLease, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
+import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
+import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
+import type { Clock } from "@deltaloop/base";
+import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
+import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
-import { followSecrets, readConfiguration } from "./cluster/configuration.ts";
-import { consoleLog, jsonLog } from "./output/console-log.ts";
+import { followSecrets, readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
+import { consoleLog, jsonLog } from "@deltaloop/base/output";
 import { type LoggingFormat, loggingFormatOption } from "./output/logging-format-option.ts";
 
-import { readClusterIdentity } from "./cluster/cluster-id.ts";
 import { endOnForeignWrite } from "./cluster/end-on-foreign-write.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
-import { kubeAccess } from "./cluster/kube-access.ts";
+import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { unsupported } from "./cluster/kubernetes-versions.ts";
-import { untilSignalled, untilStdinEnds } from "./command/signals.ts";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
-import { UsageError } from "./command/usage-error.ts";
 
 interface WatchFlags {
   readonly kubeconfig?: string;
@@ -54,7 +45,7 @@ const END_MS_MAX = 2_000;
 export function registerWatch(program: Command): void {
   program
     .command("watch")
-    .description("run the watcher; configured by the environment (DELTALOOP_*, see shared/lambda/configuration.ts)")
+    .description("run the watcher; configured by the environment (DELTALOOP_*, see shared/controllers/lambda/configuration.ts)")
     .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*")
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")

@@ -1,6 +1,6 @@
 /** What is made of the table of metrics: the table for people, and a dashboard for Grafana. */
-import { METRICS } from "../shared/ports/metric-table.ts";
-import type { MetricRow } from "../shared/ports/metric-table.ts";
+import { METRICS } from "@deltaloop/base/metrics";
+import type { MetricRow } from "@deltaloop/base/metrics";
 
 const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entries(METRICS);
 
@@ -13,7 +13,7 @@ function table(): string {
   const head = [
     "# Metrics",
     "",
-    "Made by `node infra/generate.ts` out of `shared/ports/metric-table.ts`; what each is for stands in [informer §16](spec/informer.md).",
+    "Made by `node infra/generate.ts` out of `shared/base/metrics/metric-table.ts`; what each is for stands in [informer §16](spec/informer.md).",
     "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
     "tell them at `/metrics`, the function host too, and `deltaloop shadow` beside a cluster; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
     "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are told by the watcher that leads.",

@@ -22,8 +22,8 @@ import { finished } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { constants, createGzip } from "node:zlib";
 import type { Gzip } from "node:zlib";
-import { messageOf } from "../../shared/api/errors.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { UsageError } from "@deltaloop/base";
 
 const OWNER_ONLY = 0o600;
 const EVERYBODY = 0o666;

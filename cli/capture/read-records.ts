@@ -1,12 +1,10 @@
 /** A capture to be worked on, or what is wrong with it in one line. */
 import { statSync } from "node:fs";
-import { messageOf } from "../../shared/api/errors.ts";
-import { CaptureError } from "../../shared/replay/capture.ts";
-import { openCapture } from "../../shared/replay/capture-stream.ts";
-import type { Capture, Census } from "../../shared/replay/capture-stream.ts";
-import { consoleLog } from "../output/console-log.ts";
-import { printable } from "../output/printable.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { CaptureError, openCapture } from "@deltaloop/replay/capture";
+import type { Capture, Census } from "@deltaloop/replay/capture";
+import { consoleLog, printable } from "@deltaloop/base/output";
+import { UsageError } from "@deltaloop/base";
 import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 
 /** On disk, gzip or not; below, nobody notices. */

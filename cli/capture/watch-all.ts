@@ -1,12 +1,11 @@
 /** Lists and watches everything that is cached, for whoever stands at the transport; nothing is kept of it. */
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import type { Digester } from "../../shared/api/digest.ts";
-import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import type { DeltaSink } from "../../shared/cache/delta-sink.ts";
-import { ResourceStream } from "../../shared/cache/resource-stream.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { KubeWatch } from "../../shared/ports/kube.ts";
-import type { Log } from "../../shared/ports/log.ts";
+import { createSystemRandom } from "@deltaloop/base/system";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { DeltaSink } from "@deltaloop/controllers/cache";
+import { ResourceStream } from "@deltaloop/controllers/cache";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeWatch } from "@deltaloop/kube/client";
 
 const NOWHERE: DeltaSink = {
   live: () => undefined,

@@ -1,5 +1,5 @@
 /** What the API server says of itself: its version, and by how much its clock is ahead of ours. */
-import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
+import type { KubeClient } from "@deltaloop/kube/http";
 
 export interface ApiServerFacts {
   /** As `v1.36.3`. */

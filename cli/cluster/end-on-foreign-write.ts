@@ -1,10 +1,8 @@
 /** `dev --act`: whoever started it sits before it, so the guard ends the process instead of stopping it until somebody resumes (informer §11.9). */
-import { CONTROLLERS, RESOURCES } from "../../shared/api/resources.ts";
-import { claimOf } from "../../shared/cache/foreign-write.ts";
-import type { ForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
-import { createInquiry } from "../../shared/cache/inquiry.ts";
-import type { InquiryPorts } from "../../shared/cache/inquiry.ts";
-import type { ForeignWrite } from "../../shared/ports/store.ts";
+import { CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
+import { claimOf, createInquiry } from "@deltaloop/controllers/cache";
+import type { ForeignWriteGuard, InquiryPorts } from "@deltaloop/controllers/cache";
+import type { ForeignWrite } from "@deltaloop/store/ports";
 
 /** Two controllers on one object fight. Somebody sees to the other one. */
 export class UpstreamActiveError extends Error {

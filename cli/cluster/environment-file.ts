@@ -1,9 +1,9 @@
 /** DELTALOOP_* in a file, one a line: what `dev` leaves for the doctor, and whoever deploys may have at hand. */
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { messageOf } from "../../shared/api/errors.ts";
-import type { Variables } from "../../shared/lambda/configuration.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import type { Variables } from "@deltaloop/controllers/configuration";
+import { UsageError } from "@deltaloop/base";
 
 /** `NAME='value'` lines; what `readEnvironmentFile` reads the same from. No value of ours holds both kinds of quotes. */
 export function environmentFile(variables: Readonly<Record<string, string>>): string {

@@ -1,7 +1,7 @@
 /** Which MAC keys have signed what is cached. */
-import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import type { KeyStore, KeyUse } from "../../shared/ports/store.ts";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { KeyStore, KeyUse } from "@deltaloop/store/ports";
 
 /** What changes while it is replaced is left for the next round; those who write use the current key by then. */
 const ROUNDS_MAX = 3;

@@ -1,5 +1,5 @@
 /** Kubernetes versions that we act on, and why no others (docs/operation.md). */
-import { LAYOUT_VERSION } from "../../shared/api/pod-template-types.ts";
+import { LAYOUT_VERSION } from "@deltaloop/kube/pod-template";
 
 /** The minor versions from which and up to which; patches, pre-releases and what distributions append do not count. */
 export const SUPPORTED_VERSIONS = {

@@ -1,5 +1,5 @@
-import { messageOf } from "../../shared/api/errors.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { UsageError } from "@deltaloop/base";
 
 /** A Redis that was asked for the first time and did not answer, by its address: ioredis names none, and a URL may hold a password. */
 export function redisFailure(option: string, url: string, error: unknown): UsageError {

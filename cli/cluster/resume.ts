@@ -1,10 +1,10 @@
 /** What `deltaloop resume` looks at, and whether it may (informer §11.9). */
-import { CACHED_RESOURCES } from "../../shared/api/resources.ts";
-import { claimOf, newestClaimed } from "../../shared/cache/foreign-write.ts";
-import type { KubeWatch, ListPage, ListQuery } from "../../shared/ports/kube.ts";
-import { createPager } from "../../shared/ports/page-size.ts";
-import type { ForeignWrite, GuardState } from "../../shared/ports/store.ts";
-import { describeForeignWrite, SKEW_MS } from "../../shared/ports/store/guard-store.ts";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { claimOf, newestClaimed } from "@deltaloop/controllers/cache";
+import type { KubeWatch, ListPage, ListQuery } from "@deltaloop/kube/client";
+import { createPager } from "@deltaloop/kube/client";
+import type { ForeignWrite, GuardState } from "@deltaloop/store/ports";
+import { describeForeignWrite, SKEW_MS } from "@deltaloop/store/ports";
 
 /** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
 const QUIET_MS = 30_000;

@@ -1,8 +1,8 @@
 /** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
-import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { ROLES } from "../../shared/registry/rights.ts";
-import type { Role, Rule } from "../../shared/registry/rights.ts";
+import { createClient } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { ROLES } from "@deltaloop/controllers/registry";
+import type { Role, Rule } from "@deltaloop/controllers/registry";
 
 export interface Right {
   readonly role: string;

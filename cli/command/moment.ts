@@ -1,5 +1,5 @@
 /** A moment of a capture, as people write it. */
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 const SINCE = /^\+?(\d+(?:\.\d+)?)s?$/;
 const CLOCK = /^\d\d:\d\d:\d\d(?:\.\d+)?$/;

@@ -1,10 +1,9 @@
 /** A command of several verbs. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`. */
 import { Command } from "commander";
-import { messageOf } from "../../shared/api/errors.ts";
-import { ConfigurationError } from "../../shared/lambda/configuration.ts";
-import { VERSION } from "../../shared/version.ts";
-import { printable } from "../output/printable.ts";
-import { UsageError } from "./usage-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { ConfigurationError } from "@deltaloop/controllers/configuration";
+import { VERSION, UsageError } from "@deltaloop/base";
+import { printable } from "@deltaloop/base/output";
 
 /** Each verb brings its own world along, so only the one that is meant is loaded. */
 export type Verbs = Readonly<Record<string, () => Promise<(program: Command) => void>>>;

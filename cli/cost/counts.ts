@@ -3,7 +3,7 @@
  * date, another file may take its place.
  */
 import * as v from "valibot";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 const count = v.pipe(v.number(), v.finite(), v.minValue(0));
 

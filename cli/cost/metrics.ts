@@ -5,8 +5,8 @@
  * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a
  * batch with another.
  */
-import { LANES } from "../../shared/api/lane.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { LANES } from "@deltaloop/store/ports";
+import { UsageError } from "@deltaloop/base";
 import { NOTHING, scaled } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
 import { MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";

@@ -5,7 +5,7 @@
 import type { Counts } from "./counts.ts";
 import { nodePrice } from "./prices.ts";
 import type { Price, PriceName, Prices } from "./prices.ts";
-import type { Made, Stack } from "./stack.ts";
+import type { Made, Stack } from "@deltaloop/controllers/registry";
 import { MONTH_HOURS, readsOfAMonth } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 

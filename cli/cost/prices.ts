@@ -1,6 +1,6 @@
 /** Unit prices as data, with the date and the page that they are from: prices.json, or a file of one's own region and contract. */
 import * as v from "valibot";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 const amount = v.pipe(v.number(), v.finite(), v.minValue(0));
 const PRICE = v.strictObject({

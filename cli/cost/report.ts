@@ -1,9 +1,9 @@
 /** A month for people (a table, what it comes to beside a resident pod, what would be cheaper) and for programs (`--json`, in cli/README.md). */
-import { printableJson } from "../output/printable.ts";
+import { printableJson } from "@deltaloop/base/output";
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
-import { COUNTED } from "./stack.ts";
+import { COUNTED } from "@deltaloop/controllers/registry";
 import type { Told } from "./metrics.ts";
 import type { Rates } from "./usage.ts";
 

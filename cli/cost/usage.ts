@@ -1,5 +1,5 @@
 /** What a month asks for: counts of named workloads, as often as somebody says they happen. */
-import { RESYNC_MS, SECRET_MS_MAX } from "../../shared/ports/times.ts";
+import { RESYNC_MS, SECRET_MS_MAX } from "@deltaloop/base";
 import { added, NOTHING, rolloutOf, scaled } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";
 

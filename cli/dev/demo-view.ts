@@ -1,6 +1,6 @@
 /** What the demo shows: a picture that is drawn anew on a terminal, plain lines where there is none. */
-import type { JsonObject } from "../../shared/api/json.ts";
-import { printable } from "../output/printable.ts";
+import type { JsonObject } from "@deltaloop/base";
+import { printable } from "@deltaloop/base/output";
 
 export interface Scene {
   readonly step: string;

@@ -3,36 +3,25 @@
  * Redis as a child process (or the Store in memory), watchers and the functions. For the demo and the benchmarks.
  */
 import { randomBytes } from "node:crypto";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
-import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
-import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
-import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
-import { UPKEEP_TIMES } from "../../shared/cache/upkeep.ts";
-import { connect, redisStore } from "../../shared/lambda/connect.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { assembleSystem } from "../../shared/local/assemble-system.ts";
-import type { RunningWatcher, SystemOptions } from "../../shared/local/assemble-system.ts";
-import { startFauxqs } from "../../shared/local/fauxqs.ts";
-import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { createQueues, queueUrls } from "../../shared/local/queues.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Store } from "../../shared/ports/store.ts";
-import { readClusterIdentity } from "../cluster/cluster-id.ts";
+import { createKubeHttp } from "@deltaloop/kube/http";
+import { createMemoryStore } from "@deltaloop/store/memory";
+import { sqsClient, createSqsDeltaQueue, createSqsDoorbells, createSqsMessageSource } from "@deltaloop/store/sqs";
+import type { SqsCalls } from "@deltaloop/store/sqs";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import { UPKEEP_TIMES, shutGate } from "@deltaloop/controllers/cache";
+import { connect, redisStore } from "@deltaloop/controllers/lambda";
+import { createApiServer, serveHttp, createInProcessKube, runScriptedNodes } from "@deltaloop/api-server";
+import type { ApiServer, ScriptedNodesOptions } from "@deltaloop/api-server";
+import { assembleSystem, startFauxqs, createQueues, queueUrls } from "@deltaloop/local";
+import type { RunningWatcher, SystemOptions } from "@deltaloop/local";
+import type { Log } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
+import type { Store } from "@deltaloop/store/ports";
+import { readClusterIdentity } from "@deltaloop/kube/client";
 import { functionHandlers } from "../functions/functions.ts";
 import { runMemoryNodes } from "./memory-nodes.ts";
-import { shutGate } from "../health/gates.ts";
-import { startLocalRedis } from "./local-redis.ts";
+import { startLocalRedis } from "@deltaloop/local/processes";
 
 export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batchingWindowMs" | "onInvocation" | "onChanges" | "trace"> {
   readonly log: Log;

@@ -1,9 +1,9 @@
 /** How long it takes from an event (its commit in the API server) to the write that answers it (its commit, too). */
-import { objectKey } from "../../shared/api/resources.ts";
-import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import type { ItemChange } from "../../shared/ports/store.ts";
-import { REGISTRY } from "../../shared/registry/registry.ts";
-import type { ControllerEntry, Registry } from "../../shared/registry/registry.ts";
+import { objectKey } from "@deltaloop/kube/objects";
+import type { RequestRecord } from "@deltaloop/api-server";
+import type { ItemChange } from "@deltaloop/store/ports";
+import { REGISTRY } from "@deltaloop/controllers/registry";
+import type { ControllerEntry, Registry } from "@deltaloop/controllers/registry";
 
 /** Commit times kept; far more than are ever waiting for their write. */
 const COMMITS_MAX = 10_000;

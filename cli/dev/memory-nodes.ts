@@ -3,23 +3,16 @@
  * in a temporary folder. Every image can be pulled, and what it holds runs until it is stopped; nothing of the machine is touched.
  */
 import { join } from "node:path";
-import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
-import { createMemoryCri } from "../../shared/adapters/memory/cri/cri.ts";
-import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
-import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
-import { PodManager } from "../../shared/kubelet/pod/pod-manager.ts";
-import { DEFAULT_EVICTION } from "../../shared/kubelet/types/eviction-thresholds.ts";
-import { DEFAULT_IMAGE_PULLS } from "../../shared/kubelet/images/pull-policy.ts";
-import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import type { NodeOptions } from "../../shared/kubelet/types/node-options.ts";
-import { runBinder } from "../../shared/local/binder.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Kube } from "../../shared/ports/kube.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { Prober } from "../../shared/ports/prober.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import { createMemoryCgroups, createMemoryCri, createMemoryNodeStore } from "@deltaloop/node-agent/memory";
+import { createNodeFiles } from "@deltaloop/node-agent/files";
+import { PodManager, DEFAULT_EVICTION, DEFAULT_IMAGE_PULLS } from "@deltaloop/node-agent/kubelet";
+import type { MachineFacts, NodeOptions } from "@deltaloop/node-agent/kubelet";
+import { runBinder } from "@deltaloop/api-server";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { Kube } from "@deltaloop/kube/client";
+import type { Prober } from "@deltaloop/node-agent/ports";
 import { createNodeAgent, startCondition } from "../node/node-agent.ts";
-import { createOwnFolder } from "./own-folder.ts";
+import { createOwnFolder } from "@deltaloop/local/processes";
 
 export interface MemoryNodesOptions {
   readonly count: number;

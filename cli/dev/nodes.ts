@@ -1,10 +1,9 @@
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { printable } from "../output/printable.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { createKubeHttp } from "@deltaloop/kube/http";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { runScriptedNodes } from "@deltaloop/api-server";
+import { printable } from "@deltaloop/base/output";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Scripted nodes against a real API server, until `signal` aborts; their failure is told by name. */
 export function startNodes(access: KubeHttpConfig, count: number, bindPods: boolean, signal: AbortSignal): void {

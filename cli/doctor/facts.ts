@@ -1,12 +1,10 @@
 /** What the probes bring (look.ts) and the judgements read (judge*.ts): plain data, so that each judgement has a table of tests. */
-import type { Durability } from "../../shared/adapters/redis/durable.ts";
-import type { OwnerIntents, StreamFacts } from "../../shared/adapters/redis/probe.ts";
-import type { RedisServerFacts } from "../../shared/adapters/redis/server.ts";
-import type { QueueFacts } from "../../shared/adapters/sqs/queue-facts.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
-import type { Audit } from "../../shared/cache/audit.ts";
-import type { EpochRecord, EpochStore, Forgery, GuardState, ParkedKey, QuarantineEntry, WorkQueue } from "../../shared/ports/store.ts";
-import type { ClusterIdentity } from "../cluster/cluster-id.ts";
+import type { Durability, OwnerIntents, StreamFacts, RedisServerFacts } from "@deltaloop/store/redis";
+import type { QueueFacts } from "@deltaloop/store/sqs";
+import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import type { Audit } from "@deltaloop/controllers/cache";
+import type { EpochRecord, EpochStore, Forgery, GuardState, ParkedKey, QuarantineEntry, WorkQueue } from "@deltaloop/store/ports";
+import type { ClusterIdentity } from "@deltaloop/kube/client";
 import type { Right } from "../cluster/rights.ts";
 
 /** An answer, or why there is none. */

@@ -1,7 +1,7 @@
 /** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
-import { compareResourceVersions, minResourceVersion } from "../../shared/api/resource-version.ts";
-import type { LaneFacts, StreamFacts } from "../../shared/adapters/redis/probe.ts";
-import { describeStop } from "../../shared/ports/store/guard-store.ts";
+import { compareResourceVersions, minResourceVersion } from "@deltaloop/kube/objects";
+import type { LaneFacts, StreamFacts } from "@deltaloop/store/redis";
+import { describeStop } from "@deltaloop/store/ports";
 import { SWITCH_OFF } from "../cluster/end-on-foreign-write.ts";
 import { apiSkewMs } from "./judge-api.ts";
 import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
@@ -146,7 +146,7 @@ function judgeEpoch({ cache, api }: Facts): Finding {
   return ok("cache.epoch", `epoch ${epoch.value.epoch}`);
 }
 
-/** What helps, by what the gate says (shared/adapters/redis/scripts/lib/gate.lua). */
+/** What helps, by what the gate says (shared/store/redis/scripts/lib/gate.lua). */
 const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
   [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
   [

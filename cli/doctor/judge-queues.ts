@@ -1,6 +1,6 @@
 /** Judgements on the queues, against what infra/queues.yml has (shared/local/queues.ts says the same; a test compares the two). */
-import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
-import { doorbellsVariable } from "../../shared/registry/names.ts";
+import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "@deltaloop/local";
+import { doorbellsVariable } from "@deltaloop/controllers/registry";
 import type { QueueSight } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";

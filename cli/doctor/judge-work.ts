@@ -1,6 +1,6 @@
 /** Judgements on the work queue and the intents: is anybody doing what is due? */
-import { EXPECTATION_MS } from "../../shared/ports/times.ts";
-import { syncFunction } from "../../shared/registry/names.ts";
+import { EXPECTATION_MS } from "@deltaloop/base";
+import { syncFunction } from "@deltaloop/controllers/registry";
 import type { CacheFacts, ControllerFacts, Facts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";

@@ -2,24 +2,20 @@
  * The probes of `doctor`: everything at once, each part with a deadline of its own, so that whatever is dead costs its own answer and
  * no other. Reads only; a review of rights is a POST that changes nothing.
  */
-import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createRedisProbe } from "../../shared/adapters/redis/probe.ts";
-import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { CACHED_RESOURCES, CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Lease } from "../../shared/api/wire.ts";
-import { auditResource } from "../../shared/cache/audit.ts";
-import type { Configuration } from "../../shared/lambda/configuration.ts";
-import { openCache, redisStore } from "../../shared/lambda/connect.ts";
-import { describeError } from "../../shared/ports/describe-error.ts";
-import { AUDIT_SETTLE_MS } from "../../shared/ports/times.ts";
-import { serviceAccount } from "../../shared/registry/names.ts";
-import { ROLES } from "../../shared/registry/rights.ts";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { createRedisProbe } from "@deltaloop/store/redis";
+import { sqsClient, queueFacts, queueFactsByArn } from "@deltaloop/store/sqs";
+import { createSystemClock } from "@deltaloop/base/system";
+import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { Lease } from "@deltaloop/kube/objects";
+import { auditResource } from "@deltaloop/controllers/cache";
+import type { Configuration } from "@deltaloop/controllers/configuration";
+import { openCache, redisStore } from "@deltaloop/controllers/lambda";
+import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
+import { AUDIT_SETTLE_MS } from "@deltaloop/base";
+import { serviceAccount, ROLES } from "@deltaloop/controllers/registry";
 import { readApiServer } from "../cluster/api-server.ts";
-import { readClusterIdentity } from "../cluster/cluster-id.ts";
 import { reviewRole } from "../cluster/rights.ts";
 import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
 

@@ -1,5 +1,5 @@
 /** Findings for people (worst first, what is well in a line a section) and for programs (`--json`, described in cli/README.md). */
-import { printable, printableJson } from "../output/printable.ts";
+import { printable, printableJson } from "@deltaloop/base/output";
 import { CHECKS } from "./finding.ts";
 import type { Finding, State } from "./finding.ts";
 

@@ -1,7 +1,6 @@
 /** A recorded change in one line. */
-import { RESOURCES } from "../../shared/api/resources.ts";
-import type { Difference, ObjectChange } from "../../shared/replay/explain/changes.ts";
-import type { Entry } from "../../shared/replay/explain/story.ts";
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { Difference, ObjectChange, Entry } from "@deltaloop/replay/explain";
 
 /** Names in one line. */
 const NAMES_MAX = 3;

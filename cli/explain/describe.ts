@@ -1,10 +1,8 @@
 /** Decisions in one line each, for terminals. Whose they are stands before them. */
-import type { Condition, Labels } from "../../shared/api/wire.ts";
-import type { Replaced } from "../../shared/controller/replaced.ts";
-import type { TraceLine } from "../../shared/controller/run.ts";
-import type { Write } from "../../shared/controller/writes.ts";
+import type { Condition, Labels } from "@deltaloop/kube/objects";
+import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
 import { counted } from "../output/counted.ts";
-import { printable } from "../output/printable.ts";
+import { printable } from "@deltaloop/base/output";
 import { reasonInWords } from "./reason-words.ts";
 
 export function describeTrace(line: TraceLine): string {

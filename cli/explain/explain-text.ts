@@ -1,15 +1,13 @@
 /** The story of an object as people read it, and as programs do. */
-import { CONTROLLER_INFO, RESOURCES } from "../../shared/api/resources.ts";
-import type { Reason } from "../../shared/controller/reason.ts";
-import type { TraceLine } from "../../shared/controller/run.ts";
-import { LATER_MS } from "../../shared/replay/explain/outcome.ts";
-import type { Recorded } from "../../shared/replay/explain/outcome.ts";
-import type { Entry, Subject } from "../../shared/replay/explain/story.ts";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
+import type { Reason, TraceLine } from "@deltaloop/controllers/kit";
+import { LATER_MS } from "@deltaloop/replay/explain";
+import type { Recorded, Entry, Subject } from "@deltaloop/replay/explain";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
 import { since } from "../command/moment.ts";
-import { printable } from "../output/printable.ts";
+import { printable } from "@deltaloop/base/output";
 import { idleInWords, reasonInWords, sectionOf } from "./reason-words.ts";
 
 const INDENT = " ".repeat(23);

@@ -1,8 +1,8 @@
 /** Reasons of decisions in words, and where their rules are written down. */
-import type { DeploymentReason } from "../../shared/deployment/reasons.ts";
-import type { ReplicaReason } from "../../shared/replicaset/reasons.ts";
-import type { Reason } from "../../shared/controller/reason.ts";
-import type { Controller } from "../../shared/api/resources.ts";
+import type { DeploymentReason } from "@deltaloop/controllers/deployment";
+import type { ReplicaReason } from "@deltaloop/controllers/replicaset";
+import type { Reason } from "@deltaloop/controllers/kit";
+import type { Controller } from "@deltaloop/kube/objects";
 import { counted } from "../output/counted.ts";
 
 export type KnownReason = ReplicaReason | DeploymentReason;

@@ -1,9 +1,8 @@
 /** An object of a capture, as people name it. */
-import { CACHED_RESOURCES, RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import type { FamilyCensus, Wanted } from "../../shared/replay/explain/family.ts";
-import type { Subject } from "../../shared/replay/explain/story.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { FamilyCensus, Wanted, Subject } from "@deltaloop/replay/explain";
+import { UsageError } from "@deltaloop/base";
 
 const SHORT: { readonly [R in CachedResource]: readonly string[] } = {
   deployments: ["deploy"],

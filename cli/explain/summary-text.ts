@@ -1,13 +1,12 @@
 /** A story in a few lines, before it is told. */
-import { RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import type { Write } from "../../shared/controller/writes.ts";
-import type { End, Refusal, Summary } from "../../shared/replay/explain/summary.ts";
-import type { Subject } from "../../shared/replay/explain/story.ts";
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Write } from "@deltaloop/controllers/kit";
+import type { End, Refusal, Summary, Subject } from "@deltaloop/replay/explain";
 import { counted } from "../output/counted.ts";
 import { predicateOf } from "./change-text.ts";
 import { since } from "../command/moment.ts";
-import { printable } from "../output/printable.ts";
+import { printable } from "@deltaloop/base/output";
 
 /** More are counted. */
 const [WISHES_MAX, REFUSALS_MAX, NAMES_MAX, ASKED_MAX] = [5, 2, 3, 4];

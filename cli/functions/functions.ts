@@ -4,13 +4,12 @@ import { createDeadDeltas } from "../../functions/dead-deltas/handler.ts";
 import { createSyncDeployment } from "../../functions/sync-deployment/handler.ts";
 import { createSyncReplicaSet } from "../../functions/sync-replicaset/handler.ts";
 import { createSyncReplicationController } from "../../functions/sync-replicationcontroller/handler.ts";
-import { CONTROLLERS, tableOf } from "../../shared/api/resources.ts";
-import type { Controller } from "../../shared/api/resources.ts";
-import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
-import type { FunctionHandlers } from "../../shared/local/function-host.ts";
-import { syncFunction } from "../../shared/registry/names.ts";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { ApplierPorts } from "@deltaloop/controllers/cache";
+import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import type { FunctionHandlers } from "@deltaloop/local";
+import { syncFunction } from "@deltaloop/controllers/registry";
 
 /** The one list of the controllers' own code. */
 const SYNC_FUNCTIONS: { readonly [C in Controller]: (wiring: FunctionWiring) => SqsHandler } = {

@@ -1,9 +1,9 @@
 /** The controllers' syncs as they are, without a function around them: for shadows. */
-import type { Controller } from "../../shared/api/resources.ts";
-import type { SyncHandler } from "../../shared/controller/session.ts";
-import { syncDeployment } from "../../shared/deployment/sync.ts";
-import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
-import { syncReplicationController } from "../../shared/replication/sync.ts";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { SyncHandler } from "@deltaloop/controllers/kit";
+import { syncDeployment } from "@deltaloop/controllers/deployment";
+import { syncReplicaSet } from "@deltaloop/controllers/replicaset";
+import { syncReplicationController } from "@deltaloop/controllers/replication";
 
 export const SYNC_HANDLERS: { readonly [C in Controller]: SyncHandler } = {
   deployment: syncDeployment,

@@ -1,11 +1,11 @@
 /** What our processes are asked about their health. */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { NodeCondition } from "../../shared/kubelet/node-ports/node-ports.ts";
-import { syncLoopSilence } from "../../shared/node-agent/server/health.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Store } from "../../shared/ports/store.ts";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import type { NodeCondition } from "@deltaloop/node-agent/kubelet";
+import { syncLoopSilence } from "@deltaloop/node-agent/server";
+import type { Clock } from "@deltaloop/base";
+import type { Store } from "@deltaloop/store/ports";
 import type { HealthCheck } from "./healthz.ts";
-import { shutGate } from "./gates.ts";
+import { shutGate } from "@deltaloop/controllers/cache";
 
 /** Not ready once it was told to end; alive until it has. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
 export function shutdownCheck(ends: AbortSignal): HealthCheck {

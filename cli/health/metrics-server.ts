@@ -9,12 +9,12 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { PrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
-import { messageOf } from "../../shared/api/errors.ts";
-import type { Log } from "../../shared/ports/log.ts";
+import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
+import { messageOf } from "@deltaloop/kube/objects";
+import type { Log } from "@deltaloop/base";
 import { healthAnswer } from "./healthz.ts";
 import type { Checked, HealthCheck } from "./healthz.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 export interface MetricsServerOptions {
   /** `host:port`; port 0 is any that is free. */

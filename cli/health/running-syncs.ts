@@ -1,9 +1,9 @@
 /** Syncs under way in this process, out of what the workers trace. */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Controller } from "../../shared/api/resources.ts";
-import type { TraceLine } from "../../shared/controller/run.ts";
-import { WORK_QUEUES } from "../../shared/ports/metric-table.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { TraceLine } from "@deltaloop/controllers/kit";
+import { WORK_QUEUES } from "@deltaloop/base/metrics";
+import type { Metrics } from "@deltaloop/base/metrics";
 
 export class RunningSyncs {
   readonly #started = new Map<string, { readonly controller: Controller; readonly sinceMs: number }>();

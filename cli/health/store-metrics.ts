@@ -1,9 +1,9 @@
 /** What the Store knows and no process counts: read when somebody asks for metrics, by the watcher that leads, so that it is told once. */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import { WORK_QUEUES } from "../../shared/ports/metric-table.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Store } from "../../shared/ports/store.ts";
-import { FATES } from "../../shared/ports/store/tallies.ts";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import { WORK_QUEUES } from "@deltaloop/base/metrics";
+import type { Metrics } from "@deltaloop/base/metrics";
+import type { Store } from "@deltaloop/store/ports";
+import { FATES } from "@deltaloop/store/ports";
 
 /** @throws when the Store does not answer */
 export async function tellStore(

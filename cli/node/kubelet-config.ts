@@ -7,11 +7,11 @@
 import type { Command, Option } from "commander";
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-import { parseYaml } from "../../shared/adapters/system/yaml.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { parseYaml } from "@deltaloop/kube/yaml";
+import { messageOf } from "@deltaloop/kube/objects";
 import { FIELDS } from "./kubelet-config-fields.ts";
 import type { Field, Fields, Form } from "./kubelet-config-fields.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 /** As commander names where a value is from. */
 const FROM_FILE = "config";

@@ -6,26 +6,28 @@
  */
 import { readFile, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
-import type { CertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
-import { replaceFile } from "../../shared/adapters/replace-file.ts";
-import { messageOf } from "../../shared/api/errors.ts";
-import { clientTemplate } from "../../shared/kubelet/certificate/rotation.ts";
-import { CertificateManager } from "../../shared/node-agent/certificates/certificate-manager.ts";
-import { joinCluster } from "../../shared/node-agent/certificates/join-cluster.ts";
-import type { PendingKey } from "../../shared/node-agent/certificates/join-cluster.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Random } from "../../shared/ports/random.ts";
-import { contextOf, kubeAccess } from "../cluster/kube-access.ts";
-import { certificatePlaces, kubeconfigForCertificate, kubeHttpConfigFrom } from "../kubeconfig/kubeconfig.ts";
-import type { CertificatePlaces } from "../kubeconfig/kubeconfig.ts";
-import { kubeconfigPath } from "../kubeconfig/kubeconfig-path.ts";
-import { certificatesIn } from "../kubeconfig/pem.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { createKubeHttp } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { createCertificateFiles } from "@deltaloop/node-agent/files";
+import type { CertificateFiles } from "@deltaloop/node-agent/files";
+import { replaceFile } from "@deltaloop/base/system";
+import { messageOf } from "@deltaloop/kube/objects";
+import { clientTemplate } from "@deltaloop/node-agent/kubelet";
+import { CertificateManager, joinCluster } from "@deltaloop/node-agent/certificates";
+import type { PendingKey } from "@deltaloop/node-agent/certificates";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
+import {
+  contextOf,
+  kubeAccess,
+  certificatePlaces,
+  kubeconfigForCertificate,
+  kubeHttpConfigFrom,
+  kubeconfigPath,
+  certificatesIn,
+} from "@deltaloop/kube/kubeconfig";
+import type { CertificatePlaces } from "@deltaloop/kube/kubeconfig";
+import { UsageError } from "@deltaloop/base";
 
 /** Without a valid certificate for so long the agent ends, so that its next start joins anew. Source: as above. */
 const LOST_MS_MAX = 5 * 60_000;

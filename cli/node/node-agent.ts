@@ -2,37 +2,37 @@
 import { createEventRecorder } from "../../functions/node/event-recorder/handler.ts";
 import { createPodStatus } from "../../functions/node/pod-status/handler.ts";
 import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
-import type { Resource } from "../../shared/api/resources.ts";
-import type { PodSource } from "../../shared/kubelet/types/labels.ts";
-import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import type { NodeCondition, NodePorts, NodeQueue } from "../../shared/kubelet/node-ports/node-ports.ts";
-import { ImagePuller } from "../../shared/kubelet/images/image-puller.ts";
-import { Operations } from "../../shared/kubelet/node-ports/operations.ts";
-import type { NodePod } from "../../shared/kubelet/types/pod.ts";
-import { KnownStatuses } from "../../shared/kubelet/node-ports/known-statuses.ts";
-import { collectGarbage, LogRotation } from "../../shared/kubelet/kuberuntime/collect-garbage.ts";
-import { ContainerManager } from "../../shared/kubelet/container-manager/container-manager.ts";
-import { ImageCollector } from "../../shared/kubelet/images/image-gc-manager.ts";
-import { Evictor } from "../../shared/kubelet/eviction/eviction-manager.ts";
-import { housekeep } from "../../shared/kubelet/housekeeping/housekeeping.ts";
-import { NodeIdentity } from "../../shared/kubelet/node/node-identity.ts";
-import { ObjectCache } from "../../shared/kubelet/node-ports/object-cache.ts";
-import { PodSources } from "../../shared/kubelet/config/pod-sources.ts";
-import { NodeShutdown } from "../../shared/kubelet/nodeshutdown/nodeshutdown-manager.ts";
-import { runProbe } from "../../shared/kubelet/prober/prober-manager.ts";
-import { checkRuntime, relistPods } from "../../shared/kubelet/pleg/pleg.ts";
-import { flushStatuses } from "../../shared/kubelet/status/status-manager.ts";
-import { VolumeMeasures } from "../../shared/kubelet/volume/volume-measures.ts";
-import { wake, wakeDue } from "../../shared/kubelet/pod-workers/update-worker.ts";
-import { runApiSource } from "../../shared/node-agent/sources/api-source.ts";
-import { createDueWatch } from "../../shared/node-agent/host/due-watch.ts";
-import { createNodeQueues, runNodeHost } from "../../shared/node-agent/host/node-host.ts";
-import type { NodeHandlers } from "../../shared/node-agent/host/node-host.ts";
-import type { VersionResponse } from "../../shared/ports/cri-types.ts";
-import { describeError } from "../../shared/ports/describe-error.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
-import type { Logind } from "../../shared/ports/logind.ts";
-import type { Log } from "../../shared/ports/log.ts";
+import type { Resource } from "@deltaloop/kube/objects";
+import type { PodSource, MachineFacts, NodeCondition, NodePorts, NodeQueue, NodePod } from "@deltaloop/node-agent/kubelet";
+import {
+  ImagePuller,
+  Operations,
+  KnownStatuses,
+  collectGarbage,
+  LogRotation,
+  ContainerManager,
+  ImageCollector,
+  Evictor,
+  housekeep,
+  NodeIdentity,
+  ObjectCache,
+  PodSources,
+  NodeShutdown,
+  runProbe,
+  checkRuntime,
+  relistPods,
+  flushStatuses,
+  VolumeMeasures,
+  wake,
+  wakeDue,
+} from "@deltaloop/node-agent/kubelet";
+import { runApiSource } from "@deltaloop/node-agent/sources";
+import { createDueWatch, createNodeQueues, runNodeHost } from "@deltaloop/node-agent/host";
+import type { NodeHandlers } from "@deltaloop/node-agent/host";
+import type { VersionResponse, Logind } from "@deltaloop/node-agent/ports";
+import { describeError } from "@deltaloop/kube/client";
+import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
 
 const RETRY_MS = 500;
 

@@ -1,15 +1,26 @@
 /** How `deltaloop node` is told to bound its pods, and itself. */
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { kubepodsCgroup, reservedCgroup } from "../../shared/kubelet/container-manager/cgroup-name.ts";
-import { parseReserved, ReservedError, together } from "../../shared/kubelet/container-manager/reserved.ts";
-import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import { ENFORCEMENTS, reservedTooMuch } from "../../shared/kubelet/types/node-options.ts";
-import type { EvictionPolicy } from "../../shared/kubelet/types/eviction-thresholds.ts";
-import type { CgroupPolicy, NodeAllocatableEnforcement, NodeOptions, ReservedGroup } from "../../shared/kubelet/types/node-options.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import { messageOf } from "../../shared/api/errors.ts";
-import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";
+import {
+  kubepodsCgroup,
+  reservedCgroup,
+  parseReserved,
+  ReservedError,
+  together,
+  ENFORCEMENTS,
+  reservedTooMuch,
+} from "@deltaloop/node-agent/kubelet";
+import type {
+  MachineFacts,
+  EvictionPolicy,
+  CgroupPolicy,
+  NodeAllocatableEnforcement,
+  NodeOptions,
+  ReservedGroup,
+} from "@deltaloop/node-agent/kubelet";
+import type { Log } from "@deltaloop/base";
+import { messageOf } from "@deltaloop/kube/objects";
+import { trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 
 /** As the command line has them. */
 export interface CgroupFlags {

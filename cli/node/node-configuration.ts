@@ -4,10 +4,8 @@
  *
  * Source: kubelet config/v1beta1/types.go; cmd/kubelet/app/server.go setConfigz.
  */
-import { DEFAULT_EVICTION_HARD, parseStatements } from "../../shared/kubelet/types/eviction-thresholds.ts";
-import { goDuration } from "../../shared/kubelet/types/go-duration.ts";
-import { serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
-import type { NodeOptions } from "../../shared/kubelet/types/node-options.ts";
+import { DEFAULT_EVICTION_HARD, parseStatements, goDuration, serializesByDefault } from "@deltaloop/node-agent/kubelet";
+import type { NodeOptions } from "@deltaloop/node-agent/kubelet";
 import { shutdownSettings } from "./node-shutdown.ts";
 import type { NodeFlags } from "./node-flags.ts";
 

@@ -2,15 +2,14 @@
 import { access, constants, readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { extname, join } from "node:path";
-import { parseYaml } from "../../shared/adapters/system/yaml.ts";
-import { messageOf } from "../../shared/api/errors.ts";
-import { parseProviders } from "../../shared/kubelet/images/credential-provider.ts";
-import type { CredentialProvider } from "../../shared/kubelet/images/credential-provider.ts";
-import { createNodeCredentials } from "../../shared/node-agent/credentials/credential-provider.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { NodeCredentials } from "../../shared/ports/node-credentials.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { parseYaml } from "@deltaloop/kube/yaml";
+import { messageOf } from "@deltaloop/kube/objects";
+import { parseProviders } from "@deltaloop/node-agent/kubelet";
+import type { CredentialProvider } from "@deltaloop/node-agent/kubelet";
+import { createNodeCredentials } from "@deltaloop/node-agent/credentials";
+import type { Clock, Log } from "@deltaloop/base";
+import type { NodeCredentials } from "@deltaloop/node-agent/ports";
+import { UsageError } from "@deltaloop/base";
 
 export interface CredentialFlags {
   readonly rootDir: string;

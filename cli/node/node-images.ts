@@ -1,8 +1,8 @@
 /** How `deltaloop node` is told to pull images. */
 import type { Command } from "commander";
-import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "../../shared/kubelet/images/pull-policy.ts";
-import type { ImagePullPolicy } from "../../shared/kubelet/types/node-options.ts";
-import { trueOrFalse, UsageError, wholeNumber } from "../command/usage-error.ts";
+import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "@deltaloop/node-agent/kubelet";
+import type { ImagePullPolicy } from "@deltaloop/node-agent/kubelet";
+import { trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 
 /** As the command line has them. */
 export interface ImagePullFlags {

@@ -2,9 +2,9 @@
 import type { Command } from "commander";
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import type { NodeOptions } from "../../shared/kubelet/types/node-options.ts";
-import { parseNodeLabels, parseTaints, RegistrationError } from "../../shared/kubelet/node/registration.ts";
-import { UsageError } from "../command/usage-error.ts";
+import type { NodeOptions } from "@deltaloop/node-agent/kubelet";
+import { parseNodeLabels, parseTaints, RegistrationError } from "@deltaloop/node-agent/kubelet";
+import { UsageError } from "@deltaloop/base";
 
 /** As the command line has them. */
 export interface RegistrationFlags {

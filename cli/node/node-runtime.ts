@@ -1,9 +1,9 @@
 /** Which container runtime the agent is on: one that speaks CRI or, as until Kubernetes 1.24, a Docker Engine. */
 import { join } from "node:path";
 import type { Command } from "commander";
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { Cri } from "../../shared/ports/cri.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { createCri } from "@deltaloop/node-agent/cri";
+import type { Cri } from "@deltaloop/node-agent/ports";
+import { UsageError } from "@deltaloop/base";
 
 export interface RuntimeFlags {
   readonly cri: string;
@@ -48,7 +48,7 @@ export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise
       return { cri, endpoint: flags.cri, logsDirectory: async () => undefined, close: () => cri.close() };
     }
     // Nobody else is to load dockerode.
-    const { createDockerCri } = await import("../../shared/adapters/docker/docker.ts");
+    const { createDockerCri } = await import("@deltaloop/docker");
     const cri = createDockerCri({
       endpoint: flags.docker,
       pauseImage: flags.podInfraContainerImage,

@@ -1,20 +1,18 @@
 /** What `deltaloop node` shows to whoever calls it, and whose certificates it takes. */
 import type { V1Node } from "@kubernetes/client-node";
 import { readFile } from "node:fs/promises";
-import { createCertificateFiles } from "../../shared/adapters/node-files/certificate-store.ts";
-import { messageOf } from "../../shared/api/errors.ts";
-import type { KubeObject, Wire } from "../../shared/api/wire.ts";
-import { servingTemplate } from "../../shared/kubelet/certificate/rotation.ts";
-import { CertificateManager } from "../../shared/node-agent/certificates/certificate-manager.ts";
-import type { SigningKube } from "../../shared/node-agent/certificates/request-certificate.ts";
-import type { KeyedCertificate } from "../../shared/ports/certificates.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import { createCertificateFiles } from "@deltaloop/node-agent/files";
+import { messageOf } from "@deltaloop/kube/objects";
+import type { KubeObject, Wire } from "@deltaloop/kube/objects";
+import { servingTemplate } from "@deltaloop/node-agent/kubelet";
+import { CertificateManager } from "@deltaloop/node-agent/certificates";
+import type { SigningKube } from "@deltaloop/node-agent/certificates";
+import type { KeyedCertificate } from "@deltaloop/node-agent/ports";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
 import type { NodeAccess } from "./node-access.ts";
 import type { NodeFlags } from "./node-flags.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 
 type Addresses = Parameters<typeof servingTemplate>[1];
 

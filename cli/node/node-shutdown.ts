@@ -1,9 +1,8 @@
 /** How `deltaloop node` is told how long pods have when the machine is shut down. */
 import type { Command } from "commander";
-import { shutdownGracePeriods, shutdownMistakes } from "../../shared/kubelet/nodeshutdown/grace-periods.ts";
-import type { ShutdownSettings } from "../../shared/kubelet/nodeshutdown/grace-periods.ts";
-import type { ShutdownGracePeriod } from "../../shared/kubelet/types/node-options.ts";
-import { duration, UsageError } from "../command/usage-error.ts";
+import { shutdownGracePeriods, shutdownMistakes } from "@deltaloop/node-agent/kubelet";
+import type { ShutdownSettings, ShutdownGracePeriod } from "@deltaloop/node-agent/kubelet";
+import { duration, UsageError } from "@deltaloop/base";
 
 /** As the command line has them. */
 export interface ShutdownFlags {

@@ -1,48 +1,30 @@
 /** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
-import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
-import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
-import type { PrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
-import { createProber } from "../../shared/adapters/prober/prober.ts";
-import { createLogind } from "../../shared/adapters/logind/logind.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
-import { readMachineFigures, readMachineUsage } from "../../shared/adapters/system/node-usage.ts";
-import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
-import { createSystemdCgroups } from "../../shared/adapters/systemd/cgroups.ts";
-import { createSystemd } from "../../shared/adapters/systemd/systemd.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { createKubeHttp } from "@deltaloop/kube/http";
+import { createMemoryNodeStore } from "@deltaloop/node-agent/memory";
+import { createNodeFiles } from "@deltaloop/node-agent/files";
+import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
+import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
+import { createProber } from "@deltaloop/node-agent/prober";
+import { createLogind, createSystemdCgroups, createSystemd } from "@deltaloop/node-agent/systemd";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { readMachineFacts, readMachineFigures, readMachineUsage, createCgroups } from "@deltaloop/node-agent/system";
 import {
   DEFAULT_EVICTION_HARD,
   EvictionSettingError,
   parseStatements,
   parseThresholds,
-} from "../../shared/kubelet/types/eviction-thresholds.ts";
-import type { EvictionPolicy, Statements } from "../../shared/kubelet/types/eviction-thresholds.ts";
-import type { ImageGcPolicy, NodeOptions } from "../../shared/kubelet/types/node-options.ts";
-import type { MachineFacts } from "../../shared/kubelet/node/node-object.ts";
-import { PodManager } from "../../shared/kubelet/pod/pod-manager.ts";
-import { runHealthServer } from "../../shared/node-agent/server/health-server.ts";
-import { tellUnmanaged } from "../../shared/node-agent/certificates/certificate-manager.ts";
-import { SummaryTeller } from "../../shared/kubelet/stats/summary-provider.ts";
-import { startNodeApi } from "../../shared/node-agent/server/server.ts";
-import { runManifestSource } from "../../shared/node-agent/sources/manifest-source.ts";
-import { runUrlSource } from "../../shared/node-agent/sources/url-source.ts";
-import { createNodeBackend } from "../../shared/node-agent/host/node-backend.ts";
-import { meterCri } from "../../shared/node-agent/host/metered-cri.ts";
-import { shareLists } from "../../shared/node-agent/host/shared-lists.ts";
-import { patientKube } from "../../shared/node-agent/host/patient-kube.ts";
-import { lockRoot, RootInUseError } from "../../shared/node-agent/host/root-lock.ts";
-import type { Cgroups } from "../../shared/ports/cgroups.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import type { Cri } from "../../shared/ports/cri.ts";
-import { isUnimplemented } from "../../shared/ports/cri-error.ts";
-import type { VersionResponse } from "../../shared/ports/cri-types.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { NodeCredentials } from "../../shared/ports/node-credentials.ts";
-import type { Random } from "../../shared/ports/random.ts";
-import { consoleLog, jsonLog } from "../output/console-log.ts";
+  PodManager,
+  SummaryTeller,
+} from "@deltaloop/node-agent/kubelet";
+import type { EvictionPolicy, Statements, ImageGcPolicy, NodeOptions, MachineFacts } from "@deltaloop/node-agent/kubelet";
+import { runHealthServer, startNodeApi } from "@deltaloop/node-agent/server";
+import { tellUnmanaged } from "@deltaloop/node-agent/certificates";
+import { runManifestSource, runUrlSource } from "@deltaloop/node-agent/sources";
+import { createNodeBackend, meterCri, shareLists, patientKube, lockRoot, RootInUseError } from "@deltaloop/node-agent/host";
+import type { Cgroups, Cri, VersionResponse, NodeCredentials } from "@deltaloop/node-agent/ports";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import { isUnimplemented } from "@deltaloop/node-agent/ports";
+import { consoleLog, jsonLog } from "@deltaloop/base/output";
 import { nodeCredentials } from "./node-credentials.ts";
 import { nodeAccess } from "./node-access.ts";
 import type { NodeAccess } from "./node-access.ts";
@@ -56,11 +38,11 @@ import { registrationOf } from "./node-registration.ts";
 import { shutdownOf } from "./node-shutdown.ts";
 import { openRuntime } from "./node-runtime.ts";
 import type { NodeRuntime } from "./node-runtime.ts";
-import { untilSignalled } from "../command/signals.ts";
+import { untilSignalled } from "@deltaloop/local/processes";
 import { syncLoopCheck } from "../health/health-checks.ts";
 import { serveMetrics } from "../health/metrics-server.ts";
-import { UsageError } from "../command/usage-error.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { UsageError } from "@deltaloop/base";
+import { messageOf } from "@deltaloop/kube/objects";
 
 const RUNTIME_PATIENCE_MS = 30_000;
 const RETRY_MS = 500;

@@ -1,6 +1,6 @@
 /** What may befall the messages of a replay, by the names that `--faults` takes. */
-import type { QueueFaults } from "../../shared/adapters/memory/queue/queue.ts";
-import { UsageError } from "../command/usage-error.ts";
+import type { QueueFaults } from "@deltaloop/store/memory";
+import { UsageError } from "@deltaloop/base";
 
 export const FAULTS = {
   reorder: "some come before older ones",

@@ -1,7 +1,7 @@
 /** Where what a replay tells goes, and which of it, while the replay goes on. */
 import { createInterface } from "node:readline/promises";
 import type { Interface } from "node:readline/promises";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
 
 export interface ReplayOutput {
   tell(text: string): void;

@@ -1,10 +1,9 @@
 /** What a replay prints. */
-import { RESOURCES } from "../../shared/api/resources.ts";
-import type { UserRequest } from "../../shared/replay/closed/user-requests.ts";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { UserRequest, ReplayedSync } from "@deltaloop/replay/replay";
 import { describeTrace } from "../explain/describe.ts";
 import { since } from "../command/moment.ts";
-import { printable } from "../output/printable.ts";
+import { printable } from "@deltaloop/base/output";
 import { Repeats } from "./repeats.ts";
 
 export interface ReplayTextOptions {

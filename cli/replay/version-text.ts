@@ -1,10 +1,9 @@
 /** An object at one moment, for people. */
 import { stringify } from "yaml";
-import { RESOURCES } from "../../shared/api/resources.ts";
-import type { Subject } from "../../shared/replay/explain/story.ts";
-import type { Moment, Version } from "../../shared/replay/versions.ts";
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { Subject, Moment, Version } from "@deltaloop/replay/explain";
 import { since } from "../command/moment.ts";
-import { printable } from "../output/printable.ts";
+import { printable } from "@deltaloop/base/output";
 
 /** What it was, as YAML, behind comments that say when it became so, what was before and what came next. */
 export function versionText(

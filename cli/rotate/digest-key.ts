@@ -1,7 +1,7 @@
-import { messageOf } from "../../shared/api/errors.ts";
-import { openCache, redisStore } from "../../shared/lambda/connect.ts";
-import type { Store } from "../../shared/ports/store.ts";
-import { shutGate } from "../health/gates.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { openCache, redisStore } from "@deltaloop/controllers/lambda";
+import type { Store } from "@deltaloop/store/ports";
+import { shutGate } from "@deltaloop/controllers/cache";
 import { newKey, openRotation, write } from "./rotation.ts";
 import type { OpenRotation, Rotation } from "./rotation.ts";
 

@@ -1,7 +1,7 @@
-import { openCache, redisStore } from "../../shared/lambda/connect.ts";
+import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeUse, isClean, keyUses } from "../cluster/key-uses.ts";
 import { redisFailure } from "../cluster/redis-failure.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { UsageError } from "@deltaloop/base";
 import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
 

@@ -1,15 +1,14 @@
 /** What rotations of keys share. */
 import { randomBytes } from "node:crypto";
 
-import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
-import { parseMacKeys } from "../../shared/lambda/configuration.ts";
-import type { Configuration, Variables } from "../../shared/lambda/configuration.ts";
-import { referencesIn } from "../../shared/lambda/secret-values.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import { SecretError } from "../../shared/ports/secrets.ts";
-import type { Secrets } from "../../shared/ports/secrets.ts";
-import { readConfiguration } from "../cluster/configuration.ts";
-import { UsageError } from "../command/usage-error.ts";
+import { createSecrets } from "@deltaloop/store/secrets";
+import { parseMacKeys, referencesIn } from "@deltaloop/controllers/configuration";
+import type { Configuration, Variables } from "@deltaloop/controllers/configuration";
+import type { Clock } from "@deltaloop/base";
+import { SecretError } from "@deltaloop/store/ports";
+import type { Secrets } from "@deltaloop/store/ports";
+import { readConfiguration } from "@deltaloop/local/processes";
+import { UsageError } from "@deltaloop/base";
 
 export interface Rotation {
   /** The watcher's, with references. */

@@ -1,12 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { describeError } from "../../shared/ports/describe-error.ts";
-import type { Secrets } from "../../shared/ports/secrets.ts";
-import { functionsOf } from "../../shared/registry/functions.ts";
-import { serviceAccount } from "../../shared/registry/names.ts";
-import { REGISTRY } from "../../shared/registry/registry.ts";
-import { requestToken } from "../cluster/token-request.ts";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { describeError } from "@deltaloop/kube/client";
+import type { Secrets } from "@deltaloop/store/ports";
+import { functionsOf, serviceAccount, REGISTRY } from "@deltaloop/controllers/registry";
+import { requestToken } from "@deltaloop/kube/kubeconfig";
 
 /** Functions that call the API server, each as a service account of its own. */
 export const KUBE_COMPONENTS: readonly string[] = functionsOf(REGISTRY).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));

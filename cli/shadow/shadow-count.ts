@@ -1,8 +1,7 @@
 /** How many of upstream's writes ours explains, in words and as numbers. */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Verdict } from "../../shared/replay/shadow/judge.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
-import type { Finding } from "../../shared/replay/shadow/shadow.ts";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import type { Verdict, Finding } from "@deltaloop/replay/shadow";
+import type { Metrics } from "@deltaloop/base/metrics";
 
 const WORDS: { readonly [K in Verdict["kind"]]: string } = {
   exact: "ours would have made in the same state",

@@ -1,11 +1,9 @@
 /** The informer's second half: packs of the delta queue into the index, and doorbells for the keys they concern. */
-import { applyMessage } from "../../shared/cache/applier.ts";
-import type { ApplierPorts } from "../../shared/cache/applier.ts";
-import { settleRecords } from "../../shared/lambda/batch.ts";
-import { deployed } from "../../shared/lambda/deployed.ts";
-import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
-import { AFFECTED_KEYS } from "../../shared/registry/registry.ts";
+import { applyMessage } from "@deltaloop/controllers/cache";
+import type { ApplierPorts } from "@deltaloop/controllers/cache";
+import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
+import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
 
 export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
   const ports: ApplierPorts = { ...wiring, registry: AFFECTED_KEYS };

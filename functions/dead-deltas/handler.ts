@@ -7,14 +7,9 @@
  *
  * A message that we have not signed tells nothing about any cache: it is named, and nothing becomes suspect.
  */
-import { readDeadMessage } from "../../shared/cache/dead-message.ts";
-import { reportForgery } from "../../shared/cache/forgery.ts";
-import { withRenewedKeys } from "../../shared/cache/signed-body.ts";
-import { settleRecords } from "../../shared/lambda/batch.ts";
-import type { RecordOutcome } from "../../shared/lambda/batch.ts";
-import { deployed } from "../../shared/lambda/deployed.ts";
-import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
+import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
+import type { RecordOutcome, SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 
 const DEAD_LETTERS = "Q1's dead-letter queue";
 

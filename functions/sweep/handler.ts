@@ -2,9 +2,9 @@
  * Every minute, beside the watcher's own sweeps: rings the keys that are due and whose doorbell was lost, and tells which gates are open, for
  * CloudWatch, where the watcher's own word is not heard, and whether or not a watcher lives.
  */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import { deployed } from "../../shared/lambda/deployed.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import { deployed } from "@deltaloop/controllers/lambda";
+import type { FunctionWiring } from "@deltaloop/controllers/lambda";
 
 /** Of 500 keys each: what a store that was cut off for a while may hold. */
 const PASSES_MAX = 20;

@@ -1,9 +1,7 @@
 /** One doorbell = one sync of one ReplicationController. */
-import { deployed } from "../../shared/lambda/deployed.ts";
-import type { SqsHandler } from "../../shared/lambda/sqs-handler.ts";
-import { createSyncFunction } from "../../shared/lambda/sync-function.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
-import { REPLICATIONCONTROLLER_KEYS } from "../../shared/replication/sync.ts";
+import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
+import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { REPLICATIONCONTROLLER_KEYS } from "@deltaloop/controllers/replication";
 
 export function createSyncReplicationController(wiring: FunctionWiring): SqsHandler {
   return createSyncFunction(wiring, "replicationcontroller", { replicationcontroller: REPLICATIONCONTROLLER_KEYS });

@@ -3,13 +3,35 @@
  * test/tooling/architecture.test.ts breaks each of them once.
  */
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
 import type { DependencyType, IConfiguration } from "dependency-cruiser";
 
-/** Where the outside world may be touched. */
-const EDGE = "^shared/(adapters|lambda|local|node-agent|replay)/";
-const CONTROLLERS = "^shared/(replicaset|replication|deployment|kubelet)/";
+/** What each package under shared/ may import, by name and through its `exports`. Its README draws the same picture. */
+export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  kube: ["base"],
+  store: ["base", "kube"],
+  controllers: ["base", "kube", "store"],
+  "node-agent": ["base", "kube"],
+  docker: ["node-agent"],
+  "api-server": ["base", "kube"],
+  local: ["base", "kube", "store", "controllers"],
+  replay: ["base", "kube", "store", "controllers", "api-server", "local"],
+};
+/** Where files, sockets, processes and timers may be touched. */
+const EDGE = [
+  "^shared/base/(system|http|prometheus|emf|output|nodejs)/",
+  "^shared/kube/(http|kubeconfig|yaml)/",
+  "^shared/store/(redis|sqs|secrets|aws|memory)/",
+  "^shared/controllers/lambda/",
+  "^shared/node-agent/(server|host|sources|credentials|certificates|cri|prober|system|systemd|logind|node-files|memory)/",
+  "^shared/(docker|api-server|local|replay)/",
+];
+const CONTROLLERS = "^shared/(controllers/(replicaset|replication|deployment)|node-agent/kubelet)/";
 /** What of the kubelet acts through ports; everything else in it decides. */
-const KUBELET_EDGES = `^shared/kubelet/(${[
+const KUBELET_EDGES = `^shared/node-agent/kubelet/(${[
   "allocation/(allocation-manager|admission-input|pending-resizes|preempt)",
   "config/pod-sources",
   "container-manager/container-manager",
@@ -28,6 +50,14 @@ const KUBELET_EDGES = `^shared/kubelet/(${[
   "status/status-manager",
   "volume/(prepare-volumes|volume-measures|volume-retries)",
 ].join("|")})\\.ts$`;
+/** The files that the packages' `exports` name: what others may import of them. */
+export const ENTRY_FILES: readonly string[] = Object.keys(PACKAGE_IMPORTS).flatMap((name) => {
+  const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, `../../shared/${name}/package.json`), "utf8")) as {
+    readonly exports: Readonly<Record<string, string>>;
+  };
+  return Object.values(exports).map((file) => `shared/${name}/${file.slice("./".length)}`);
+});
+const ENTRIES = ENTRY_FILES.map((file) => `^${file.replaceAll(".", "[.]")}$`);
 /** Hashing and compression are pure functions. */
 const PURE_MODULES = "^(node:)?(crypto|zlib)$";
 const NPM: DependencyType[] = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-bundled", "npm-no-pkg", "npm-unknown"];
@@ -50,16 +80,43 @@ export const ARCHITECTURE = {
       from: { pathNot: "^test/" },
       to: { circular: true },
     },
+    ...Object.entries(PACKAGE_IMPORTS).map(([name, imports]) => ({
+      name: `package-${name}`,
+      comment: `@deltaloop/${name} imports ${imports.length === 0 ? "no other package" : imports.join(", ")}.`,
+      severity: "error" as const,
+      from: { path: `^shared/${name}/` },
+      to: { path: "^shared/", pathNot: [name, ...imports].map((each) => `^shared/${each}/`) },
+    })),
+    {
+      name: "packages-through-exports",
+      comment: "A package is imported by name, through an entry point of its package.json. Tests may open a package.",
+      severity: "error",
+      from: { path: "^(functions|cli|infra)/" },
+      to: { path: "^shared/", pathNot: ENTRIES },
+    },
+    {
+      name: "packages-through-exports-of-each-other",
+      severity: "error",
+      from: { path: "^shared/([^/]+)/" },
+      to: { path: "^shared/", pathNot: ["^shared/$1/", ...ENTRIES] },
+    },
+    {
+      name: "nothing-imports-cli",
+      comment: "The command is the last to choose; what infra/ needs of it is in a package.",
+      severity: "error",
+      from: { path: "^(shared|functions|infra)/" },
+      to: { path: "^cli/" },
+    },
     {
       name: "shared-knows-no-caller",
-      comment: "shared/ is used by functions, cli and test, never the other way round.",
+      comment: "Packages are used by functions, cli, infra and test, never the other way round.",
       severity: "error",
       from: { path: "^shared/" },
-      to: { path: "^(functions|cli|test|infra)/" },
+      to: { path: "^(functions|test|infra)/" },
     },
     {
       name: "product-knows-no-infra",
-      comment: "infra/ builds and deploys the product; what both need lies in shared/.",
+      comment: "infra/ builds and deploys the product; what both need is in a package.",
       severity: "error",
       from: { path: "^(functions|cli)/" },
       to: { path: "^infra/" },
@@ -79,83 +136,66 @@ export const ARCHITECTURE = {
     },
     {
       name: "functions-carry-nothing-local",
-      comment: "shared/local, the node agent, the replay engine and client-node stay out of the bundles.",
+      comment: "Stand-ins, the node agent's host and server, and the replay engine stay out of the bundles.",
       severity: "error",
       from: { path: "^functions/" },
-      to: { path: "^shared/(local|node-agent|replay)/", reachable: true },
-    },
-    {
-      name: "api-is-the-bottom",
-      severity: "error",
-      from: { path: "^shared/api/" },
-      to: { path: "^shared/", pathNot: "^shared/api/" },
-    },
-    {
-      name: "ports-know-only-the-api",
-      severity: "error",
-      from: { path: "^shared/ports/" },
-      to: { path: "^shared/", pathNot: "^shared/(ports|api)/" },
+      to: { path: "^shared/(local|api-server|replay|docker|node-agent/(host|server))/", reachable: true },
     },
     {
       name: "machinery-knows-no-controller",
-      comment: "cache and controller serve all controllers and name none.",
+      comment: "cache and kit serve all controllers and name none.",
       severity: "error",
-      from: { path: "^shared/(cache|controller)/" },
-      to: { path: "^shared/", pathNot: "^shared/(api|ports|cache|controller)/" },
-    },
-    {
-      name: "controllers-stand-on-the-machinery",
-      comment: "And on nothing else, except that a ReplicationController is a ReplicaSet in other words.",
-      severity: "error",
-      from: { path: "^shared/(replicaset|replication|deployment|kubelet)/" },
-      to: { path: "^shared/", pathNot: ["^shared/(api|ports|cache|controller)/", "^shared/$1/", "^shared/replicaset/"] },
+      from: { path: "^shared/controllers/(cache|kit)/" },
+      to: { path: "^shared/controllers/", pathNot: "^shared/controllers/(cache|kit)/" },
     },
     {
       name: "no-controller-uses-another",
+      comment: "Except that a ReplicationController is a ReplicaSet in other words.",
       severity: "error",
-      from: { path: "^shared/(replicaset|deployment|kubelet)/" },
-      to: { path: CONTROLLERS, pathNot: "^shared/$1/" },
+      from: { path: "^shared/controllers/(replicaset|deployment)/" },
+      to: { path: "^shared/controllers/", pathNot: ["^shared/controllers/(cache|kit)/", "^shared/controllers/$1/"] },
+    },
+    {
+      name: "replication-is-a-replicaset",
+      severity: "error",
+      from: { path: "^shared/controllers/replication/" },
+      to: { path: "^shared/controllers/", pathNot: "^shared/controllers/(cache|kit|replication|replicaset)/" },
     },
     {
       name: "decisions-are-pure",
-      comment: "In a controller's folder only sync.ts sees ports, in the kubelet's also the files of KUBELET_EDGES.",
+      comment: "In a controller's folder only sync.ts and the steps beside it see ports, in the kubelet's the files of KUBELET_EDGES.",
       severity: "error",
-      from: { path: CONTROLLERS, pathNot: ["/(sync|steps/[^/]+)\\.ts$", KUBELET_EDGES] },
-      to: { path: "^shared/(ports|controller/(perform|session|worker|recover|write-gateway)\\.ts$)", ...values },
+      from: { path: CONTROLLERS, pathNot: ["/(sync|sync/[^/]+)\\.ts$", KUBELET_EDGES] },
+      to: {
+        path: [
+          "^shared/base/(index|clock|random|log|times|system|memory|http)",
+          "^shared/(kube/client|store|node-agent/ports)",
+          "^shared/controllers/kit/(sync|perform|write-gateway/write-gateway)",
+        ],
+        pathNot: "^shared/base/index\\.ts$",
+        ...values,
+      },
     },
     {
       name: "registry-lists-and-no-more",
-      comment: "The table of controllers knows them and the machinery. Who wires, hosts or deploys asks it, never the other way round.",
+      comment: "The table of controllers knows them and the machinery. Wiring, hosts and deployments read it, never the other way round.",
       severity: "error",
-      from: { path: "^shared/registry/" },
-      to: { path: "^shared/", pathNot: "^shared/(api|ports|cache|controller|deployment|replicaset|replication|registry)/" },
+      from: { path: "^shared/controllers/registry/" },
+      to: { path: "^shared/controllers/lambda/" },
     },
     {
       name: "adapters-are-chosen-outside",
-      comment: "Handlers, cli, shared/lambda, shared/local, shared/node-agent and shared/replay choose adapters; nobody else knows one.",
+      comment: "The Lambda edge, local, replay, cli, infra and tests choose adapters; no other code knows one.",
       severity: "error",
-      from: { path: "^shared/", pathNot: EDGE },
-      to: { path: "^shared/adapters/" },
-    },
-    {
-      name: "adapters-know-no-host",
-      severity: "error",
-      from: { path: "^shared/adapters/" },
-      to: { path: "^shared/(lambda|local|node-agent|registry|replay)/" },
-    },
-    {
-      name: "stand-ins-stand-aside",
-      comment: "shared/local stands for a cloud and a cluster: whoever chooses it is cli, infra, a test, or replay.",
-      severity: "error",
-      from: { path: "^shared/", pathNot: "^shared/(local|replay)/" },
-      to: { path: "^shared/local/" },
+      from: { path: "^shared/(controllers/(?!lambda/)[^/]+|node-agent/kubelet)/" },
+      to: { path: "^shared/(base/(system|memory|http|prometheus|emf)|kube/http|store/(redis|sqs|secrets|aws|memory))" },
     },
     {
       name: "platform-types-stay-in-their-adapter",
-      comment: "One adapter does not lean on another; what two of them need lies beside them.",
+      comment: "One adapter does not lean on another; what two of them need is beside them.",
       severity: "error",
-      from: { path: "^shared/adapters/([^/]+)/" },
-      to: { path: "^shared/adapters/[^/]+/", pathNot: "^shared/adapters/$1/" },
+      from: { path: "^shared/store/(redis|sqs|secrets|memory)/" },
+      to: { path: "^shared/store/(redis|sqs|secrets|memory)/", pathNot: "^shared/store/$1/" },
     },
     {
       name: "io-at-the-edge",
@@ -172,10 +212,9 @@ export const ARCHITECTURE = {
     },
     {
       name: "one-adapter-per-package",
-      comment:
-        "The SQS client in adapters/sqs, AWS's credentials beside it, ioredis in adapters/redis; shared/local makes their queues and servers.",
+      comment: "The SQS client in store/sqs, AWS's credentials in store/aws, ioredis in store/redis; local makes their queues and servers.",
       severity: "error",
-      from: { path: "^(shared|functions|cli)/", pathNot: "^shared/(adapters/((sqs|redis)/|aws-)|local/)" },
+      from: { path: "^(shared|functions|cli)/", pathNot: "^shared/(store/(sqs|redis|aws)|local)/" },
       to: { path: "node_modules/(@aws-sdk|ioredis)/", ...values },
     },
     {

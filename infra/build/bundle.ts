@@ -2,7 +2,7 @@ import { glob, mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 import { build } from "esbuild";
-import type { BuildOptions, Metafile } from "esbuild";
+import type { BuildOptions, Metafile, Plugin } from "esbuild";
 
 import { inlineScripts } from "./inline-scripts.ts";
 import { leftOut } from "./left-out.ts";
@@ -22,6 +22,16 @@ export interface FunctionBundle {
 
 /** Bundled CommonJS packages call `require` for Node's own modules. */
 const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
+
+/** Leaves the packages of others to npm; the workspace packages are bundled, as no registry has them. */
+const othersExternal: Plugin = {
+  name: "others-external",
+  setup({ onResolve }) {
+    onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
+      kind === "entry-point" || path.startsWith("@deltaloop/") ? undefined : { path, external: true },
+    );
+  },
+};
 
 const COMMON = {
   bundle: true,
@@ -92,7 +102,7 @@ export async function bundleCli(root: string, outdir: string): Promise<void> {
     entryPoints: ["cli/deltaloop.js"],
     outdir,
     splitting: true,
-    packages: "external",
+    plugins: [...COMMON.plugins, othersExternal],
     minify: false,
   });
 }

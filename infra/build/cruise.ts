@@ -1,12 +1,12 @@
 /** dependency-cruiser as a function, so that a check and its test run the same thing. */
 import { glob, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import { cruise } from "dependency-cruiser";
 import type { ICruiseResult } from "dependency-cruiser";
 import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 
-import { ARCHITECTURE } from "./architecture-rules.ts";
+import { ARCHITECTURE, ENTRY_FILES } from "./architecture-rules.ts";
 
 export interface Cruise {
   /** Our own modules that were read; a tool that reads none must not pass. */
@@ -15,6 +15,9 @@ export interface Cruise {
   readonly violations: readonly { readonly rule: string; readonly from: string; readonly to: string }[];
 }
 
+/** Adapters, the Lambda edge and the hosts: they read the machine's clock for all others. */
+const MAY_READ_THE_CLOCK =
+  /^shared\/(base\/(system|output)|kube\/(http|kubeconfig)|store\/(redis|sqs|secrets|aws|memory)|controllers\/lambda|node-agent\/(?!kubelet|ports)[^/]+|docker|local|api-server)\//;
 const ROOTS = ["shared", "functions", "cli", "infra", "test"] as const;
 
 export const RULES: readonly string[] = ARCHITECTURE.forbidden.map(({ name }) => name);
@@ -39,15 +42,45 @@ export async function cruiseFolder(folder: string): Promise<Cruise> {
   return {
     modules: own.length,
     dependencies: own.reduce((sum, { dependencies }) => sum + dependencies.length, 0),
-    violations: [...summary.violations.map(({ rule, from, to }) => ({ rule: rule.name, from, to })), ...dates],
+    violations: [...summary.violations.map(({ rule, from, to }) => ({ rule: rule.name, from, to })), ...dates, ...folderCycles(own)],
   };
+}
+
+/**
+ * Folders that import each other, directly or through others; types count. Entry points are left out: they re-export what is below them.
+ * Tests may import in circles.
+ */
+function folderCycles(modules: ICruiseResult["modules"]): Cruise["violations"] {
+  const entries = new Set(ENTRY_FILES);
+  const counts = (path: string): boolean => !path.startsWith("test/") && !entries.has(path);
+  const imports = new Map<string, Set<string>>();
+  for (const { source, dependencies } of modules)
+    for (const { resolved } of counts(source) ? dependencies : []) {
+      const [from, to] = [dirname(source), dirname(resolved)];
+      if (from === to || !counts(resolved) || !/^(shared|functions|cli|infra)\//.test(resolved)) continue;
+      imports.set(from, (imports.get(from) ?? new Set()).add(to));
+    }
+  const reachable = (start: string): ReadonlySet<string> => {
+    const seen = new Set<string>();
+    const waiting = [start];
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
+      for (const to of imports.get(next) ?? []) {
+        if (seen.has(to)) continue;
+        seen.add(to);
+        waiting.push(to);
+      }
+    return seen;
+  };
+  const from = new Map([...imports.keys()].map((folder) => [folder, reachable(folder)]));
+  return [...from].flatMap(([folder, reached]) => {
+    const cycle = [...reached].filter((other) => other > folder && from.get(other)?.has(folder));
+    return reached.has(folder) ? cycle.map((to) => ({ rule: "no-folder-cycles", from: folder, to })) : [];
+  });
 }
 
 /** The linter's rules do not see that `new Date()` reads the clock. */
 async function argumentlessDates(folder: string, sources: readonly string[]): Promise<Cruise["violations"]> {
-  const core = sources.filter(
-    (source) => /^(shared|functions)\//.test(source) && !/^shared\/(adapters|lambda|local|node-agent)\//.test(source),
-  );
+  const core = sources.filter((source) => /^(shared|functions)\//.test(source) && !MAY_READ_THE_CLOCK.test(source));
   const found = await Promise.all(
     core.map(async (source) => ((await readFile(join(folder, source), "utf8")).includes("new Date()") ? [source] : [])),
   );

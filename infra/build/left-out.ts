@@ -7,11 +7,13 @@ import { join } from "node:path";
 
 import type { Plugin } from "esbuild";
 
-import * as table from "../../shared/ports/metric-table.ts";
+import { packedModule } from "./inline-scripts.ts";
+
+import * as table from "@deltaloop/base/metrics";
 
 const IOREDIS = "node_modules/ioredis/built/";
 const COMMANDS = "node_modules/@ioredis/commands/built/commands.json";
-const METRIC_TABLE = "shared/ports/metric-table.ts";
+const METRIC_TABLE = "shared/base/metrics/metric-table.ts";
 
 /** CommonJS in the place of a file. */
 const INSTEAD: Readonly<Record<string, string>> = {
@@ -44,8 +46,7 @@ export function leftOut(root: string): Plugin {
         met.add(METRIC_TABLE);
         // Who writes metrics to a log says nothing of what they mean.
         const rows = Object.entries(table.METRICS).map(([name, { type, labels, unit }]) => [name, { type, labels, unit }]);
-        const all = Object.entries({ ...table, METRICS: Object.fromEntries(rows) });
-        return { contents: all.map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`).join("\n"), loader: "js" };
+        return { contents: packedModule({ ...table, METRICS: Object.fromEntries(rows) }), loader: "js" };
       });
       build.onEnd(() => {
         const missing = [...Object.keys(INSTEAD), COMMANDS, METRIC_TABLE].filter((path) => !met.has(path));
@@ -58,7 +59,7 @@ export function leftOut(root: string): Plugin {
 /** Whether a command of Redis is called by the client itself or by our adapter; each has its two functions on every prototype. */
 async function namesIn(root: string): Promise<(name: string) => boolean> {
   const texts: string[] = [];
-  for await (const file of glob(["shared/adapters/redis/**/*.ts", `${IOREDIS}**/*.js`], { cwd: root }))
+  for await (const file of glob(["shared/store/redis/**/*.ts", `${IOREDIS}**/*.js`], { cwd: root }))
     texts.push(await readFile(join(root, file), "utf8"));
   const named = new Set(
     texts.flatMap((text) => [...text.matchAll(/\.([a-z_]+)\(|["']([a-z_]+)["']/g)].map(([, called, quoted]) => called ?? quoted)),

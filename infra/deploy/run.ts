@@ -12,9 +12,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { PARAMETERS } from "../../cli/cost/stack.ts";
-import { parameterTexts } from "../../cli/cost/parameter-texts.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { PARAMETERS, parameterTexts } from "@deltaloop/controllers/registry";
+import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
 import { chosenIn, lacksOf } from "./lacks.ts";
 import { wrongValuesIn } from "./values.ts";

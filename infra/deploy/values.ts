@@ -2,8 +2,7 @@
  * What is wrong with single values, one line each and before AWS is asked: those that CloudFormation's parameters or SQS do not allow, and those
  * that a function would end with at its start.
  */
-import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
-import { referencesIn } from "../../shared/lambda/secret-values.ts";
+import { ConfigurationError, parseConfiguration, referencesIn } from "@deltaloop/controllers/configuration";
 
 interface Kind {
   readonly NoEcho?: boolean;

@@ -2,13 +2,12 @@
  * infra/alarms.yml: what somebody should look at. Each alarm's description ends with the section of docs/runbook.md that says what to do,
  * and where silence is the fault, missing data breaches.
  *
- * Dimensions of our own metrics are those that shared/adapters/emf writes: `function`, which for a sync is the name of the
+ * Dimensions of our own metrics are those that shared/base/emf writes: `function`, which for a sync is the name of the
  * controller whose function it is, and the labels.
  */
-import type { MetricName } from "../../shared/ports/metric-table.ts";
-import { functionsOf } from "../../shared/registry/functions.ts";
-import { pascalCase } from "../../shared/registry/names.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+import type { MetricName } from "@deltaloop/base/metrics";
+import { functionsOf, pascalCase } from "@deltaloop/controllers/registry";
+import type { Registry } from "@deltaloop/controllers/registry";
 import { doorbells } from "./doorbells.ts";
 
 interface Alarm {

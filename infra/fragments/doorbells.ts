@@ -1,5 +1,5 @@
-import { logicalName } from "../../shared/registry/names.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+import { logicalName } from "@deltaloop/controllers/registry";
+import type { Registry } from "@deltaloop/controllers/registry";
 
 /** `[{ name: "deployment", logical: "Deployment" }, …]` */
 export function doorbells({ controllers, resources }: Registry): readonly { readonly name: string; readonly logical: string }[] {

@@ -1,6 +1,6 @@
 /** infra/queues.yml: a queue with its dead letters for the deltas and for each controller. */
-import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "@deltaloop/local";
+import type { Registry } from "@deltaloop/controllers/registry";
 import { doorbells } from "./doorbells.ts";
 
 interface Queue {

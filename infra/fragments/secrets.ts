@@ -1,7 +1,6 @@
 /** infra/secrets.yml and infra/key.yml: what functions and watcher read at their start, and the key that it is encrypted with. */
-import { functionsOf } from "../../shared/registry/functions.ts";
-import { pascalCase } from "../../shared/registry/names.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+import { functionsOf, pascalCase } from "@deltaloop/controllers/registry";
+import type { Registry } from "@deltaloop/controllers/registry";
 
 const KEY = "!If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]";
 

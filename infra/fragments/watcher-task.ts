@@ -4,8 +4,8 @@
  *
  * Source: CloudFormation's AWS::ECS::TaskDefinition and AWS::ECS::Service; ECS Developer Guide, "Task definition parameters for Fargate".
  */
-import { doorbellsVariable } from "../../shared/registry/names.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+import { doorbellsVariable } from "@deltaloop/controllers/registry";
+import type { Registry } from "@deltaloop/controllers/registry";
 import { NODE_PATH, USER_ID } from "../image/rootfs.ts";
 
 const HEALTH_PORT = 8080;

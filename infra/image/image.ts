@@ -7,8 +7,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { LEAN_HEAP } from "../../cli/dev/child-process.ts";
-import { VERSION } from "../../shared/version.ts";
+import { LEAN_HEAP } from "@deltaloop/local/processes";
+import { VERSION } from "@deltaloop/base";
 import { bundleImageCommand } from "../build/bundle.ts";
 import { licensesOf } from "../build/licenses.ts";
 import { debianPackages } from "./debian.ts";

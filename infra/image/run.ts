@@ -8,7 +8,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 import { currentPins, PinsMovedError, PINS_FILE, readPins, whyNoDebian } from "./debian.ts";
 import type { DebianPins } from "./debian.ts";
 import { dockerfile } from "./dockerfile.ts";

@@ -8,10 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { AwsError, awsJson } from "../../shared/adapters/aws-json.ts";
-import { functionsOf } from "../../shared/registry/functions.ts";
-import { kubeSecret, secretName } from "../../shared/registry/names.ts";
-import { REGISTRY } from "../../shared/registry/registry.ts";
+import { AwsError, awsJson } from "@deltaloop/store/aws";
+import { functionsOf, kubeSecret, secretName, REGISTRY } from "@deltaloop/controllers/registry";
 import type * as Bundler from "../build/bundle.ts";
 
 /** What the functions are told; the rest of the stage stands in serverless.yml. */

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { endOf, startReaper } from "./process-reaper.ts";
 import { localStackVenv } from "./venv.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 export interface LocalStack {
   /** What goes into `sqsClient({ endpoint })` and AWS_ENDPOINT_URL. */

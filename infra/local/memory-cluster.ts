@@ -3,13 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { createInProcessClient, createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import type { KubeClient } from "@deltaloop/kube/http";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { createApiServer, serveHttp, createInProcessClient, createInProcessKube, runScriptedNodes } from "@deltaloop/api-server";
 
 export interface MemoryCluster {
   readonly kubeconfig: string;

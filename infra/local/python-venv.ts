@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { access, constants, mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 import { cacheFolder } from "../build/cache-folder.ts";
 import { holdingLock, waitAtMost } from "../build/lock-file.ts";
 

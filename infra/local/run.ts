@@ -13,13 +13,13 @@ import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { kubeAccess } from "../../cli/cluster/kube-access.ts";
-import { untilSignalled } from "../../cli/command/signals.ts";
+import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { untilSignalled } from "@deltaloop/local/processes";
 import { startMemoryCluster } from "./memory-cluster.ts";
 import { startLocal } from "./stack.ts";
 import { startTakes } from "./venv.ts";
 import type { LocalDeltaloop } from "./stack.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 import { cacheFolder } from "../build/cache-folder.ts";
 
 /** Whoever connects here ends the run; it stays open until the run has ended. */

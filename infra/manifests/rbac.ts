@@ -1,7 +1,6 @@
-/** The rights of shared/registry/rights.ts as manifests. */
-import { rolesOf } from "../../shared/registry/rights.ts";
-import type { Rule } from "../../shared/registry/rights.ts";
-import type { Registry } from "../../shared/registry/registry.ts";
+/** The rights of shared/controllers/registry/rights.ts as manifests. */
+import { rolesOf } from "@deltaloop/controllers/registry";
+import type { Rule, Registry } from "@deltaloop/controllers/registry";
 
 const NAMESPACE = "deltaloop";
 

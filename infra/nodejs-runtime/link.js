@@ -1,7 +1,7 @@
 /**
  * Runs after `npm ci` (script prepare): node_modules/.bin/node leads to the one platform package that npm installed. npm 11 and 12
  * link it themselves; npm 10 takes the link away with the packages of the other platforms, whose command has the same name.
- * Plain JavaScript of the oldest kind, as cli/nodejs/node-version.js is.
+ * Plain JavaScript of the oldest kind, as shared/base/nodejs/node-version.js is.
  */
 import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";

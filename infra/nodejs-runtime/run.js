@@ -8,8 +8,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-import { keepCompiledCode } from "../../cli/nodejs/compiled-code.js";
-import { tooOld } from "../../cli/nodejs/node-version.js";
+import { keepCompiledCode, tooOld } from "@deltaloop/base/nodejs";
 
 const TESTED_MAJOR = "24.";
 const { node } = process.versions;

@@ -2,34 +2,24 @@
  * The whole control loop in this process: watchers that lead in turn, the queues between them and the functions, and the deployed
  * handlers behind event source mappings. The demo, both replays and the tests differ only in the ports that they pass in.
  */
-import type { Digester } from "../api/digest.ts";
-import { createMemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
-import type { DeltaQueueFaults, MemoryDeltaQueue } from "../adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
-import type { DoorbellFaults, MemoryDoorbells } from "../adapters/memory/queue/doorbells.ts";
-import { createMemoryStore } from "../adapters/memory/store/store.ts";
-import type { MemoryData } from "../adapters/memory/store/data.ts";
-import type { ApplierPorts } from "../cache/applier.ts";
-import { cacheIdentity } from "../cache/identity.ts";
-import { acquireLease } from "../cache/leader-election.ts";
-import type { Leadership, LeaseOptions } from "../cache/leader-election.ts";
-import type { UpkeepTimes } from "../cache/upkeep.ts";
-import { runWatcher } from "../cache/watcher.ts";
-import type { WatcherOptions, WatcherPorts } from "../cache/watcher.ts";
-import type { WriteGateway } from "../controller/gateway.ts";
-import { serving } from "../lambda/wiring.ts";
-import type { FunctionWiring } from "../lambda/wiring.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../ports/kube.ts";
-import type { Metrics } from "../ports/metrics.ts";
-import type { Random } from "../ports/random.ts";
-import type { Store } from "../ports/store.ts";
-import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../ports/times.ts";
-import { AFFECTED_KEYS } from "../registry/registry.ts";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { createMemoryDeltaQueue, createMemoryDoorbells, createMemoryStore } from "@deltaloop/store/memory";
+import type { DeltaQueueFaults, MemoryDeltaQueue, DoorbellFaults, MemoryDoorbells, MemoryData } from "@deltaloop/store/memory";
+import type { ApplierPorts, Leadership, LeaseOptions, UpkeepTimes, WatcherOptions, WatcherPorts } from "@deltaloop/controllers/cache";
+import { cacheIdentity, acquireLease, runWatcher } from "@deltaloop/controllers/cache";
+import type { WriteGateway } from "@deltaloop/controllers/kit";
+import { serving } from "@deltaloop/controllers/lambda";
+import type { FunctionWiring } from "@deltaloop/controllers/lambda";
+import type { Clock, Random } from "@deltaloop/base";
+import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
+import type { Store } from "@deltaloop/store/ports";
+import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "@deltaloop/base";
+import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
 
-/** Makes the handlers; shared/ imports no function (cli/support/functions.ts does). */
+/** Makes the handlers; shared/ imports no function (cli/functions/functions.ts does). */
 export type MakeHandlers = (wiring: (functionName: string) => FunctionWiring, onChanges?: ApplierPorts["onChanges"]) => FunctionHandlers;
 
 type WatcherKube = KubeReader & KubeWriter & KubeWatch;

@@ -11,13 +11,12 @@
  *
  * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
  */
-import type { SqsHandler } from "../lambda/sqs-handler.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { MessageSource, ReceivedMessage } from "../ports/delta-queue.ts";
-import type { Log } from "../ports/log.ts";
+import type { SqsHandler } from "@deltaloop/controllers/lambda";
+import type { Clock, Log } from "@deltaloop/base";
+import type { MessageSource, ReceivedMessage } from "@deltaloop/store/ports";
 import { failedIds } from "./batch-response.ts";
 import { invocationContext, sqsEvent } from "./invocation.ts";
-import { messageOf } from "../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 export interface EventSourceMappingOptions {
   readonly functionName: string;

@@ -3,9 +3,9 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-import { awsError } from "../adapters/aws-json.ts";
-import type { SqsCalls } from "../adapters/sqs/calls.ts";
-import { unlessAborted } from "../ports/unless-aborted.ts";
+import { awsError } from "@deltaloop/store/aws";
+import type { SqsCalls } from "@deltaloop/store/sqs";
+import { unlessAborted } from "@deltaloop/base";
 
 export interface LocalSqs {
   /** What goes into `sqsClient({ endpoint })`. */

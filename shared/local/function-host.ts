@@ -2,15 +2,14 @@
  * All functions in one process, each behind its own event source mapping, as on Lambda. The handlers are the deployed ones, called
  * with real SQS events; the caller passes them in, because shared/ imports no functions.
  */
-import type { Controller } from "../api/resources.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { MessageSource } from "../ports/delta-queue.ts";
-import type { Log } from "../ports/log.ts";
-import { FUNCTION_TIMEOUT_SECONDS } from "../ports/times.ts";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Clock, Log } from "@deltaloop/base";
+import type { MessageSource } from "@deltaloop/store/ports";
+import { FUNCTION_TIMEOUT_SECONDS } from "@deltaloop/base";
 import { startEventSourceMapping } from "./event-source-mapping.ts";
 import type { EventSourceMapping, Invocation } from "./event-source-mapping.ts";
-import type { SqsHandler } from "../lambda/sqs-handler.ts";
-import { syncFunction } from "../registry/names.ts";
+import type { SqsHandler } from "@deltaloop/controllers/lambda";
+import { syncFunction } from "@deltaloop/controllers/registry";
 
 export interface FunctionHandlers<N extends string = Controller> {
   readonly applyDeltas: SqsHandler;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 
 import type { Context, SQSEvent, SQSRecord } from "aws-lambda";
 
-import type { ReceivedMessage } from "../ports/delta-queue.ts";
+import type { ReceivedMessage } from "@deltaloop/store/ports";
 
 export function sqsEvent(messages: readonly ReceivedMessage[], queueArn: string): SQSEvent {
   const awsRegion = queueArn.split(":")[3] ?? "us-east-1";

@@ -7,10 +7,10 @@ import {
 } from "@aws-sdk/client-sqs";
 import type { QueueAttributeName, SQSClient } from "@aws-sdk/client-sqs";
 
-import { CONTROLLERS, tableOf } from "../api/resources.ts";
-import type { Controller } from "../api/resources.ts";
-import type { Configuration } from "../lambda/configuration.ts";
-import { VISIBILITY_SECONDS } from "../ports/times.ts";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Configuration } from "@deltaloop/controllers/configuration";
+import { VISIBILITY_SECONDS } from "@deltaloop/base";
 
 type Attributes = Partial<Record<QueueAttributeName, string>>;
 

@@ -10,12 +10,11 @@ import type { Duplex } from "node:stream";
 
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 
-import { createLineSplitter } from "../adapters/kube-http/line-splitter.ts";
-import { messageOf } from "../api/errors.ts";
-import { CONTROLLERS, tableOf } from "../api/resources.ts";
-import type { SqsHandler } from "../lambda/sqs-handler.ts";
-import type { Clock } from "../ports/clock.ts";
-import { syncFunction } from "../registry/names.ts";
+import { createLineSplitter } from "@deltaloop/kube/http";
+import { messageOf, CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { SqsHandler } from "@deltaloop/controllers/lambda";
+import type { Clock } from "@deltaloop/base";
+import { syncFunction } from "@deltaloop/controllers/registry";
 import type { FunctionHandlers } from "./function-host.ts";
 import { invocationContext } from "./invocation.ts";
 

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { invocationContext, sqsEvent } from "../../shared/local/invocation.ts";
 import { cachedPod } from "../support/builders.ts";
 import { signedBody } from "../support/signer.ts";

@@ -6,16 +6,16 @@
  */
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import type { Pod } from "../../shared/api/wire.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import type { Pod } from "../../shared/kube/objects/wire.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import type { RequestRecord } from "../../shared/api-server/api-server.ts";
+import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
 import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import type { KubeWriter } from "../../shared/ports/kube.ts";
+import { runScriptedNodes } from "../../shared/api-server/scripted-nodes/scripted-nodes.ts";
+import type { KubeWriter } from "../../shared/kube/client/kube.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";

@@ -5,8 +5,8 @@
  * made a pod more than the ReplicaSet asks for.
  */
 import { afterEach, expect, it } from "vitest";
-import { UnansweredError } from "../../shared/ports/errors.ts";
-import type { CreateRequest } from "../../shared/ports/kube.ts";
+import { UnansweredError } from "../../shared/kube/client/errors.ts";
+import type { CreateRequest } from "../../shared/kube/client/kube.ts";
 import { MALLORY, pod, referenceTo, startSmallCluster, VICTIM, workload } from "./cluster.ts";
 import type { SmallCluster } from "./cluster.ts";
 

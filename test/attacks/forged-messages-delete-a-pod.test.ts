@@ -3,8 +3,8 @@
  * applier believed them, one a ReplicaSet of no replicas, one the pod as its own, and the controller sent a real DELETE.
  */
 import { expect, it } from "vitest";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, ownedBy } from "../support/builders.ts";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 

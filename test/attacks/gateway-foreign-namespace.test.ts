@@ -1,10 +1,10 @@
 // Threat: a forged row of an owner names another namespace, and that namespace's pods are deleted on its behalf.
 import { expect, it } from "vitest";
 
-import { objectKey } from "../../shared/api/resources.ts";
-import { strip } from "../../shared/api/strip.ts";
-import { createSession } from "../../shared/controller/session.ts";
-import { syncReplicaSet } from "../../shared/replicaset/sync.ts";
+import { objectKey } from "../../shared/kube/objects/resources.ts";
+import { strip } from "../../shared/kube/strip/strip.ts";
+import { createSession } from "../../shared/controllers/kit/sync/session.ts";
+import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 

@@ -4,7 +4,7 @@
  */
 import { deflateRawSync } from "node:zlib";
 import { expect, it } from "vitest";
-import { signBody } from "../../shared/cache/signed-body.ts";
+import { signBody } from "../../shared/controllers/cache/messages/signed-body.ts";
 import { testSigner } from "../support/signer.ts";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 

@@ -9,10 +9,10 @@
 import { beforeEach, expect, it } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../cli/cluster/resume.ts";
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
-import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
-import type { ListQuery } from "../../shared/ports/kube.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
+import { createForeignWriteGuard } from "../../shared/controllers/cache/watcher/foreign-write-guard.ts";
+import type { ListQuery } from "../../shared/kube/client/kube.ts";
 import { IDENTITY } from "../harness/store/store.ts";
 import { silentLog } from "../support/silent-log.ts";
 

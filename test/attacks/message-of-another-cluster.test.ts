@@ -3,7 +3,7 @@
  * Before: the cluster id was a field like any other, so one word made a foreign cluster's objects ours.
  */
 import { expect, it } from "vitest";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { cachedPod } from "../support/builders.ts";
 import { payloadOf, signedBody } from "../support/signer.ts";
 import { CLUSTER, startQ1Rig } from "./q1-rig.ts";

@@ -5,8 +5,8 @@
  * was gone. The manifest of 4,000 objects of one lane, whose names anybody can choose, was as large, and no list came to its end.
  */
 import { afterEach, expect, it } from "vitest";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { MALLORY, startSmallCluster, TEMPLATE, VICTIM, workload } from "./cluster.ts";
 import type { SmallCluster } from "./cluster.ts";
 

@@ -3,7 +3,7 @@
  * the group of a lane, each tried again for minutes before it died: what came behind them waited 83 minutes.
  */
 import { expect, it } from "vitest";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
 it.each(DISGUISES)("a lane goes on behind 22 forged messages of a newer version, $name", async ({ index }) => {

@@ -3,16 +3,16 @@
  * doorbells. The attacker holds `sqs:SendMessage` on Q1 and on the dead-letter queue, has seen genuine messages, and has no key.
  */
 import { functionHandlers } from "../../cli/functions/functions.ts";
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../shared/adapters/memory/store/data.ts";
-import { createMemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createMemoryData } from "../../shared/store/memory/store/data.ts";
+import { createMemoryDeltaQueue } from "../../shared/store/memory/queue/delta-queue.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { SIGNATURE_CHARACTERS } from "../../shared/store/signer.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
 import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
-import type { QueueEntry } from "../../shared/ports/delta-queue.ts";
+import type { QueueEntry } from "../../shared/store/ports/delta-queue.ts";
 import { createSimulatedKube } from "../simulation/kube.ts";
 import { envelopeOf, testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";

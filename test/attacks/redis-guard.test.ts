@@ -5,11 +5,11 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
-import { createSigner } from "../../shared/api/signer.ts";
-import { createForeignWriteGuard } from "../../shared/cache/foreign-write-guard.ts";
-import type { ForeignWrite, Store } from "../../shared/ports/store.ts";
+import { deploymentKeys } from "../../shared/store/redis/keys.ts";
+import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
+import { createSigner } from "../../shared/store/signer.ts";
+import { createForeignWriteGuard } from "../../shared/controllers/cache/watcher/foreign-write-guard.ts";
+import type { ForeignWrite, Store } from "../../shared/store/ports/store.ts";
 import { redisFixture } from "../conformance/redis/fixtures.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
 import type { StoreFixture } from "../harness/store/store.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { deploymentKeys } from "../../shared/adapters/redis/keys.ts";
+import { deploymentKeys } from "../../shared/store/redis/keys.ts";
 import { CACHE } from "../harness/sync/counted-sync.ts";
 import { NO_REDIS, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 import type { AttackedSync } from "../harness/sync/attacked-sync.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 describe.skipIf(NO_REDIS !== undefined)("a spoilt part of a manifest", () => {

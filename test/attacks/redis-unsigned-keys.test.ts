@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { LANES } from "../../shared/api/lane.ts";
+import { LANES } from "../../shared/store/lane.ts";
 import { NO_REDIS, US, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 import type { AttackedSync } from "../harness/sync/attacked-sync.ts";
 

@@ -4,7 +4,7 @@
  * does: the gate shuts after seconds, after a minute the fence is raised, its ids are others, and everything is listed.
  */
 import { expect, it } from "vitest";
-import { laneOf, LANES } from "../../shared/api/lane.ts";
+import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { CLUSTER, startQ1Rig } from "./q1-rig.ts";
 
 const LANE = laneOf("shop/swallowed", LANES.pods);

@@ -2,18 +2,18 @@
  * The applier's and the sync functions' side of the Redis Store: deltas a second through `applyPack`, one snapshot by `take`,
  * bytes a pod. One redis-server and one client process; every delta is a pod's status change that concerns its ReplicaSet.
  */
-import type { Signer } from "../../shared/api/signer.ts";
+import type { Signer } from "../../shared/store/signer.ts";
 import { testSigner } from "../support/signer.ts";
-import { primaryAsOwner } from "../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../shared/api/owner-id.ts";
+import { primaryAsOwner } from "../../shared/kube/objects/owner-id.ts";
+import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { Redis } from "ioredis";
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
-import { LANES, laneOf } from "../../shared/api/lane.ts";
-import type { CachedPod, CachedReplicaSet } from "../../shared/api/cached.ts";
-import { CACHED_RESOURCES, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import type { ItemChange, Store } from "../../shared/ports/store.ts";
-import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
+import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
+import { LANES, laneOf } from "../../shared/store/lane.ts";
+import type { CachedPod, CachedReplicaSet } from "../../shared/kube/objects/cached.ts";
+import { CACHED_RESOURCES, objectKey } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import type { ItemChange, Store } from "../../shared/store/ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../shared/base/times.ts";
 import { ensureRedisServer, startRedis } from "../support/redis.ts";
 import { macPerRow, NULL_SIGNER, sideBySide } from "./mac.ts";
 import { benchResult } from "./result.ts";

@@ -9,7 +9,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
-import { KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { owner, podObject, replicaSetObject } from "./objects.ts";
 
 const PODS = Number(process.argv[2]);

@@ -5,7 +5,7 @@
  * meanwhile nodes start and end the pods of earlier events.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { podTemplate, startStack, until } from "./embedded.ts";
 import type { Stack } from "./embedded.ts";
 import type { BenchResult } from "./result.ts";

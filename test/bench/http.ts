@@ -10,7 +10,7 @@ import { Agent, request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { createExchanges } from "../../shared/adapters/http-exchanges.ts";
+import { createExchanges } from "../../shared/base/http/http-exchanges.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";
 

@@ -2,8 +2,8 @@
  * What MACs cost: µs a row, and how much of the throughput without them is left. Both sides run in turns, so that whatever else the
  * machine does falls on both.
  */
-import type { Signer } from "../../shared/api/signer.ts";
-import { SIGNATURE_CHARACTERS } from "../../shared/api/signer.ts";
+import type { Signer } from "../../shared/store/signer.ts";
+import { SIGNATURE_CHARACTERS } from "../../shared/store/signer.ts";
 import { testSigner } from "../support/signer.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";

@@ -3,7 +3,7 @@
  * line of about 5 KB, a Deployment one of about 4 KB.
  */
 import { randomUUID } from "node:crypto";
-import type { CachedResource } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 
 export const NAMESPACE = "production";
 const TIME = "2026-03-01T10:00:00Z";

@@ -4,16 +4,16 @@
  */
 import { join } from "node:path";
 import { functionHandlers } from "../../cli/functions/functions.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { readCapture } from "../../shared/replay/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-stream.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { readCapture } from "../../shared/replay/capture-format/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { closedReplay } from "../../shared/replay/closed/closed.ts";
 import { lifeOf } from "../../shared/replay/closed/life.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf } from "../../shared/replay/explain/story.ts";
-import { recordingWatch } from "../../shared/replay/recorder.ts";
-import { replay } from "../../shared/replay/replay.ts";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import { recordingWatch } from "../../shared/replay/capture-format/recorder.ts";
+import { replay } from "../../shared/replay/engine/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { KIND_SAMPLES } from "./objects.ts";

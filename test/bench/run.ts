@@ -10,7 +10,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { othersAtWork } from "./others.ts";
 import type { BenchResult } from "./result.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 interface BenchModule {
   readonly bench: (

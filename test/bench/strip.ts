@@ -1,8 +1,8 @@
 /** What strip() costs for one whole object of each kind, parsed already, and what the pod template's hash costs by itself. */
-import { createDigester } from "../../shared/api/digest.ts";
-import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
-import { strip } from "../../shared/api/strip.ts";
-import type { PodTemplateSpec } from "../../shared/api/wire.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
+import { strip } from "../../shared/kube/strip/strip.ts";
+import type { PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
 import { KIND_SAMPLES, template } from "./objects.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";

@@ -2,9 +2,9 @@
  * The watcher's own work for one event: a line of about 5 KB is parsed and stripped. Rounds over the same lines alternate with
  * rounds of a bare JSON.parse of each, so that the ratio holds on a busy machine, too.
  */
-import { createDigester } from "../../shared/api/digest.ts";
-import { strip } from "../../shared/api/strip.ts";
-import { parseWatchLine } from "../../shared/cache/watch-line.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { strip } from "../../shared/kube/strip/strip.ts";
+import { parseWatchLine } from "../../shared/kube/list-watch/watch-line.ts";
 import { watchLines } from "./objects.ts";
 import { benchResult } from "./result.ts";
 import type { BenchResult } from "./result.ts";

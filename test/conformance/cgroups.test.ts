@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { createMemoryCgroups } from "../../shared/adapters/memory/cgroups.ts";
-import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
-import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
-import type { ResourceConfig } from "../../shared/kubelet/container-manager/resource-config.ts";
+import { createMemoryCgroups } from "../../shared/node-agent/memory/cgroups.ts";
+import { createCgroups } from "../../shared/node-agent/system/cgroups.ts";
+import { cgroupFiles } from "../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
+import type { ResourceConfig } from "../../shared/node-agent/kubelet/container-manager/resource-config.ts";
 import { cgroupsConformance } from "./cgroups.ts";
 import type { CgroupsUnderTest } from "./cgroups.ts";
 import { MOUNT, openKernelCgroups, version } from "./kernel-cgroups.ts";

@@ -1,12 +1,12 @@
 /**
- * What every Cgroups must do (shared/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
+ * What every Cgroups must do (shared/node-agent/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
  * where the kernel reads it; a group with a process that is taken away, or one without that stays.
  */
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { cgroupFiles } from "../../shared/kubelet/container-manager/cgroup-files.ts";
-import type { Cgroups } from "../../shared/ports/cgroups.ts";
+import { cgroupFiles } from "../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
+import type { Cgroups } from "../../shared/node-agent/ports/cgroups.ts";
 
 export interface CgroupsUnderTest {
   /** With one root, which is not there yet. */

@@ -1,7 +1,7 @@
-/** What every Clock must do (shared/ports/clock.ts). Catches: waits that end early, never, or leave something behind. */
+/** What every Clock must do (shared/base/clock.ts). Catches: waits that end early, never, or leave something behind. */
 import { describe, expect, it } from "vitest";
 
-import type { Clock } from "../../shared/ports/clock.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 
 export interface ClockUnderTest {
   readonly clock: Clock;

@@ -11,13 +11,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { handleUnaryCall, sendUnaryData, ServerUnaryCall } from "@grpc/grpc-js";
-import { message as readerOf, method } from "../../shared/adapters/cri/load.ts";
+import { message as readerOf, method } from "../../shared/node-agent/cri/load.ts";
 import { afterEach, describe, expect, it } from "vitest";
 
-import { connect } from "../../shared/adapters/cri/connection.ts";
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
-import { isNotFound, isUnavailable } from "../../shared/ports/cri-error.ts";
+import { connect } from "../../shared/node-agent/cri/connection.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
+import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
+import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
 /** Bytes in, bytes out: what is sent is exactly what stands in the test. */

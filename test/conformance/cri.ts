@@ -1,12 +1,12 @@
 /**
- * What every container runtime behind Cri must do (shared/ports/cri.ts). Catches: a name that stays reserved, a state or exit code
+ * What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). Catches: a name that stays reserved, a state or exit code
  * that is lost, a grace that is not kept, a filter that is not sent, an absent thing that is an error, a limit in the wrong unit.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
-import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/ports/cri-error.ts";
-import type { ContainerConfig, ContainerStatus, PodSandboxConfig, StringMap } from "../../shared/ports/cri-types.ts";
-import type { Cri } from "../../shared/ports/cri.ts";
+import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/node-agent/ports/cri-error.ts";
+import type { ContainerConfig, ContainerStatus, PodSandboxConfig, StringMap } from "../../shared/node-agent/ports/cri-types.ts";
+import type { Cri } from "../../shared/node-agent/ports/cri.ts";
 
 export type Program = Pick<ContainerConfig, "image" | "command" | "args">;
 

@@ -1,10 +1,10 @@
 /**
- * What every delta queue and its source must do (shared/ports/delta-queue.ts). Catches: an id that hides another message,
+ * What every delta queue and its source must do (shared/store/ports/delta-queue.ts). Catches: an id that hides another message,
  * a batch that fails as one, bytes changed on the way, a message that returns after it was removed or never returns.
  */
 import { afterEach, describe, expect, it } from "vitest";
 
-import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/ports/delta-queue.ts";
+import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/store/ports/delta-queue.ts";
 
 export interface DeltaQueueUnderTest {
   /** Empty. */

@@ -1,13 +1,13 @@
 /**
- * What every Doorbells must do (shared/ports/doorbells.ts). Catches: a bell in another controller's queue, a delay in the
+ * What every Doorbells must do (shared/store/ports/doorbells.ts). Catches: a bell in another controller's queue, a delay in the
  * wrong unit or beyond what SQS takes, a batch over its limits.
  */
 import { afterEach, describe, expect, it } from "vitest";
 
-import type { Controller } from "../../shared/api/resources.ts";
-import type { MessageSource } from "../../shared/ports/delta-queue.ts";
-import type { Doorbell, DoorbellMessage, Doorbells } from "../../shared/ports/doorbells.ts";
-import { RUNG_WITHIN_MS } from "../../shared/ports/times.ts";
+import type { Controller } from "../../shared/kube/objects/resources.ts";
+import type { MessageSource } from "../../shared/store/ports/delta-queue.ts";
+import type { Doorbell, DoorbellMessage, Doorbells } from "../../shared/store/ports/doorbells.ts";
+import { RUNG_WITHIN_MS } from "../../shared/base/times.ts";
 
 export interface DoorbellsUnderTest {
   readonly doorbells: Doorbells;

@@ -7,11 +7,11 @@ import { request as httpRequest } from "node:http";
 
 import { afterEach, describe, expect, it } from "vitest";
 
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import { serveHttp } from "../../shared/api-server/http.ts";
 import { askedOf, createFaultInjector, WRITES } from "../fault-profile/fault-profile.ts";
 import type { Fault, FaultRule, Often, Verb } from "../fault-profile/fault-profile.ts";
 import {

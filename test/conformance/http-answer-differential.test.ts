@@ -7,7 +7,7 @@ import { request } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, it } from "vitest";
 
-import { AnswerReader } from "../../shared/adapters/http-answer.ts";
+import { AnswerReader } from "../../shared/base/http/http-answer.ts";
 
 const CASES = 10_000;
 const AT_ONCE = 50;

@@ -12,7 +12,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { createExchanges, type Bounds, type Exchanges, type Request } from "../../shared/adapters/http-exchanges.ts";
+import { createExchanges, type Bounds, type Exchanges, type Request } from "../../shared/base/http/http-exchanges.ts";
 
 const LOOPBACK = "127.0.0.1";
 const IDLE_MS = 300;

@@ -7,8 +7,8 @@ import { mkdtemp, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
-import { createCgroups } from "../../shared/adapters/system/cgroups.ts";
-import type { Cgroups } from "../../shared/ports/cgroups.ts";
+import { createCgroups } from "../../shared/node-agent/system/cgroups.ts";
+import type { Cgroups } from "../../shared/node-agent/ports/cgroups.ts";
 import type { CgroupsUnderTest } from "./cgroups.ts";
 
 export const MOUNT = "/sys/fs/cgroup";

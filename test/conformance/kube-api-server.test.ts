@@ -1,11 +1,11 @@
 /** The in-memory API server, over HTTP and in process, as our own client sees it: the same suite as the real one (test/e2e/kube-http.test.ts). */
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
+import { serveHttp } from "../../shared/api-server/http.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 import { kubeConformance } from "./kube.ts";
 
 /** Beyond 2^53, to catch who computes with resourceVersions. */

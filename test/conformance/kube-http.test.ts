@@ -8,9 +8,9 @@ import type { AddressInfo } from "node:net";
 
 import { afterEach, expect, it, vi } from "vitest";
 
-import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import { TokenInClearError, type KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { createClient } from "../../shared/kube/http/client.ts";
+import { TokenInClearError, type KubeHttpConfig } from "../../shared/kube/http/config.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
 import {
   AnswerTooLargeError,
   isGone,
@@ -19,11 +19,11 @@ import {
   KubeApiError,
   NotSentError,
   UnansweredError,
-} from "../../shared/ports/errors.ts";
-import { CALLS_AT_ONCE_MAX } from "../../shared/ports/kube.ts";
-import { retryBudgetUntil } from "../../shared/ports/retry-budget.ts";
-import type { RetryBudget } from "../../shared/ports/retry-budget.ts";
-import { VERSION } from "../../shared/version.ts";
+} from "../../shared/kube/client/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../../shared/kube/client/kube.ts";
+import { retryBudgetUntil } from "../../shared/base/retry-budget.ts";
+import type { RetryBudget } from "../../shared/base/retry-budget.ts";
+import { VERSION } from "../../shared/base/version.ts";
 
 const servers: Server[] = [];
 afterEach(() => {

@@ -1,14 +1,14 @@
 /**
- * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/ports/kube.ts). Catches: a refusal
+ * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). Catches: a refusal
  * that loses its reason, a precondition that is not sent, a list that mixes snapshots, a watch that swallows or cuts lines.
  * Faults of the connection (KC3, KW2, KL4, KL5) need a server that misbehaves on purpose: kube-http.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { exactText, parseExact } from "../../shared/api/exact-json.ts";
-import type { ReplicaSet } from "../../shared/api/wire.ts";
-import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/ports/errors.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/ports/kube.ts";
+import { exactText, parseExact } from "../../shared/base/exact-json.ts";
+import type { ReplicaSet } from "../../shared/kube/objects/wire.ts";
+import { isAlreadyExists, isConflict, isInvalid, isTooLargeResourceVersion, KubeApiError } from "../../shared/kube/client/errors.ts";
+import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/kube/client/kube.ts";
 
 export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 
-import { createLogind } from "../../shared/adapters/logind/logind.ts";
+import { createLogind } from "../../shared/node-agent/logind/logind.ts";
 import { eventually } from "../support/eventually.ts";
 import { ensureDbusMock, startPrivateBus } from "../support/private-bus.ts";
 import type { PrivateBus } from "../support/private-bus.ts";
@@ -38,7 +38,7 @@ async function withBus(act: (bus: PrivateBus) => Promise<void>): Promise<void> {
 
 it.skipIf(missing !== undefined)("[node-agent 455] a lock says whose it is, and goes with its holder even when that is killed", () =>
   withBus(async (bus) => {
-    const source = new URL("../../shared/adapters/logind/logind.ts", import.meta.url).href;
+    const source = new URL("../../shared/node-agent/logind/logind.ts", import.meta.url).href;
     const holder = `import { createLogind } from ${JSON.stringify(source)};
       const logind = createLogind();
       const lock = await logind.inhibitShutdown();

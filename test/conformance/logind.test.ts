@@ -1,5 +1,5 @@
 /** logind in memory. */
-import { createMemoryLogind } from "../../shared/adapters/memory/logind.ts";
+import { createMemoryLogind } from "../../shared/node-agent/memory/logind.ts";
 import { logindConformance } from "./logind.ts";
 
 logindConformance("memory", async () => {

@@ -1,7 +1,7 @@
-/** What whoever shuts a machine down owes the node agent (shared/ports/logind.ts). */
+/** What whoever shuts a machine down owes the node agent (shared/node-agent/ports/logind.ts). */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import type { Logind } from "../../shared/ports/logind.ts";
+import type { Logind } from "../../shared/node-agent/ports/logind.ts";
 import { eventually } from "../support/eventually.ts";
 
 export interface LogindUnderTest {

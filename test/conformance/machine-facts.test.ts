@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
-import { pageSizeNames, readMachineFacts } from "../../shared/adapters/system/machine-facts.ts";
+import { pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
 
 it("reads what a Node object needs off this machine", async () => {
   const facts = await readMachineFacts(tmpdir());

@@ -1,12 +1,12 @@
 /** The memory runtime passes the port's suite; and what it can do on top: faults from a seed, pulls, readiness, injected logs. */
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryCri } from "../../shared/adapters/memory/cri/cri.ts";
-import type { MemoryCriOptions } from "../../shared/adapters/memory/cri/cri.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { isUnavailable, isUnimplemented } from "../../shared/ports/cri-error.ts";
-import type { PodSandboxConfig } from "../../shared/ports/cri-types.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createMemoryCri } from "../../shared/node-agent/memory/cri/cri.ts";
+import type { MemoryCriOptions } from "../../shared/node-agent/memory/cri/cri.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { isUnavailable, isUnimplemented } from "../../shared/node-agent/ports/cri-error.ts";
+import type { PodSandboxConfig } from "../../shared/node-agent/ports/cri-types.ts";
 import { criConformance } from "./cri.ts";
 
 const START_MS = 1_800_000_000_000;

@@ -1,7 +1,7 @@
 /** The memory NodeStore passes the port's suite; and says at once when somebody changes a row by hand. */
 import { describe, expect, it } from "vitest";
 
-import { createMemoryNodeStore } from "../../shared/adapters/memory/node-store.ts";
+import { createMemoryNodeStore } from "../../shared/node-agent/memory/node-store.ts";
 import { nodeStoreConformance } from "./node-store.ts";
 
 nodeStoreConformance("memory", async () => ({ store: createMemoryNodeStore(), close: async () => {} }));

@@ -1,12 +1,12 @@
 /** The memory and system adapters of the small ports pass their suites; and what the memory ones can do on top. */
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue, type DeltaQueueFaults, type MemoryDeltaQueue } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../shared/adapters/memory/queue/doorbells.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createMemoryDeltaQueue, type DeltaQueueFaults, type MemoryDeltaQueue } from "../../shared/store/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../shared/store/memory/queue/doorbells.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../shared/base/system/random.ts";
 import { clockConformance } from "./clock.ts";
 import { deltaQueueConformance } from "./delta-queue.ts";
 import { doorbellsConformance } from "./doorbells.ts";

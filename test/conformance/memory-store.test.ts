@@ -1,10 +1,10 @@
 /** The memory Store passes the suite of every Store. */
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createMemoryData, type MemoryData } from "../../shared/adapters/memory/store/data.ts";
-import { spoil } from "../../shared/adapters/memory/store/forged.ts";
-import { createMemoryStore } from "../../shared/adapters/memory/store/store.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { createMemoryData, type MemoryData } from "../../shared/store/memory/store/data.ts";
+import { spoil } from "../../shared/store/memory/store/forged.ts";
+import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
 import { storeDifferential } from "./store-differential.ts";
 import { storeConformance, type StoreFixture, type StoreFixtureOptions } from "./store.ts";

@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
-import type { VolumeFile, VolumeOptions, VolumePlace } from "../../shared/ports/node-files.ts";
+import { createNodeFiles } from "../../shared/node-agent/node-files/node-files.ts";
+import type { VolumeFile, VolumeOptions, VolumePlace } from "../../shared/node-agent/ports/node-files.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-places-")));

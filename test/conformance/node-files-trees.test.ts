@@ -25,11 +25,11 @@ import { rename, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
-import { giveToGroup } from "../../shared/adapters/node-files/ownership.ts";
-import { removeUnmounted } from "../../shared/adapters/node-files/remove-tree.ts";
-import { walkTree } from "../../shared/adapters/node-files/walk-tree.ts";
-import type { VolumePlace } from "../../shared/ports/node-files.ts";
+import { createNodeFiles } from "../../shared/node-agent/node-files/node-files.ts";
+import { giveToGroup } from "../../shared/node-agent/node-files/ownership.ts";
+import { removeUnmounted } from "../../shared/node-agent/node-files/remove-tree.ts";
+import { walkTree } from "../../shared/node-agent/node-files/walk-tree.ts";
+import type { VolumePlace } from "../../shared/node-agent/ports/node-files.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-trees-")));

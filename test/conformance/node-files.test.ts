@@ -29,9 +29,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { createNodeFiles } from "../../shared/adapters/node-files/node-files.ts";
-import { NodeFilesError } from "../../shared/ports/node-files.ts";
-import type { NodeFiles, VolumeFile, VolumePlace } from "../../shared/ports/node-files.ts";
+import { createNodeFiles } from "../../shared/node-agent/node-files/node-files.ts";
+import { NodeFilesError } from "../../shared/node-agent/ports/node-files.ts";
+import type { NodeFiles, VolumeFile, VolumePlace } from "../../shared/node-agent/ports/node-files.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 const TOP = realpathSync(mkdtempSync(join(tmpdir(), "deltaloop-files-")));

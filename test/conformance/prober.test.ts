@@ -18,12 +18,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { hostsEntries, lookupUntil, resolution } from "../../shared/adapters/prober/lookup.ts";
-import { createProber } from "../../shared/adapters/prober/prober.ts";
-import { firstTarget } from "../../shared/adapters/prober/target.ts";
-import { hookRequest } from "../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
-import { probeRequest } from "../../shared/kubelet/prober/probe-request.ts";
-import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/ports/prober.ts";
+import { hostsEntries, lookupUntil, resolution } from "../../shared/node-agent/prober/lookup.ts";
+import { createProber } from "../../shared/node-agent/prober/prober.ts";
+import { firstTarget } from "../../shared/node-agent/prober/target.ts";
+import { hookRequest } from "../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
+import { probeRequest } from "../../shared/node-agent/kubelet/prober/probe-request.ts";
+import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../shared/node-agent/ports/prober.ts";
 
 const LOOPBACK = "127.0.0.1";
 /** Far above what a busy machine takes; what must time out has a short one of its own. */

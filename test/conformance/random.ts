@@ -1,7 +1,7 @@
-/** What every Random must do (shared/ports/random.ts). Catches: values out of range, lopsided or the same again and again. */
+/** What every Random must do (shared/base/random.ts). Catches: values out of range, lopsided or the same again and again. */
 import { describe, expect, it } from "vitest";
 
-import type { Random } from "../../shared/ports/random.ts";
+import type { Random } from "../../shared/base/random.ts";
 
 export function randomConformance(name: string, factory: () => Random): void {
   describe(`randomness on ${name}`, () => {

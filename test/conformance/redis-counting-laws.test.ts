@@ -8,8 +8,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { startEmbedded } from "../../cli/dev/embedded.ts";
-import { objectKey } from "../../shared/api/resources.ts";
-import type { Store } from "../../shared/ports/store.ts";
+import { objectKey } from "../../shared/kube/objects/resources.ts";
+import type { Store } from "../../shared/store/ports/store.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startCountedSync, type Cost, type CountedSync } from "../harness/sync/counted-sync.ts";

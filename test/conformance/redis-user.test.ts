@@ -8,7 +8,7 @@ import { ensureRedisServer, startRedis, type RedisServer } from "../support/redi
 
 const ACCESS =
   /AccessString: &access\s+"([^"]+)"/.exec(readFileSync("infra/redis.yml", "utf8"))?.[1]?.replace("${sls:stage}", "prod") ?? "";
-const SCRIPTS = globSync("shared/adapters/redis/scripts/**/*.lua").map((file) => readFileSync(file, "utf8"));
+const SCRIPTS = globSync("shared/store/redis/scripts/**/*.lua").map((file) => readFileSync(file, "utf8"));
 const CALLED = [
   ...new Set(SCRIPTS.flatMap((text) => [...text.matchAll(/p?call\(\s*["']([A-Za-z]+)/g)].map(([, name = ""]) => name.toUpperCase()))),
 ];

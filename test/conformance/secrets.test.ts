@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { placeOf } from "../../shared/adapters/secrets/reference.ts";
-import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
-import type { SecretsOptions } from "../../shared/adapters/secrets/secret-reader.ts";
+import { placeOf } from "../../shared/store/secrets/reference.ts";
+import { createSecrets } from "../../shared/store/secrets/secrets.ts";
+import type { SecretsOptions } from "../../shared/store/secrets/secret-reader.ts";
 import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
 import { secretsConformance } from "./secrets.ts";
 

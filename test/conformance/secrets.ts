@@ -1,7 +1,7 @@
-/** Secrets (shared/ports/secrets.ts): what is asked of every place that keeps them. */
+/** Secrets (shared/store/ports/secrets.ts): what is asked of every place that keeps them. */
 import { describe, expect, it } from "vitest";
 
-import { SecretError, type Secrets } from "../../shared/ports/secrets.ts";
+import { SecretError, type Secrets } from "../../shared/store/ports/secrets.ts";
 
 /** `reference` names the secret of that name, which `make` has given a value. */
 export function secretsConformance(

@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { sqsCalls, type SqsCalls } from "../../shared/adapters/sqs/calls.ts";
-import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
-import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
-import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
-import type { ReceivedMessage } from "../../shared/ports/delta-queue.ts";
-import type { Doorbell, DoorbellMessage } from "../../shared/ports/doorbells.ts";
+import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
+import { sqsClient } from "../../shared/store/sqs/client.ts";
+import { createSqsDeltaQueue } from "../../shared/store/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../../shared/store/sqs/doorbells.ts";
+import { createSqsMessageSource } from "../../shared/store/sqs/message-source.ts";
+import type { ReceivedMessage } from "../../shared/store/ports/delta-queue.ts";
+import type { Doorbell, DoorbellMessage } from "../../shared/store/ports/doorbells.ts";
 import { spawnFauxqs, startFauxqs, type OwnSqs } from "../../shared/local/fauxqs.ts";
 import { createQueues } from "../../shared/local/queues.ts";
 import { doorbellUrls, freshQueues, portsBy, sqsPortsConformance } from "./sqs-ports.ts";

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, it } from "vitest";
 
 import { startLocalStack, type LocalStack } from "../../infra/local/localstack.ts";
 import { localStackVenv } from "../../infra/local/venv.ts";
-import { sqsCalls, type SqsCalls } from "../../shared/adapters/sqs/calls.ts";
-import { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { awsJson } from "../../shared/adapters/aws-json.ts";
-import { createSecrets } from "../../shared/adapters/secrets/secrets.ts";
+import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
+import { sqsClient } from "../../shared/store/sqs/client.ts";
+import { awsJson } from "../../shared/store/aws/aws-json.ts";
+import { createSecrets } from "../../shared/store/secrets/secrets.ts";
 import { secretsConformance } from "./secrets.ts";
 import { sqsPortsConformance } from "./sqs-ports.ts";
 

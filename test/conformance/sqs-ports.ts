@@ -4,12 +4,12 @@ import { setTimeout } from "node:timers/promises";
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 
-import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
-import type { sqsClient } from "../../shared/adapters/sqs/client.ts";
-import { createSqsDeltaQueue } from "../../shared/adapters/sqs/delta-queue.ts";
-import { createSqsDoorbells } from "../../shared/adapters/sqs/doorbells.ts";
-import { createSqsMessageSource } from "../../shared/adapters/sqs/message-source.ts";
-import { queueFacts, queueFactsByArn } from "../../shared/adapters/sqs/queue-facts.ts";
+import type { SqsCalls } from "../../shared/store/sqs/calls.ts";
+import type { sqsClient } from "../../shared/store/sqs/client.ts";
+import { createSqsDeltaQueue } from "../../shared/store/sqs/delta-queue.ts";
+import { createSqsDoorbells } from "../../shared/store/sqs/doorbells.ts";
+import { createSqsMessageSource } from "../../shared/store/sqs/message-source.ts";
+import { queueFacts, queueFactsByArn } from "../../shared/store/sqs/queue-facts.ts";
 import { createQueues, type LocalQueues } from "../../shared/local/queues.ts";
 import { sdkCalls } from "../support/sdk-calls.ts";
 import { deltaQueueConformance } from "./delta-queue.ts";

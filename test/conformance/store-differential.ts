@@ -5,14 +5,14 @@
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
  */
-import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/api/owner-id.ts";
+import { ownerId, podOwnerId, primaryAsOwner, type OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { isDeepStrictEqual } from "node:util";
 import { describe, it } from "vitest";
 
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { CACHED_RESOURCES, CONTROLLERS, controllerOf } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
-import { laneOf } from "../../shared/api/lane.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { CACHED_RESOURCES, CONTROLLERS, controllerOf } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../shared/kube/objects/resources.ts";
+import { laneOf } from "../../shared/store/lane.ts";
 import type {
   Effect,
   Intent,
@@ -24,9 +24,9 @@ import type {
   Store,
   Taken,
   TakeResult,
-} from "../../shared/ports/store.ts";
-import { LEASE_MS } from "../../shared/ports/times.ts";
-import type { Cached } from "../../shared/api/cached.ts";
+} from "../../shared/store/ports/store.ts";
+import { LEASE_MS } from "../../shared/base/times.ts";
+import type { Cached } from "../../shared/kube/objects/cached.ts";
 import {
   cachedDeployment,
   cachedPod,

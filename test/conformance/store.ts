@@ -1,5 +1,5 @@
 /**
- * What every Store must do (shared/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
+ * What every Store must do (shared/store/ports/store.ts; informer §10–§15). Catches: a rule of the index that lets an old version
  * win or a deleted object return, a watermark ahead of its lane, a wake-up lost between two appliers, a key run twice at
  * once or never, intents lowered by the wrong hand. Cases carry the rule, contract or row of informer §21 that they show.
  *

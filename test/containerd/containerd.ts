@@ -10,8 +10,8 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
+import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
 import { startComponent, waitUntilReady } from "../envtest/component.ts";
 import type { Component } from "../envtest/component.ts";
 import { startNodeCleanup } from "./node-cleanup.ts";

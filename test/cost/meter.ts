@@ -4,12 +4,12 @@
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
-import { createEmfMetrics } from "../../shared/adapters/emf/emf.ts";
-import { redisClient } from "../../shared/adapters/redis/client.ts";
-import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
+import { createEmfMetrics } from "../../shared/base/emf/emf.ts";
+import { redisClient } from "../../shared/store/redis/client.ts";
+import type { SqsCalls } from "../../shared/store/sqs/calls.ts";
 import type { Invocation } from "../../shared/local/event-source-mapping.ts";
-import type { Log } from "../../shared/ports/log.ts";
-import type { Metrics } from "../../shared/ports/metrics.ts";
+import type { Log } from "../../shared/base/log.ts";
+import type { Metrics } from "../../shared/base/metrics/metrics.ts";
 import type { Counts } from "../../cli/cost/counts.ts";
 
 /** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */

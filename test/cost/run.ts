@@ -16,7 +16,7 @@ import { bundleFunction } from "../../infra/build/bundle.ts";
 import { importMs } from "../../infra/build/import-time.ts";
 import { added, NOTHING, scaled, SUMS } from "../../cli/cost/counts.ts";
 import type { Counts, CountsFile } from "../../cli/cost/counts.ts";
-import type { FunctionWiring } from "../../shared/lambda/wiring.ts";
+import type { FunctionWiring } from "../../shared/controllers/lambda/wiring.ts";
 import { podTemplate, startStack, until } from "../bench/embedded.ts";
 import type { Stack } from "../bench/embedded.ts";
 import { Meter } from "./meter.ts";

@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 
-import type { Controller } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/kube/objects/resources.ts";
 import type { Outcome } from "./outcome.ts";
 
 const FILE = join(import.meta.dirname, "..", "captures", "differential", "syncs.json.gz");

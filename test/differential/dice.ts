@@ -1,4 +1,4 @@
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
 
 export interface Dice {
   /** From `low` to `high`, both included. */

@@ -1,5 +1,5 @@
 /**
- * Writes shared/api/pod-template-types.ts from the Go types of a Kubernetes release; run by hand when the release changes:
+ * Writes shared/kube/pod-template/pod-template-types.ts from the Go types of a Kubernetes release; run by hand when the release changes:
  *
  *     node test/differential/generate-pod-template-types.ts <folder of k8s.io/api> <folder of k8s.io/apimachinery>
  *
@@ -8,7 +8,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../../shared/api/release.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../../shared/kube/objects/release.ts";
 
 const [api = "", machinery = ""] = process.argv.slice(2);
 const ROOT = "PodTemplateSpec";

@@ -2,11 +2,11 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-import { exactText } from "../../shared/api/exact-json.ts";
-import type { CachedResource, Controller } from "../../shared/api/resources.ts";
-import type { PodTemplateSpec } from "../../shared/api/wire.ts";
-import type { ApiResponse } from "../../shared/local/api-server/api-server.ts";
-import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
+import { exactText } from "../../shared/base/exact-json.ts";
+import type { CachedResource, Controller } from "../../shared/kube/objects/resources.ts";
+import type { PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
+import type { ApiResponse } from "../../shared/api-server/api-server.ts";
+import type { ApiRequest } from "../../shared/api-server/rest/request-info.ts";
 import type { Door, State } from "./shared-api-server.ts";
 import type { Changed } from "./ours.ts";
 import type { Sync } from "./outcome.ts";

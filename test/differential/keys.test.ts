@@ -4,8 +4,8 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import type { V1ReplicaSet } from "@kubernetes/client-node";
 
-import { CACHED_RESOURCES, CONTROLLERS, type Controller } from "../../shared/api/resources.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
+import { CACHED_RESOURCES, CONTROLLERS, type Controller } from "../../shared/kube/objects/resources.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import { judgeProgram } from "./build.ts";
 import { SharedApiServer, collection, Door, type State } from "./shared-api-server.ts";
 import { diceOf, type Dice } from "./dice.ts";
@@ -38,7 +38,7 @@ function withChange(state: State, { resource, old, new: now }: Changed): State {
 /**
  * What ours may queue beside upstream's keys, when a pod changes hands: its former owner although the pod is being deleted, for terminating
  * replicas are fewer now; and the Recreate Deployment that the pod leaves, though it is not gone, or though other ReplicaSets of its still have
- * pods (affected-keys.ts of shared/replicaset and shared/deployment).
+ * pods (affected-keys.ts of shared/controllers/replicaset and shared/controllers/deployment).
  */
 function mayQueueMore({ resource, old, new: now }: Changed, controller: Controller, { pods }: State): boolean {
   const owner = (object: KubeObject | undefined): string => JSON.stringify(object?.metadata.ownerReferences ?? []);

@@ -1,5 +1,5 @@
 /** What may differ, and why: everything else is a mistake, here or in our notion of upstream. */
-import type { KubeObject, Pod } from "../../shared/api/wire.ts";
+import type { KubeObject, Pod } from "../../shared/kube/objects/wire.ts";
 import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
 import type { Outcome } from "./outcome.ts";
@@ -56,7 +56,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "a count lies",
-    why: "with more pods available than asked for, ours shrinks less than upstream: it computes the budget again before available pods go (shared/deployment, decision 4)",
+    why: "with more pods available than asked for, ours shrinks less than upstream: it computes the budget again before available pods go (shared/controllers/deployment, decision 4)",
     is: (upstream, ours, { replicasets }) =>
       replicasets.some(
         (rs) => Number((rs as Counted).status?.["availableReplicas"] ?? 0) > Number((rs as Counted).spec?.["replicas"] ?? 1),
@@ -88,7 +88,7 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "tie",
-    why: "between pods that nothing tells apart upstream takes the one it met first, ours the lower uid (shared/replicaset/pods-to-delete.ts)",
+    why: "between pods that nothing tells apart upstream takes the one it met first, ours the lower uid (shared/controllers/replicaset/pods-to-delete.ts)",
     is: (upstream, ours, observed) => {
       const [a, b] = [upstream, ours].map((outcome) => withoutTies(outcome, observed));
       return (

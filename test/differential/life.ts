@@ -1,5 +1,5 @@
 /** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
-import type { Controller } from "../../shared/api/resources.ts";
+import type { Controller } from "../../shared/kube/objects/resources.ts";
 import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
 import { diceOf } from "./dice.ts";
 import type { Judge, Question } from "./judge.ts";

@@ -4,7 +4,7 @@
  */
 import { parseArgs } from "node:util";
 
-import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import { judgeProgram } from "./build.ts";
 import { writeCorpus, type RecordedLife } from "./corpus.ts";
 import { startJudge } from "./judge.ts";

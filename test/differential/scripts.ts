@@ -2,10 +2,10 @@
  * What happens around the tested controller: people and other controllers, by dice. A script is a deployment's or a ReplicaSet's
  * (ReplicationController's) life in a dozen steps; after each step the controller has one sync.
  */
-import type { Controller } from "../../shared/api/resources.ts";
-import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
-import { formatTime } from "../../shared/api/time.ts";
-import type { KubeObject, PodTemplateSpec } from "../../shared/api/wire.ts";
+import type { Controller } from "../../shared/kube/objects/resources.ts";
+import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
+import { formatTime } from "../../shared/kube/objects/time.ts";
+import type { KubeObject, PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
 import { collection, NAMESPACE, REFUSALS, type SharedApiServer, type Fault, type Fields, type Json } from "./shared-api-server.ts";
 import type { Dice } from "./dice.ts";
 

@@ -3,13 +3,13 @@
  * there, and is taken back. Requests can be refused, the same ones for both.
  */
 import { isDeepStrictEqual } from "node:util";
-import { createVirtualClock, type VirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import type { JsonObject } from "../../shared/api/json.ts";
-import { CACHED_RESOURCES, RESOURCES, tableOf, type CachedResource } from "../../shared/api/resources.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
-import { createApiServer, type ApiResponse, type ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { ApiRequest } from "../../shared/local/api-server/rest/request-info.ts";
+import { createVirtualClock, type VirtualClock } from "../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import type { JsonObject } from "../../shared/base/json.ts";
+import { CACHED_RESOURCES, RESOURCES, tableOf, type CachedResource } from "../../shared/kube/objects/resources.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
+import { createApiServer, type ApiResponse, type ApiServer } from "../../shared/api-server/api-server.ts";
+import type { ApiRequest } from "../../shared/api-server/rest/request-info.ts";
 
 export type Json = null | boolean | number | string | readonly Json[] | Fields;
 export type Fields = { readonly [field: string]: Json };

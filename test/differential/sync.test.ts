@@ -2,7 +2,7 @@
 // requests, Events and ending, but for what known.ts lists. Would catch: any difference in decisions, bodies, texts or their order.
 import { afterAll, describe, expect, it } from "vitest";
 
-import { CONTROLLERS } from "../../shared/api/resources.ts";
+import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import { judgeProgram } from "./build.ts";
 import { startJudge } from "./judge.ts";
 import { asking, playLife } from "./life.ts";

@@ -4,11 +4,11 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 
-import { createDigester } from "../../shared/api/digest.ts";
-import { exactText, parseExact } from "../../shared/api/exact-json.ts";
-import { podTemplateHash, podTemplateHashState } from "../../shared/api/pod-template-hash.ts";
-import { strip } from "../../shared/api/strip.ts";
-import type { KubeObject, PodTemplateSpec } from "../../shared/api/wire.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { exactText, parseExact } from "../../shared/base/exact-json.ts";
+import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
+import { strip } from "../../shared/kube/strip/strip.ts";
+import type { KubeObject, PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "../unit/api/arbitrary-template.ts";
 import { template } from "../unit/api/templates.ts";
 import { judgeProgram } from "./build.ts";

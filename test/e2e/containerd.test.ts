@@ -8,10 +8,10 @@ import { join } from "node:path";
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
-import { isNotFound, isUnavailable } from "../../shared/ports/cri-error.ts";
-import type { ContainerConfig, PodSandboxConfig } from "../../shared/ports/cri-types.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
+import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
+import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
+import type { ContainerConfig, PodSandboxConfig } from "../../shared/node-agent/ports/cri-types.ts";
 import { criConformance } from "../conformance/cri.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
@@ -197,7 +197,7 @@ async function startElsewhere(): Promise<{ readonly identity: NodeIdentity; kill
   const module = (path: string): string => JSON.stringify(join(import.meta.dirname, "..", "..", path));
   const script = `
     const { startContainerd } = await import(${module("test/containerd/containerd.ts")});
-    const { createCri } = await import(${module("shared/adapters/cri/cri.ts")});
+    const { createCri } = await import(${module("shared/node-agent/cri/cri.ts")});
     const node = await startContainerd();
     const { directory, cgroup, cgroupParent, bridgeAddress, endpoint } = node;
     const metadata = { name: "p", namespace: "n", uid: "u", attempt: 0 };

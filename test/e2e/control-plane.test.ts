@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../envtest/control-plane.ts";
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { isRunning } from "../support/e2e.ts";
 
 /** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */

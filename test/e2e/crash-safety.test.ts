@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { TAKEOVER_MS_MAX } from "../../shared/ports/times.ts";
+import { TAKEOVER_MS_MAX } from "../../shared/base/times.ts";
 import type { About } from "../fault-profile/fault-profile.ts";
 import { startFaultInjectingServer } from "../fault-profile/server.ts";
 import type { FaultInjectingServer } from "../fault-profile/server.ts";

@@ -7,8 +7,8 @@ import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-import { createDockerCri } from "../../shared/adapters/docker/docker.ts";
-import { isUnavailable } from "../../shared/ports/cri-error.ts";
+import { createDockerCri } from "../../shared/docker/docker.ts";
+import { isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 import { criConformance } from "../conformance/cri.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { CNI_PLUGINS } from "../containerd/programs.ts";

@@ -11,18 +11,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import type { HttpApiServer } from "../../shared/local/api-server/http.ts";
-import { isObject } from "../../shared/api/json.ts";
-import type { JsonObject } from "../../shared/api/json.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../shared/base/system/random.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import { serveHttp } from "../../shared/api-server/http.ts";
+import type { HttpApiServer } from "../../shared/api-server/http.ts";
+import { isObject } from "../../shared/base/json.ts";
+import type { JsonObject } from "../../shared/base/json.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { runKubectl } from "../envtest/kubectl.ts";
 import { createApiClient } from "../envtest/api-client.ts";
 import type { ApiClient } from "../envtest/api-client.ts";
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import { kubeconfigOf } from "../support/kubeconfig.ts";
 import { rawClientAt } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";

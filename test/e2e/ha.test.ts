@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import type { Store } from "../../shared/ports/store.ts";
+import type { Store } from "../../shared/store/ports/store.ts";
 import { DEV_SECRETS, isSame, storeOfDev } from "../support/cache-compared.ts";
 import { deltaloop, eventually, killHard, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";

@@ -11,10 +11,10 @@ import { dirname, join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { readClusterIdentity } from "../../cli/cluster/cluster-id.ts";
-import { environmentOf } from "../../shared/lambda/configuration.ts";
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
+import { readClusterIdentity } from "../../shared/kube/client/cluster-id.ts";
+import { environmentOf } from "../../shared/controllers/lambda/configuration.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
 import { queueUrls } from "../../shared/local/queues.ts";
 import type { LocalQueues } from "../../shared/local/queues.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";

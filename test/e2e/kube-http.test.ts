@@ -1,8 +1,8 @@
 /** kube-http against a real API server, by TLS and a client certificate from a kubeconfig: the suite of test/conformance/kube.ts. */
 import { it } from "vitest";
 
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import { kubeConformance } from "../conformance/kube.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";

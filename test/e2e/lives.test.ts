@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { wrongAtRest } from "../simulation/crashes/bounds.ts";
 import { drawOperation, operate } from "../simulation/crashes/operations.ts";
 import type { Operation } from "../simulation/crashes/operations.ts";

@@ -15,18 +15,18 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../shared/adapters/cri/cri.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { LABELS } from "../../shared/kubelet/types/labels.ts";
-import { parseNodePod } from "../../shared/kubelet/types/pod.ts";
-import type { NodePod } from "../../shared/kubelet/types/pod.ts";
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
+import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { LABELS } from "../../shared/node-agent/kubelet/types/labels.ts";
+import { parseNodePod } from "../../shared/node-agent/kubelet/types/pod.ts";
+import type { NodePod } from "../../shared/node-agent/kubelet/types/pod.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import { startNodeApi } from "../../shared/node-agent/server/server.ts";
 import type { NodeApi } from "../../shared/node-agent/server/server.ts";
-import type { PodSandboxConfig } from "../../shared/ports/cri-types.ts";
-import type { PodStatus } from "../../shared/ports/node-store.ts";
+import type { PodSandboxConfig } from "../../shared/node-agent/ports/cri-types.ts";
+import type { PodStatus } from "../../shared/node-agent/ports/node-store.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";

@@ -11,7 +11,7 @@ import { connect } from "node:net";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { LABELS } from "../../shared/kubelet/types/labels.ts";
+import { LABELS } from "../../shared/node-agent/kubelet/types/labels.ts";
 import { ensureDockerd } from "../docker/programs.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";

@@ -14,7 +14,7 @@ import { promisify } from "node:util";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { readCertificate } from "../../shared/kubelet/certificate/certificate-request.ts";
+import { readCertificate } from "../../shared/node-agent/kubelet/certificate/certificate-request.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { startRegistry } from "../containerd/registry.ts";

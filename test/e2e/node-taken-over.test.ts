@@ -11,8 +11,8 @@ import { basename, join } from "node:path";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
-import { LABELS } from "../../shared/kubelet/types/labels.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
+import { LABELS } from "../../shared/node-agent/kubelet/types/labels.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { ensureContainerd } from "../containerd/programs.ts";

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { LABELS } from "../../shared/kubelet/types/labels.ts";
+import { LABELS } from "../../shared/node-agent/kubelet/types/labels.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { eventually, measured, startCluster, startDev } from "../support/e2e.ts";

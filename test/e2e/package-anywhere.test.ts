@@ -3,11 +3,13 @@
  * and umask, each without any network. Catches: a path, a time or an order of files in a zip or in the template, and a step that asks a network.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { linkModules } from "../support/copied-modules.ts";
 
 import { functionNames } from "../../infra/build/bundle.ts";
 import { DEPLOYED_AT } from "../support/packaged.ts";
@@ -67,7 +69,7 @@ async function packagedIn(folder: string, environment: Readonly<Record<string, s
   for (const source of SOURCES) await cp(join(ROOT, source), join(folder, source), { recursive: true });
   await touched(join(folder, "functions"), at);
   await touched(join(folder, "shared"), at);
-  await symlink(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  linkModules(ROOT, folder);
   const nowhere = "http://127.0.0.1:9";
   const env = {
     PATH: process.env["PATH"] ?? "",

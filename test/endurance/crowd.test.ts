@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, it } from "vitest";
 
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { eventually, isRunning, killHard, measured, whereRealPartsAre } from "../support/e2e.ts";
 import type { Running } from "../support/e2e.ts";
 import { startLossRig } from "../support/loss-rig.ts";

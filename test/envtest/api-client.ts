@@ -1,6 +1,6 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import type { KubeHttpConfig } from "../../shared/adapters/kube-http/config.ts";
+import type { KubeHttpConfig } from "../../shared/kube/http/config.ts";
 
 /** What the API server answered: a status code and its JSON, or its text where it is none (`/readyz`). */
 interface ApiAnswer {

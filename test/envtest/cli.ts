@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { controlPlaneBinaries } from "./binaries.ts";
 import { startControlPlane } from "./control-plane.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 const USAGE = `usage: node test/envtest/cli.ts [--upstream]
   --upstream  leave Deployments, ReplicaSets and ReplicationControllers to upstream's controllers (else: to you)

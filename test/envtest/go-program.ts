@@ -5,7 +5,7 @@ import { access, constants, mkdir, readFile, rename, rm } from "node:fs/promises
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
 import { holdingLock, waitAtMost } from "../../infra/build/lock-file.ts";
 

@@ -7,7 +7,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { go } from "./go-program.ts";
 import { MODULES, repinned } from "./pins.ts";
 

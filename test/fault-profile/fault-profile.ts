@@ -6,7 +6,7 @@
  * MA2 every rule counts all requests that it is about, also those that an earlier rule in the list strikes.
  * MA3 one fault a request: the first rule of the list that strikes. New fields come on top of it.
  */
-import type { Random } from "../../shared/ports/random.ts";
+import type { Random } from "../../shared/base/random.ts";
 import type { Refusal } from "./refusals.ts";
 
 /** `cutWatch` and `stallWatch` strike pieces of a watch's stream (whole lines, as they came), `addFields` both, all others requests. */

@@ -4,16 +4,16 @@
  */
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
-import { shutGate } from "../../cli/health/gates.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../shared/local/api-server/http.ts";
-import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
+import { shutGate } from "../../shared/controllers/cache/gates.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import { serveHttp } from "../../shared/api-server/http.ts";
+import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
 import { assembleSystem, memoryBackend } from "../../shared/local/assemble-system.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { runScriptedNodes } from "../../shared/api-server/scripted-nodes/scripted-nodes.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { startFaultInjectingServer } from "./server.ts";
 import type { FaultInjectingServer } from "./server.ts";

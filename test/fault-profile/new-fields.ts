@@ -1,5 +1,5 @@
 /** Fields of an API server that is newer than its clients: on each object, in its metadata, spec, status and conditions. */
-import { exactText, parseExact } from "../../shared/api/exact-json.ts";
+import { exactText, parseExact } from "../../shared/base/exact-json.ts";
 
 const NEW_FIELD = "newerField";
 const NEW_VALUE = { since: "v9", items: [1, "two", { three: true }] };

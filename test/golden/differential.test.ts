@@ -2,8 +2,8 @@
 // whose known.ts says what may differ, and no more). Would catch: any difference in decisions, bodies, texts or their order.
 import { describe, expect, it } from "vitest";
 
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
+import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import type { State } from "../differential/shared-api-server.ts";
 import { readCorpus } from "../differential/corpus.ts";
 import { KNOWN, verdictOn } from "../differential/known.ts";

@@ -5,13 +5,13 @@ import { describe, expect, it } from "vitest";
 import { heading, told } from "../../cli/explain/explain-text.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { reasonInWords, sectionOf } from "../../cli/explain/reason-words.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { readCapture } from "../../shared/replay/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-stream.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { readCapture } from "../../shared/replay/capture-format/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
 import { storyOf, type Subject } from "../../shared/replay/explain/story.ts";
-import { replay } from "../../shared/replay/replay.ts";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import { replay } from "../../shared/replay/engine/replay.ts";
+import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const CAPTURES = join(import.meta.dirname, "../captures");

@@ -5,10 +5,10 @@ import { describe, expect, it, test } from "vitest";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { faultsIn } from "../../cli/replay/replay-faults.ts";
 import { describeTrace } from "../../cli/explain/describe.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { readCapture } from "../../shared/replay/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-stream.ts";
-import { replay, type ReplaySummary } from "../../shared/replay/replay.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { readCapture } from "../../shared/replay/capture-format/capture.ts";
+import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
+import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch.jsonl.gz`, import.meta.url).pathname);

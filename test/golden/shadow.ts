@@ -4,8 +4,8 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
 import { SYNC_HANDLERS } from "../../cli/functions/sync-handlers.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { readCapture, type CapturedObject } from "../../shared/replay/capture.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { readCapture, type CapturedObject } from "../../shared/replay/capture-format/capture.ts";
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
 import { changesOf, History, type Change } from "../../shared/replay/shadow/states.ts";
 import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";

@@ -12,13 +12,13 @@
  * whose labels change 2. By none, for no recording has a state in which it matters: a pod that is gone (it has counted as going before), a
  * new orphan, a ReplicaSet that is gone, is orphaned or has no owner, the last pod of a Recreate Deployment. test/differential/keys.test.ts sees these.
  */
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { controllerOf, type CachedResource, type Controller } from "../../shared/api/resources.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { controllerOf, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
 import { ourWrites } from "../../shared/replay/shadow/judge.ts";
 import { canonical } from "../../shared/replay/shadow/canonical-write.ts";
 import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";
-import type { OwnerReference } from "../../shared/api/wire.ts";
+import type { OwnerReference } from "../../shared/kube/objects/wire.ts";
 import type { State } from "../differential/shared-api-server.ts";
 import { keysOfOurs } from "../differential/ours.ts";
 import { PLACE, type Recording } from "./shadow.ts";

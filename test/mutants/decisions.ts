@@ -13,11 +13,11 @@ export interface DecisionMutant extends Mutant {
   readonly rule: string;
 }
 
-const ROLLING = "deployment/rolling.ts";
-const STATUS = "deployment/status.ts";
-const PROGRESS = "deployment/progress.ts";
-const RS_STATUS = "replicaset/calculate-status.ts";
-const VICTIMS = "replicaset/pods-to-delete.ts";
+const ROLLING = "controllers/deployment/rolling.ts";
+const STATUS = "controllers/deployment/status.ts";
+const PROGRESS = "controllers/deployment/progress.ts";
+const RS_STATUS = "controllers/replicaset/calculate-status.ts";
+const VICTIMS = "controllers/replicaset/pods-to-delete.ts";
 
 export const MUTANTS: readonly DecisionMutant[] = [
   { what: "a surge is one larger", rule: "deployment §11.2", file: ROLLING, from: "replicas + surge;", to: "replicas + surge + 1;" },
@@ -53,91 +53,91 @@ export const MUTANTS: readonly DecisionMutant[] = [
   {
     what: "a surge of per cent is rounded down",
     rule: "deployment §9",
-    file: "deployment/max-surge-max-unavailable.ts",
+    file: "controllers/deployment/max-surge-max-unavailable.ts",
     from: "scaledValue(maxSurge ?? 0, replicas, Math.ceil)",
     to: "scaledValue(maxSurge ?? 0, replicas, Math.floor)",
   },
   {
     what: "what may be unavailable is rounded up",
     rule: "deployment §9",
-    file: "deployment/max-surge-max-unavailable.ts",
+    file: "controllers/deployment/max-surge-max-unavailable.ts",
     from: "replicas, Math.floor)",
     to: "replicas, Math.ceil)",
   },
   {
     what: "surge and unavailable may both be nothing",
     rule: "deployment §9",
-    file: "deployment/max-surge-max-unavailable.ts",
+    file: "controllers/deployment/max-surge-max-unavailable.ts",
     from: "{ surge: 0, unavailable: 1 }",
     to: "{ surge, unavailable }",
   },
   {
     what: "proportions are rounded down",
     rule: "deployment §10.1",
-    file: "deployment/proportional-scaling.ts",
+    file: "controllers/deployment/proportional-scaling.ts",
     from: "Number((2n * a + b) / (2n * b))",
     to: "Number(a / b)",
   },
   {
     what: "what rounding leaves over goes to nobody",
     rule: "deployment §10.1",
-    file: "deployment/proportional-scaling.ts",
+    file: "controllers/deployment/proportional-scaling.ts",
     from: "replicas + leftover)",
     to: "replicas)",
   },
   {
     what: "a resize is not noticed",
     rule: "deployment §4.2",
-    file: "deployment/scale.ts",
+    file: "controllers/deployment/scale.ts",
     from: "desired.replicas !== replicasOf(d)",
     to: "desired.replicas < 0",
   },
   {
     what: "Recreate leaves one",
     rule: "deployment §12",
-    file: "deployment/recreate.ts",
+    file: "controllers/deployment/recreate.ts",
     from: "scaleReplicaSet(d, rs, 0)",
     to: "scaleReplicaSet(d, rs, 1)",
   },
   {
     what: "Recreate does not wait for terminating pods",
     rule: "deployment §12",
-    file: "deployment/recreate.ts",
+    file: "controllers/deployment/recreate.ts",
     from: "oldPods(split, pods).find(",
     to: "oldPods(split, []).find(",
   },
   {
     what: "a revision is the last one",
     rule: "deployment §8.1",
-    file: "deployment/new-replica-set.ts",
+    file: "controllers/deployment/new-replica-set.ts",
     from: "const newest = nextRevision(oldRSs)",
     to: "const newest = nextRevision(oldRSs) - 1n",
   },
   {
     what: "a new ReplicaSet has the last revision",
     rule: "deployment §8.1",
-    file: "deployment/new-replica-set.ts",
+    file: "controllers/deployment/new-replica-set.ts",
     from: "createdReplicaSetAnnotations(d, nextRevision(oldRSs))",
     to: "createdReplicaSetAnnotations(d, nextRevision(oldRSs) - 1n)",
   },
   {
     what: "the history of revisions is not kept",
     rule: "deployment §8.1",
-    file: "deployment/annotations.ts",
+    file: "controllers/deployment/annotations.ts",
     from: "if (history !== undefined) set[REVISION_HISTORY] = history;",
     to: "",
   },
   {
     what: "max-replicas is without the surge",
     rule: "deployment §8.1",
-    file: "deployment/annotations.ts",
+    file: "controllers/deployment/annotations.ts",
     from: "String(replicasOf(d) + maxSurge(d))",
     to: "String(replicasOf(d))",
   },
   {
     what: "one ReplicaSet too many is kept",
     rule: "deployment §14",
-    file: "deployment/history.ts",
+    file: "controllers/deployment/history.ts",
     from: "candidates.length - limit)",
     to: "candidates.length - limit - 1)",
   },
@@ -230,14 +230,14 @@ export const MUTANTS: readonly DecisionMutant[] = [
   {
     what: "one pod too few is created",
     rule: "replicaset §7.1",
-    file: "replicaset/manage-replicas.ts",
+    file: "controllers/replicaset/manage-replicas.ts",
     from: "Math.min(-surplus, burst)",
     to: "Math.min(-surplus - 1, burst)",
   },
   {
     what: "one pod too many is deleted",
     rule: "replicaset §7.2",
-    file: "replicaset/manage-replicas.ts",
+    file: "controllers/replicaset/manage-replicas.ts",
     from: "Math.min(surplus, burst);\n  const { victims",
     to: "Math.min(surplus + 1, burst);\n  const { victims",
   },

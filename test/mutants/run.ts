@@ -6,10 +6,11 @@
  * reasons of the syncs at which it was seen.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { linkModules } from "../support/copied-modules.ts";
 import { MUTANTS } from "./decisions.ts";
 import type { DecisionMutant } from "./decisions.ts";
 import { IMPORT_MUTANTS } from "./imports.ts";
@@ -18,7 +19,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const OTHERS = [
   { name: "closed", tests: () => "test/golden/closed.test.ts" },
   { name: "differential", tests: () => "test/golden/differential.test.ts" },
-  { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[0] ?? ""}` },
+  { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[1] ?? ""}` },
 ] as const;
 
 /** Of imports: one scene recorded in three ways must be one, and what each file means stands in tables. */
@@ -36,7 +37,7 @@ let [missed, shown, led] = [0, 0, 0];
 try {
   for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true });
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  linkModules(ROOT, folder);
   const clean = seen();
   process.stdout.write(`as it is: ${clean.words}\n`);
   for (const mutant of chosen) {

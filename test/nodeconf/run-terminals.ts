@@ -8,7 +8,7 @@
  */
 import { isDeepStrictEqual, parseArgs } from "node:util";
 
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { ensureContainerd } from "../containerd/programs.ts";

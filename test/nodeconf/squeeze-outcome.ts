@@ -1,7 +1,7 @@
 /** What was to be seen of a squeeze (squeeze.ts): of the pods, of the Node, and which images are left. */
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { createCri } from "../../shared/adapters/cri/cri.ts";
+import { createCri } from "../../shared/node-agent/cri/cri.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { IMAGES } from "../containerd/images.ts";
 import type { Cluster } from "../support/e2e.ts";

@@ -14,16 +14,16 @@
  *     SE2  the desired state is reached and the status says so
  *     SE3  and then it is quiet
  */
-import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
-import { controllerRef } from "../../shared/api/owner-references.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource, Controller, ObjectKey } from "../../shared/api/resources.ts";
-import { compileSelector, formatSelector, matches } from "../../shared/api/selector.ts";
-import { templatesEqual } from "../../shared/api/digest.ts";
-import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
-import type { MemoryData } from "../../shared/adapters/memory/store/data.ts";
-import type { RequestRecord } from "../../shared/local/api-server/api-server.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
+import { ownerId, podOwnerId, primaryAsOwner } from "../../shared/kube/objects/owner-id.ts";
+import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, objectKey } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource, Controller, ObjectKey } from "../../shared/kube/objects/resources.ts";
+import { compileSelector, formatSelector, matches } from "../../shared/kube/selectors/selector.ts";
+import { templatesEqual } from "../../shared/kube/pod-template/digest.ts";
+import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/kube/objects/wire.ts";
+import type { MemoryData } from "../../shared/store/memory/store/data.ts";
+import type { RequestRecord } from "../../shared/api-server/api-server.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 import type { KubeObserver } from "./kube.ts";
 import type { Loss } from "./losses.ts";
 import { isActive, ownerName } from "./mirror.ts";

@@ -2,7 +2,7 @@
  * A process of ours that may die or stand still at any call: its ports are handed out through here, and after the end they
  * never answer again. What a call has reached by then stays done.
  */
-import type { Clock } from "../../shared/ports/clock.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 import { eachAnswer } from "../support/each-answer.ts";
 
 export interface FateOptions {

@@ -1,7 +1,7 @@
 /** What goes wrong in a run, and how often: drawn once from the seed, in force only while `active`. */
-import type { DeltaQueueFaults } from "../../shared/adapters/memory/queue/delta-queue.ts";
-import type { DoorbellFaults } from "../../shared/adapters/memory/queue/doorbells.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import type { DeltaQueueFaults } from "../../shared/store/memory/queue/delta-queue.ts";
+import type { DoorbellFaults } from "../../shared/store/memory/queue/doorbells.ts";
+import type { Random } from "../../shared/base/random.ts";
 
 export interface Mix {
   readonly name: string;

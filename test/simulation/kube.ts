@@ -3,17 +3,17 @@
  * are executed, executed with the answer lost, executed late, refused or slow, exactly as on a network. Faults and
  * refusals are those of the fault-injecting API server (test/fault-profile), done in virtual time.
  */
-import type { Call } from "../../shared/adapters/kube-http/calls.ts";
-import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
-import { kubeOver } from "../../shared/adapters/kube-http/kube-http.ts";
-import { statusError } from "../../shared/adapters/kube-http/status-error.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
-import type { Kube } from "../../shared/ports/kube.ts";
-import type { Random } from "../../shared/ports/random.ts";
-import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/ports/times.ts";
+import type { Call } from "../../shared/kube/http/calls.ts";
+import type { KubeClient } from "../../shared/kube/http/client.ts";
+import { kubeOver } from "../../shared/kube/http/kube-http.ts";
+import { statusError } from "../../shared/kube/http/status-error.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import { createInProcessClient } from "../../shared/api-server/in-process-client.ts";
+import type { Clock } from "../../shared/base/clock.ts";
+import { KubeApiError, UnansweredError } from "../../shared/kube/client/errors.ts";
+import type { Kube } from "../../shared/kube/client/kube.ts";
+import type { Random } from "../../shared/base/random.ts";
+import { OP_DEADLINE_MS, REQUEST_TIMEOUT_MS } from "../../shared/base/times.ts";
 import type { Fault } from "../fault-profile/fault-profile.ts";
 import { eventWithNewFields, withNewFields } from "../fault-profile/new-fields.ts";
 import { deniedByWebhook, INTERNAL_ERROR, tooManyRequests, unavailable } from "../fault-profile/refusals.ts";

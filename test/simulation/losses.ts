@@ -1,7 +1,7 @@
 /** What a Store may lose in the middle of work (informer §11.7), done to the memory Store between two of its steps. */
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { EpochData, MemoryData } from "../../shared/adapters/memory/store/data.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
+import type { EpochData, MemoryData } from "../../shared/store/memory/store/data.ts";
+import type { Random } from "../../shared/base/random.ts";
 
 /**
  * `flush`: everything. `damage`: half of the keys. `restore`: what it held some time ago, on another primary, as after a restart from a

@@ -2,14 +2,14 @@
  * What the API server holds, event by event, for the checks: the state at each request, and for a while what it was before.
  * Fed by watches of its own that never fail.
  */
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { WatchStream } from "../../shared/local/api-server/rest/watch.ts";
-import { compareResourceVersions } from "../../shared/api/resource-version.ts";
-import { controllerRef } from "../../shared/api/owner-references.ts";
-import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../shared/api/resources.ts";
-import type { CachedResource, ObjectKey } from "../../shared/api/resources.ts";
-import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/api/wire.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import type { WatchStream } from "../../shared/api-server/rest/watch.ts";
+import { compareResourceVersions } from "../../shared/kube/objects/resource-version.ts";
+import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
+import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource, ObjectKey } from "../../shared/kube/objects/resources.ts";
+import type { Deployment, KubeObject, Pod, ReplicaSet } from "../../shared/kube/objects/wire.ts";
+import type { Clock } from "../../shared/base/clock.ts";
 
 export type Objects = {
   readonly pods: Pod;
@@ -91,7 +91,7 @@ export class Mirror {
     return [...this.#of(resource).values()] as (Objects[R] & KubeObject)[]; // stored under their resource
   }
 
-  /** Dependents of `owner`, told apart as shared/api/owner-id.ts says; written anew here, so that a mistake there is seen. */
+  /** Dependents of `owner`, told apart as shared/kube/objects/owner-id.ts says; written anew here, so that a mistake there is seen. */
   controlledBy<R extends CachedResource>(resource: R, owner: OwnerName): readonly (Objects[R] & KubeObject)[] {
     return this.all(resource).filter(({ metadata }) => {
       const ref = controllerRef(metadata);

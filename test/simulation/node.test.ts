@@ -5,7 +5,7 @@
 import { expect, test } from "vitest";
 import { simulateNode } from "./node/simulate-node.ts";
 import { SEEDS } from "./seeds.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 test.each(SEEDS)(
   "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: whatever happens to a node and its agent, the rules hold, and at the end all is as wanted",

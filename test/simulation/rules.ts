@@ -2,9 +2,9 @@
  * The Store's rules, one by one switched off, to see that the simulation notices: a check that stays green without the rule
  * that it is there for says nothing. Each wrapper is the smallest lie that has the effect; no product code knows of it.
  */
-import { compareResourceVersions, maxResourceVersion } from "../../shared/api/resource-version.ts";
-import type { LaneData, MemoryData } from "../../shared/adapters/memory/store/data.ts";
-import type { ItemChange, Store } from "../../shared/ports/store.ts";
+import { compareResourceVersions, maxResourceVersion } from "../../shared/kube/objects/resource-version.ts";
+import type { LaneData, MemoryData } from "../../shared/store/memory/store/data.ts";
+import type { ItemChange, Store } from "../../shared/store/ports/store.ts";
 
 export const RULES = [
   "A2",

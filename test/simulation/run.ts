@@ -6,7 +6,7 @@ import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
 import { simulateNode } from "./node/simulate-node.ts";
 import { simulate } from "./world.ts";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 const { values } = parseArgs({
   options: {

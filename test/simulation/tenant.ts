@@ -2,10 +2,10 @@
  * A tenant that wants to reach beyond its namespace: it creates and changes pods and ReplicaSets there, and has learnt the names
  * and uids of everything else. With somebody's help it also has pods in the others' namespace that name an owner in part.
  */
-import { controllerRef } from "../../shared/api/owner-references.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import type { Random } from "../../shared/base/random.ts";
 import type { Mirror } from "./mirror.ts";
 import { MERGE, pod, replicaSet, SHOP } from "./users.ts";
 

@@ -1,8 +1,8 @@
 /** What people do to a cluster, drawn from the seed: everything a controller has to follow, and some of it twice. */
-import type { CachedResource } from "../../shared/api/resources.ts";
-import type { KubeObject } from "../../shared/api/wire.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { Random } from "../../shared/ports/random.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import type { Random } from "../../shared/base/random.ts";
 import type { Mirror, Objects } from "./mirror.ts";
 
 export const SHOP = "shop";

@@ -1,6 +1,6 @@
 /** The account of items (TY1), kept a second time by somebody who sees only calls and answers. */
-import type { ApplyResult, Ended, ItemChange, LaneTally, PackHeader } from "../../shared/ports/store.ts";
-import { FATES } from "../../shared/ports/store/tallies.ts";
+import type { ApplyResult, Ended, ItemChange, LaneTally, PackHeader } from "../../shared/store/ports/store.ts";
+import { FATES } from "../../shared/store/ports/tallies.ts";
 
 /** Lanes whose fates do not add up to what they received, in words. */
 export function unbalanced(tallies: Iterable<LaneTally>): readonly string[] {

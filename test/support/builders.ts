@@ -6,13 +6,13 @@ import type {
   CachedPod,
   CachedReplicaSet,
   CachedReplicationController,
-} from "../../shared/api/cached.ts";
-import { ownerOfCached, podOwnerId, primaryAsOwner } from "../../shared/api/owner-id.ts";
-import type { OwnerId } from "../../shared/api/owner-id.ts";
-import { objectKey } from "../../shared/api/resources.ts";
-import type { Controller, ObjectKey } from "../../shared/api/resources.ts";
-import type { Labels } from "../../shared/api/wire.ts";
-import type { Effect, ItemChange, ManifestRow, Row } from "../../shared/ports/store.ts";
+} from "../../shared/kube/objects/cached.ts";
+import { ownerOfCached, podOwnerId, primaryAsOwner } from "../../shared/kube/objects/owner-id.ts";
+import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
+import { objectKey } from "../../shared/kube/objects/resources.ts";
+import type { Controller, ObjectKey } from "../../shared/kube/objects/resources.ts";
+import type { Labels } from "../../shared/kube/objects/wire.ts";
+import type { Effect, ItemChange, ManifestRow, Row } from "../../shared/store/ports/store.ts";
 
 const NAMESPACE = "shop";
 const CREATED = "2026-03-01T10:00:00Z";

@@ -2,15 +2,15 @@
 import type { Redis } from "ioredis";
 import { expect } from "vitest";
 
-import { createRedisStore } from "../../shared/adapters/redis/redis-store.ts";
-import { createDigester } from "../../shared/api/digest.ts";
-import { LANES } from "../../shared/api/lane.ts";
-import { CACHED_RESOURCES, RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource } from "../../shared/api/resources.ts";
-import { createSigner } from "../../shared/api/signer.ts";
-import { cacheIdentity } from "../../shared/cache/identity.ts";
-import type { Store } from "../../shared/ports/store.ts";
-import { HOLE_LIMIT_MS } from "../../shared/ports/times.ts";
+import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { LANES } from "../../shared/store/lane.ts";
+import { CACHED_RESOURCES, RESOURCES } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import { createSigner } from "../../shared/store/signer.ts";
+import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
+import type { Store } from "../../shared/store/ports/store.ts";
+import { HOLE_LIMIT_MS } from "../../shared/base/times.ts";
 import type { Cluster } from "./e2e.ts";
 
 /** For the environment of a `dev` whose cache somebody else is to read. */

@@ -1,5 +1,5 @@
 /** Texts that must not travel, planted wherever people and tools put secrets, and how to find them again. */
-import { packText } from "../../shared/cache/pack-codec.ts";
+import { packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
 
 /** Of one test: where each canary was planted is part of it, so a finding names its source. */
 export const canary = (place: string): string => `CANARY-${place}-s3cret`;

@@ -29,10 +29,13 @@ export type Fault = string;
 
 /** Folders whose code is one specification's. Tests mirror them. */
 const OWN: readonly (readonly [RegExp, string])[] = [
-  [/^(shared|test\/unit)\/(replicaset|replication)\//, "replicaset"],
-  [/^(shared|test\/unit)\/deployment\//, "deployment"],
+  [/^(shared\/controllers|test\/unit)\/(replicaset|replication)\//, "replicaset"],
+  [/^(shared\/controllers|test\/unit)\/deployment\//, "deployment"],
   [/^(shared|test\/unit)\/(kubelet|node-agent)\/|^functions\/node\/|^test\/support\/node-rig\//, "node-agent"],
-  [/^(shared|test\/unit)\/(cache|adapters\/(memory\/store|redis))\/|^test\/conformance\/(store|redis)\b/, "informer"],
+  [
+    /^test\/unit\/(cache|adapters\/(memory\/store|redis))\/|^shared\/(controllers\/cache|kube\/list-watch|store\/(memory\/store|redis))\/|^test\/conformance\/(store|redis)\b/,
+    "informer",
+  ],
 ];
 const RULES_OF_ALL = "informer";
 

@@ -1,4 +1,4 @@
-import type { Metrics } from "../../shared/ports/metrics.ts";
+import type { Metrics } from "../../shared/base/metrics/metrics.ts";
 
 /** Metrics that keep what was counted: `name{label=value,…}` to the sum, the last value, or all that was observed. */
 export function countedMetrics(): Metrics & {

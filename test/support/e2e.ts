@@ -16,14 +16,14 @@ import { join } from "node:path";
 
 import { afterEach, beforeAll, it } from "vitest";
 
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
-import { createKubeHttp } from "../../shared/adapters/kube-http/kube-http.ts";
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { ROLES } from "../../shared/registry/rights.ts";
-import { runScriptedNodes } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import type { ScriptedNodesOptions } from "../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { isNotFound } from "../../shared/ports/errors.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
+import { createKubeHttp } from "../../shared/kube/http/kube-http.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../shared/base/system/random.ts";
+import { ROLES } from "../../shared/controllers/registry/rights.ts";
+import { runScriptedNodes } from "../../shared/api-server/scripted-nodes/scripted-nodes.ts";
+import type { ScriptedNodesOptions } from "../../shared/api-server/scripted-nodes/scripted-nodes.ts";
+import { isNotFound } from "../../shared/kube/client/errors.ts";
 import type { AuditEvent } from "../../shared/replay/shadow/upstream-writes.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { startControlPlane } from "../envtest/control-plane.ts";

@@ -3,11 +3,11 @@
  * the order of their resourceVersions, which are one count for the whole store. Bounds are checked on it afterwards, so no
  * moment is missed between two polls.
  */
-import { createSystemClock } from "../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../shared/adapters/system/random.ts";
-import { ListWatch } from "../../shared/cache/list-watch.ts";
-import type { Listener } from "../../shared/cache/list-watch.ts";
-import type { KubeWatch } from "../../shared/ports/kube.ts";
+import { createSystemClock } from "../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../shared/base/system/random.ts";
+import { ListWatch } from "../../shared/kube/list-watch/list-watch.ts";
+import type { Listener } from "../../shared/kube/list-watch/list-watch.ts";
+import type { KubeWatch } from "../../shared/kube/client/kube.ts";
 
 /** The fields that the checks read, of any of the three kinds. */
 export interface Seen {

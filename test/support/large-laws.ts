@@ -7,7 +7,7 @@
  */
 import { afterEach, describe, expect, it } from "vitest";
 
-import { objectKey } from "../../shared/api/resources.ts";
+import { objectKey } from "../../shared/kube/objects/resources.ts";
 import type { Cost, CountedSync } from "../harness/sync/counted-sync.ts";
 
 const NAMESPACE = "default";

@@ -3,7 +3,7 @@ import type { Observed } from "../simulation/crashes/bounds.ts";
 import { Bounds, wrongAtRest } from "../simulation/crashes/bounds.ts";
 import type { Operation } from "../simulation/crashes/operations.ts";
 import { sizeOf } from "../simulation/crashes/workloads.ts";
-import { ROLLBACK_TO } from "../../shared/deployment/annotations.ts";
+import { ROLLBACK_TO } from "../../shared/controllers/deployment/annotations.ts";
 import type { Change } from "./history.ts";
 import type { LiveObject } from "./scripted-api.ts";
 

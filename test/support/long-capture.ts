@@ -2,8 +2,8 @@
  * The lines of a capture without end: Deployments that roll one after the other, pod by pod (surge 1, none unavailable), with what upstream's
  * controllers, a scheduler and kubelets write. Of each pod there are four states until it is ready, then it is asked to end, then it is gone.
  */
-import type { CachedResource } from "../../shared/api/resources.ts";
-import { RESOURCES } from "../../shared/api/resources.ts";
+import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import { RESOURCES } from "../../shared/kube/objects/resources.ts";
 
 export interface LongCaptureOptions {
   readonly deployments: number;

@@ -5,11 +5,11 @@
  * A replay decides again until the stream brings the answer, so of each owner's pods the most that it wants counts, and of deletions those
  * that its first sync chooses for a size.
  */
-import type { Digester } from "../../shared/api/digest.ts";
-import { controllerRef } from "../../shared/api/owner-references.ts";
-import type { ObjectMeta, PodTemplateSpec } from "../../shared/api/wire.ts";
-import type { Reason } from "../../shared/controller/reason.ts";
-import type { ReplayedSync } from "../../shared/replay/sync-log.ts";
+import type { Digester } from "../../shared/kube/pod-template/digest.ts";
+import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
+import type { ObjectMeta, PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
+import type { Reason } from "../../shared/controllers/kit/reason.ts";
+import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 
 /** As the audit log has a write, with its body. */
 export interface WriteEvent {

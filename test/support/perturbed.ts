@@ -1,7 +1,7 @@
 /** One input of a decision is changed at a time: if the decision changes, a reason that names that input must change with it. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { Reason } from "../../shared/controller/reason.ts";
+import type { Reason } from "../../shared/controllers/kit/reason.ts";
 
 export interface Decided {
   /** What is done: writes, sizes, a time. */

@@ -1,13 +1,13 @@
 /** Somebody at a keyboard: any verb on any path, as `kubectl --raw` has it, over the product's own client. */
-import { kubeHttpConfigFrom } from "../../cli/kubeconfig/kubeconfig.ts";
-import { createClient } from "../../shared/adapters/kube-http/client.ts";
-import type { KubeClient } from "../../shared/adapters/kube-http/client.ts";
-import { asPage } from "../../shared/adapters/kube-http/reader.ts";
-import { createWatch } from "../../shared/adapters/kube-http/watch.ts";
-import type { Resource } from "../../shared/api/resources.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import { createInProcessClient } from "../../shared/local/api-server/in-process-client.ts";
-import type { KubeWatch } from "../../shared/ports/kube.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
+import { createClient } from "../../shared/kube/http/client.ts";
+import type { KubeClient } from "../../shared/kube/http/client.ts";
+import { asPage } from "../../shared/kube/http/reader.ts";
+import { createWatch } from "../../shared/kube/http/watch.ts";
+import type { Resource } from "../../shared/kube/objects/resources.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import { createInProcessClient } from "../../shared/api-server/in-process-client.ts";
+import type { KubeWatch } from "../../shared/kube/client/kube.ts";
 
 /** Refusals are KubeApiErrors. */
 export interface RawClient extends KubeWatch<Resource> {

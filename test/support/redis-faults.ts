@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Redis } from "ioredis";
 
-import { OP_DEADLINE_MS } from "../../shared/ports/times.ts";
+import { OP_DEADLINE_MS } from "../../shared/base/times.ts";
 import { eventually } from "./eventually.ts";
 import { startRedis } from "./redis.ts";
 import type { RedisServer } from "./redis.ts";

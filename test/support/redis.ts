@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { aptInstall } from "./apt.ts";
 
 export interface RedisServer {

@@ -12,17 +12,17 @@
  * The server's own garbage collector is off: what it deletes is not what is looked at here. The model is controller-runtime's
  * pkg/client/interceptor.
  */
-import { resourcePath } from "../../shared/adapters/kube-http/path.ts";
-import { createSeededRandom } from "../../shared/adapters/memory/random.ts";
-import { deepFreeze } from "../../shared/api/freeze.ts";
-import { objectKey, RESOURCES } from "../../shared/api/resources.ts";
-import type { CachedResource, Resource } from "../../shared/api/resources.ts";
-import type { KubeObject, ObjectMeta } from "../../shared/api/wire.ts";
-import { createApiServer } from "../../shared/local/api-server/api-server.ts";
-import { createInProcessKube } from "../../shared/local/api-server/in-process-client.ts";
-import type { ApiServer } from "../../shared/local/api-server/api-server.ts";
-import type { Clock } from "../../shared/ports/clock.ts";
-import { KubeApiError, UnansweredError } from "../../shared/ports/errors.ts";
+import { resourcePath } from "../../shared/kube/http/path.ts";
+import { createSeededRandom } from "../../shared/base/memory/random.ts";
+import { deepFreeze } from "../../shared/base/freeze.ts";
+import { objectKey, RESOURCES } from "../../shared/kube/objects/resources.ts";
+import type { CachedResource, Resource } from "../../shared/kube/objects/resources.ts";
+import type { KubeObject, ObjectMeta } from "../../shared/kube/objects/wire.ts";
+import { createApiServer } from "../../shared/api-server/api-server.ts";
+import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
+import type { ApiServer } from "../../shared/api-server/api-server.ts";
+import type { Clock } from "../../shared/base/clock.ts";
+import { KubeApiError, UnansweredError } from "../../shared/kube/client/errors.ts";
 import type {
   CreateRequest,
   DeleteRequest,
@@ -31,7 +31,7 @@ import type {
   KubeWriter,
   PatchRequest,
   ReplaceRequest,
-} from "../../shared/ports/kube.ts";
+} from "../../shared/kube/client/kube.ts";
 import { Mirror } from "../simulation/mirror.ts";
 import type { Change } from "../simulation/mirror.ts";
 

@@ -6,7 +6,7 @@ import {
   SendMessageBatchCommand,
 } from "@aws-sdk/client-sqs";
 import type { SQSClient } from "@aws-sdk/client-sqs";
-import type { SqsCalls } from "../../shared/adapters/sqs/calls.ts";
+import type { SqsCalls } from "../../shared/store/sqs/calls.ts";
 
 /** The command of each action takes the action's input. */
 const COMMANDS: { readonly [A in Parameters<SqsCalls["call"]>[0]]: new (input: never) => unknown } = {

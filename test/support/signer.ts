@@ -1,10 +1,10 @@
 /** The signer of tests: whoever is given the same cluster id believes each other. */
-import { createSigner } from "../../shared/api/signer.ts";
-import type { Signer } from "../../shared/api/signer.ts";
-import { decodeEnvelope } from "../../shared/cache/decode.ts";
-import type { Envelope } from "../../shared/cache/envelope.ts";
-import { encodePackText, packText } from "../../shared/cache/pack-codec.ts";
-import { signBody } from "../../shared/cache/signed-body.ts";
+import { createSigner } from "../../shared/store/signer.ts";
+import type { Signer } from "../../shared/store/signer.ts";
+import { decodeEnvelope } from "../../shared/controllers/cache/messages/decode.ts";
+import type { Envelope } from "../../shared/controllers/cache/messages/envelope.ts";
+import { encodePackText, packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
+import { signBody } from "../../shared/controllers/cache/messages/signed-body.ts";
 
 export function testSigner(cluster: string): Signer {
   const signer = signers.get(cluster) ?? createSigner(["the MAC key of the tests"], cluster);

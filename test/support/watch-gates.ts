@@ -1,8 +1,8 @@
 /** When the gates of the cache were shut, as somebody beside the functions sees it. */
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Store } from "../../shared/ports/store.ts";
+import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
+import type { Store } from "../../shared/store/ports/store.ts";
 
 const GATE_POLL_MS = 25;
 

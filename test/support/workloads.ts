@@ -1,5 +1,5 @@
 /** Workloads as people give them to the API server, with defaults: a test names what matters to it. */
-import type { Labels, OwnerReference } from "../../shared/api/wire.ts";
+import type { Labels, OwnerReference } from "../../shared/kube/objects/wire.ts";
 import type { GivenObject, Json } from "./scripted-api.ts";
 
 export interface ReplicaOptions {

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { createDigester } from "../../shared/api/digest.ts";
-import { KubeApiError } from "../../shared/ports/errors.ts";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { KubeApiError } from "../../shared/kube/client/errors.ts";
 import { importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
-import { recordingWatch } from "../../shared/replay/recorder.ts";
+import { recordingWatch } from "../../shared/replay/capture-format/recorder.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CAPTURES = join(ROOT, "test/captures");

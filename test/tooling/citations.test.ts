@@ -48,7 +48,7 @@ const SPECIFICATION =
 const SAMPLE: Definitions = {
   specifications: new Map([["informer", readSpecification("informer", SPECIFICATION)]]),
   decisions: new Set(["5"]),
-  invariants: new Map([["LS1", ["shared/cache/lane-sender.ts:4"]]]),
+  invariants: new Map([["LS1", ["shared/controllers/cache/watcher/lane-sender.ts:4"]]]),
 };
 
 it.each([

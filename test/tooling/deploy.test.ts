@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
-import { PARAMETERS } from "../../cli/cost/stack.ts";
-import { parameterTexts } from "../../cli/cost/parameter-texts.ts";
+import { PARAMETERS } from "../../shared/controllers/registry/stack.ts";
+import { parameterTexts } from "../../shared/controllers/registry/parameter-texts.ts";
 import { alone } from "../../infra/deploy/alone.ts";
 import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
 import type { Chosen } from "../../infra/deploy/lacks.ts";

@@ -9,34 +9,38 @@ import { expect, it } from "vitest";
 const ROOT = process.cwd();
 
 const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly text: string }[] = [
-  { rule: "no-floating-promises", file: "shared/cache/floating.ts", text: "export function f(): void {\n  Promise.resolve(1);\n}\n" },
+  {
+    rule: "no-floating-promises",
+    file: "shared/controllers/cache/floating.ts",
+    text: "export function f(): void {\n  Promise.resolve(1);\n}\n",
+  },
   {
     rule: "no-misused-promises",
-    file: "shared/cache/misused.ts",
+    file: "shared/controllers/cache/misused.ts",
     text: "export const f = (list: readonly Promise<void>[]): void => list.forEach(async (each) => await each);\n",
   },
   {
     rule: "switch-exhaustiveness-check",
-    file: "shared/cache/exhaustive.ts",
+    file: "shared/controllers/cache/exhaustive.ts",
     text: 'export function f(kind: "a" | "b"): void {\n  switch (kind) {\n    case "a":\n      return;\n  }\n}\n',
   },
   {
     rule: "no-explicit-any",
-    file: "shared/cache/any.ts",
+    file: "shared/controllers/cache/any.ts",
     text: "export const f: (value: string) => string = (value: any) => `${value}`;\n",
   },
-  { rule: "explicit-module-boundary-types", file: "shared/cache/types.ts", text: "export function f() {\n  return 1;\n}\n" },
-  { rule: "no-default-export", file: "shared/cache/default.ts", text: "export default 1;\n" },
+  { rule: "explicit-module-boundary-types", file: "shared/controllers/cache/types.ts", text: "export function f() {\n  return 1;\n}\n" },
+  { rule: "no-default-export", file: "shared/controllers/cache/default.ts", text: "export default 1;\n" },
   {
     rule: "consistent-type-imports",
-    file: "shared/cache/imports.ts",
+    file: "shared/controllers/cache/imports.ts",
     text: 'import { Server } from "node:http";\nexport const f = (s: Server): unknown => s;\n',
   },
-  { rule: "no-restricted-properties", file: "shared/controller/now.ts", text: "export const now = (): number => Date.now();\n" },
+  { rule: "no-restricted-properties", file: "shared/controllers/kit/now.ts", text: "export const now = (): number => Date.now();\n" },
   { rule: "no-restricted-properties", file: "functions/f/random.ts", text: "export const random = (): number => Math.random();\n" },
-  { rule: "no-restricted-globals", file: "shared/controller/timer.ts", text: "setTimeout(() => undefined, 1);\n" },
+  { rule: "no-restricted-globals", file: "shared/controllers/kit/timer.ts", text: "setTimeout(() => undefined, 1);\n" },
   { rule: "no-restricted-globals", file: "functions/f/environment.ts", text: 'export const home = process.env["HOME"];\n' },
-  { rule: "TS2322", file: "shared/cache/assignable.ts", text: 'export const count: number = "1";\n' },
+  { rule: "TS2322", file: "shared/controllers/cache/assignable.ts", text: 'export const count: number = "1";\n' },
   { rule: "expect-expect", file: "test/nothing.test.ts", text: 'import { it } from "vitest";\nit("asserts nothing", () => undefined);\n' },
   {
     rule: "valid-expect",
@@ -63,8 +67,8 @@ const SAMPLES: readonly { readonly rule: string; readonly file: string; readonly
 
 /** What must stay allowed where it belongs. */
 const GOOD = {
-  "shared/adapters/system/clock.ts": "export const now = (): number => Date.now();\nsetTimeout(() => undefined, 1);\n",
-  "shared/lambda/wiring.ts": 'export const home = process.env["HOME"];\n',
+  "shared/base/system/clock.ts": "export const now = (): number => Date.now();\nsetTimeout(() => undefined, 1);\n",
+  "shared/controllers/lambda/wiring.ts": 'export const home = process.env["HOME"];\n',
   "vitest.config.ts": "export default 1;\n",
 };
 

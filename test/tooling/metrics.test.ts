@@ -10,11 +10,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { metricDocuments } from "../../infra/metric-documents.ts";
-import { createPrometheusMetrics } from "../../shared/adapters/prometheus/registry.ts";
-import { METRICS, RUNTIME_OPERATIONS } from "../../shared/ports/metric-table.ts";
-import { KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { createPrometheusMetrics } from "../../shared/base/prometheus/registry.ts";
+import { METRICS, RUNTIME_OPERATIONS } from "../../shared/base/metrics/metric-table.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { RESOURCE_METRICS, resourceMetrics } from "../../shared/node-agent/server/resource-metrics.ts";
-import type { MetricProcess, MetricRow } from "../../shared/ports/metric-table.ts";
+import type { MetricProcess, MetricRow } from "../../shared/base/metrics/metric-table.ts";
 import { stagingVersion } from "../envtest/pins.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -57,7 +57,7 @@ describe("the table of metrics", () => {
   });
 
   it("has every reason for which a watch or a list is begun", () => {
-    const given = [...read("shared/cache/reflector.ts").matchAll(/(?:listFrom|watchFrom|listLatest)\([^")\n]*"([^"]+)"/g)].map(
+    const given = [...read("shared/kube/list-watch/reflector.ts").matchAll(/(?:listFrom|watchFrom|listLatest)\([^")\n]*"([^"]+)"/g)].map(
       ([, why]) => why ?? "",
     );
     const known: readonly string[] = [...METRICS.deltaloop_lists_total.labels.reason, ...METRICS.deltaloop_watches_total.labels.reason];

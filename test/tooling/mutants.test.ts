@@ -17,5 +17,5 @@ it.each(MUTANTS)("$what: breaks $rule, which is a section of its controller's sp
   const [, spec = "", section = ""] = /^(deployment|replicaset) §(\d+(?:\.\d+)?)$/.exec(rule) ?? [];
   const text = readFileSync(join(import.meta.dirname, `../../docs/spec/${spec}.md`), "utf8");
   expect(text).toMatch(new RegExp(`^#{2,3} ${section.replace(".", "\\.")}\\.? `, "m"));
-  expect(file.startsWith(`${spec}/`)).toBe(true);
+  expect(file.startsWith(`controllers/${spec}/`)).toBe(true);
 });

@@ -1,5 +1,5 @@
 /**
- * The release of Kubernetes (shared/api/release.ts) against all that names one. Catches: a go.mod that was left behind, a `replace` that
+ * The release of Kubernetes (shared/kube/objects/release.ts) against all that names one. Catches: a go.mod that was left behind, a `replace` that
  * the release lacks or has anew, an etcd of another version than Kubernetes', and documents, tests and tables that name another patch.
  */
 import { spawnSync } from "node:child_process";
@@ -8,8 +8,8 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { LAYOUT_VERSION } from "../../shared/api/pod-template-types.ts";
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/api/release.ts";
+import { LAYOUT_VERSION } from "../../shared/kube/pod-template/pod-template-types.ts";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { MODULES, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
 
 const goMod = (module: string): string => readFileSync(join("test/envtest", module, "go.mod"), "utf8");

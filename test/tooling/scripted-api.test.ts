@@ -1,8 +1,8 @@
 // Would catch: a script that is not asked or not obeyed, a lost answer that was not executed, an object that stands there although no
 // API server would let it in. Every unit test of a sync rests on it.
 import { beforeEach, expect, it } from "vitest";
-import { createVirtualClock } from "../../shared/adapters/memory/clock.ts";
-import { UnansweredError } from "../../shared/ports/errors.ts";
+import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { UnansweredError } from "../../shared/kube/client/errors.ts";
 import { quota, refusal, ScriptedApi } from "../support/scripted-api.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 

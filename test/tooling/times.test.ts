@@ -7,12 +7,12 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { SCRIPTS } from "../../shared/adapters/redis/scripts/load.ts";
+import { SCRIPTS } from "../../shared/store/redis/scripts/load.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
-import * as times from "../../shared/ports/times.ts";
+import * as times from "../../shared/base/times.ts";
 
 const ROOT = process.cwd();
-const SCRIPT_FOLDER = "shared/adapters/redis/scripts";
+const SCRIPT_FOLDER = "shared/store/redis/scripts";
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), "utf8");
 
 /** `{ name: seconds }` of the blocks of a YAML fragment that hold `field`; names stand `indent` spaces deep. */

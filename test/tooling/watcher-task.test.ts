@@ -12,7 +12,7 @@ import { expect, it } from "vitest";
 import { parse } from "yaml";
 
 import { imageConfig } from "../../infra/image/image.ts";
-import { ConfigurationError, parseConfiguration } from "../../shared/lambda/configuration.ts";
+import { ConfigurationError, parseConfiguration } from "../../shared/controllers/lambda/configuration.ts";
 
 interface Statement {
   readonly Sid: string;

@@ -1,4 +1,4 @@
-import type { Log, LogFields } from "../../shared/ports/log.ts";
+import type { Log, LogFields } from "../../shared/base/log.ts";
 
 export interface LoggedLine {
   readonly level: "debug" | "info" | "warn" | "error";

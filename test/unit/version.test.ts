@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
-import { VERSION } from "../../shared/version.ts";
+import { VERSION } from "../../shared/base/version.ts";
 
 it("is the version of package.json", () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };

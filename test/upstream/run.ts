@@ -10,7 +10,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 
-import { messageOf } from "../../shared/api/errors.ts";
+import { messageOf } from "../../shared/kube/objects/errors.ts";
 import { WRITES } from "../fault-profile/fault-profile.ts";
 import type { FaultRule } from "../fault-profile/fault-profile.ts";
 import { INTERNAL_ERROR, tooManyRequests } from "../fault-profile/refusals.ts";

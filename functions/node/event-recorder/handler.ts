@@ -1,11 +1,9 @@
 /** Sends the agent's Events, one after the other; equal ones become a count. Best effort: nothing rests on them. */
-import { describeError } from "../../../shared/ports/describe-error.ts";
-import { isAlreadyExists, isNotFound } from "../../../shared/ports/errors.ts";
-import type { Clock } from "../../../shared/ports/clock.ts";
-import type { KubeWriter } from "../../../shared/ports/kube.ts";
-import type { Log } from "../../../shared/ports/log.ts";
-import { noEvents, recordEvent } from "../../../shared/kubelet/events/event-recorder.ts";
-import type { EventRequest, NodeEvent } from "../../../shared/kubelet/events/event-recorder.ts";
+import { describeError, isAlreadyExists, isNotFound } from "@deltaloop/kube/client";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeWriter } from "@deltaloop/kube/client";
+import { noEvents, recordEvent } from "@deltaloop/node-agent/kubelet";
+import type { EventRequest, NodeEvent } from "@deltaloop/node-agent/kubelet";
 
 /** Waiting to be sent; above it Events are dropped, the newest first. */
 const WAITING_MAX = 1_000;

@@ -1,7 +1,7 @@
 /** One message = one pod's cached status brought to the API server. What fails is sent again by the tick of ten seconds. */
-import type { NodeHandler, NodePorts } from "../../../shared/kubelet/node-ports/node-ports.ts";
-import { flushStatus } from "../../../shared/kubelet/status/status-manager.ts";
-import { describeError } from "../../../shared/ports/describe-error.ts";
+import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
+import { flushStatus } from "@deltaloop/node-agent/kubelet";
+import { describeError } from "@deltaloop/kube/client";
 
 export function createPodStatus(ports: NodePorts): NodeHandler {
   return async ({ uid }) => {

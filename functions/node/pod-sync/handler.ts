@@ -1,7 +1,6 @@
 /** One message = one turn of one pod's worker. The message goes also when the turn failed: what is left to do has a due time. */
-import type { NodeHandler, NodePorts } from "../../../shared/kubelet/node-ports/node-ports.ts";
-import { syncPod } from "../../../shared/kubelet/sync.ts";
-import { LostTurnError } from "../../../shared/kubelet/pod-workers/update-worker.ts";
+import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
+import { syncPod, LostTurnError } from "@deltaloop/node-agent/kubelet";
 
 /** While the runtime is away nothing can be done; its check runs as often. */
 const RUNTIME_AWAY_MS = 5_000;

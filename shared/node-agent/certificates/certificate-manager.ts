@@ -8,17 +8,15 @@
  * Source: client-go util/certificate/certificate_manager.go.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
-import { messageOf } from "../../api/errors.ts";
-import { readCertificate } from "../../kubelet/certificate/certificate-request.ts";
-import type { CertificateFacts, CertificateTemplate } from "../../kubelet/certificate/certificate-request.ts";
-import { rotationDeadlineMs, sameTemplate, satisfies } from "../../kubelet/certificate/rotation.ts";
-import type { SignerName } from "../../kubelet/certificate/signing-request.ts";
-import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isForbidden, isNotFound, isUnauthorized } from "../../ports/errors.ts";
-import type { Log } from "../../ports/log.ts";
-import type { Metrics } from "../../ports/metrics.ts";
-import type { Random } from "../../ports/random.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { readCertificate } from "../kubelet/certificate/certificate-request.ts";
+import type { CertificateFacts, CertificateTemplate } from "../kubelet/certificate/certificate-request.ts";
+import { rotationDeadlineMs, sameTemplate, satisfies } from "../kubelet/certificate/rotation.ts";
+import type { SignerName } from "../kubelet/certificate/signing-request.ts";
+import type { CertificateStore, KeyedCertificate } from "../ports/certificates.ts";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import { isForbidden, isNotFound, isUnauthorized } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
 import { requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { SigningKube } from "./request-certificate.ts";
 

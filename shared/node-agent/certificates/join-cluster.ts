@@ -4,13 +4,12 @@
  * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go LoadClientCert, requestNodeCertificate.
  */
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
-import { messageOf } from "../../api/errors.ts";
-import { clientTemplate } from "../../kubelet/certificate/rotation.ts";
-import { joiningRequestName } from "../../kubelet/certificate/signing-request.ts";
-import type { CertificateStore, KeyedCertificate } from "../../ports/certificates.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isForbidden, isUnauthorized, KubeApiError } from "../../ports/errors.ts";
-import type { Log } from "../../ports/log.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { clientTemplate } from "../kubelet/certificate/rotation.ts";
+import { joiningRequestName } from "../kubelet/certificate/signing-request.ts";
+import type { CertificateStore, KeyedCertificate } from "../ports/certificates.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { isForbidden, isUnauthorized, KubeApiError } from "@deltaloop/kube/client";
 import { NotSignedError, requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { RequestReference, SigningKube } from "./request-certificate.ts";
 

@@ -1,16 +1,15 @@
 /** A certificate from the cluster: asked for, approved by somebody, signed, fetched. Source: client-go util/certificate/csr/csr.go. */
 import type { KeyObject } from "node:crypto";
-import { parseWatchLine } from "../../cache/watch-line.ts";
-import { messageOf } from "../../api/errors.ts";
-import type { Resource } from "../../api/resources.ts";
-import { certificateRequest, isSameRequest } from "../../kubelet/certificate/certificate-request.ts";
-import type { CertificateTemplate } from "../../kubelet/certificate/certificate-request.ts";
-import { requestIn, signingOutcome, signingRequest, usagesOf } from "../../kubelet/certificate/signing-request.ts";
-import type { SignerName, SigningOutcome } from "../../kubelet/certificate/signing-request.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isAlreadyExists } from "../../ports/errors.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
+import { parseWatchLine } from "@deltaloop/kube/list-watch";
+import { messageOf } from "@deltaloop/kube/objects";
+import type { Resource } from "@deltaloop/kube/objects";
+import { certificateRequest, isSameRequest } from "../kubelet/certificate/certificate-request.ts";
+import type { CertificateTemplate } from "../kubelet/certificate/certificate-request.ts";
+import { requestIn, signingOutcome, signingRequest, usagesOf } from "../kubelet/certificate/signing-request.ts";
+import type { SignerName, SigningOutcome } from "../kubelet/certificate/signing-request.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { isAlreadyExists } from "@deltaloop/kube/client";
+import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 
 export type SigningKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 

@@ -6,7 +6,7 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 import {
   cacheKeysOf,
   credentialsFor,
@@ -15,12 +15,11 @@ import {
   providerRequest,
   repositoryOf,
   urlsMatch,
-} from "../../kubelet/images/credential-provider.ts";
-import type { CredentialProvider, DockerConfig } from "../../kubelet/images/credential-provider.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { AuthConfig } from "../../ports/cri-types.ts";
-import type { Log } from "../../ports/log.ts";
-import type { NodeCredentials } from "../../ports/node-credentials.ts";
+} from "../kubelet/images/credential-provider.ts";
+import type { CredentialProvider, DockerConfig } from "../kubelet/images/credential-provider.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import type { AuthConfig } from "../ports/cri-types.ts";
+import type { NodeCredentials } from "../ports/node-credentials.ts";
 
 /** So long what was read of the docker configuration counts. */
 const CONFIG_MS = 5 * 60_000;

@@ -6,8 +6,8 @@
  * DW2 it is looked for no more often than that: what is due close together is found together.
  * DW3 while nothing is scheduled no timer runs.
  */
-import type { Clock } from "../../ports/clock.ts";
-import type { Agenda, NodeStore } from "../../ports/node-store.ts";
+import type { Clock } from "@deltaloop/base";
+import type { Agenda, NodeStore } from "../ports/node-store.ts";
 
 const LOOK_MS = 100;
 

@@ -1,8 +1,8 @@
 /** The runtime, with each call counted and timed (node-agent §15). Source: pkg/kubelet/kuberuntime/instrumented_services.go. */
-import type { Clock } from "../../ports/clock.ts";
-import type { Cri } from "../../ports/cri.ts";
-import { RUNTIME_OPERATIONS } from "../../ports/metric-table.ts";
-import type { Metrics } from "../../ports/metrics.ts";
+import type { Clock } from "@deltaloop/base";
+import type { Cri } from "../ports/cri.ts";
+import { RUNTIME_OPERATIONS } from "@deltaloop/base/metrics";
+import type { Metrics } from "@deltaloop/base/metrics";
 
 type Call = (...parameters: readonly unknown[]) => Promise<unknown>;
 

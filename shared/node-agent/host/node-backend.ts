@@ -1,9 +1,9 @@
 /** What the agent's HTTPS server asks the agent. */
-import type { Cri } from "../../ports/cri.ts";
-import type { CachedStatus, NodeStore } from "../../ports/node-store.ts";
-import { isStaticPod } from "../../kubelet/types/labels.ts";
-import type { NodeCondition } from "../../kubelet/node-ports/node-ports.ts";
-import type { PodManager } from "../../kubelet/pod/pod-manager.ts";
+import type { Cri } from "../ports/cri.ts";
+import type { CachedStatus, NodeStore } from "../ports/node-store.ts";
+import { isStaticPod } from "../kubelet/types/labels.ts";
+import type { NodeCondition } from "../kubelet/node-ports/node-ports.ts";
+import type { PodManager } from "../kubelet/pod/pod-manager.ts";
 import type { NodeApiBackend } from "../server/options.ts";
 
 export interface BackendParts {

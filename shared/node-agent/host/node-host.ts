@@ -9,13 +9,12 @@
  * NH4 a probe waits for none but its own last run: there are as many at once as probes of containers that run, for a limit that pods
  *    share is one that a single pod can use up, with probes that nobody answers and no end to their timeout.
  */
-import type { NodeHandler, NodeQueue } from "../../kubelet/node-ports/node-ports.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { Log } from "../../ports/log.ts";
-import type { NodeStore } from "../../ports/node-store.ts";
+import type { NodeHandler, NodeQueue } from "../kubelet/node-ports/node-ports.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import type { NodeStore } from "../ports/node-store.ts";
 import type { DueWatch } from "./due-watch.ts";
 import { TurnQueue } from "./turn-queue.ts";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Made before the handlers, which send. */
 export type NodeQueues = { readonly [Q in NodeQueue]: TurnQueue };

@@ -3,13 +3,11 @@
  * own, so for some milliseconds after a pod was bound the node that has seen it already is refused the pod, its ConfigMaps, Secrets
  * and tokens ("no relationship found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
-import type { Resource } from "../../api/resources.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isForbidden } from "../../ports/errors.ts";
-import type { KubeReader, KubeWatch, KubeWriter } from "../../ports/kube.ts";
-import { retryBudgetUntil } from "../../ports/retry-budget.ts";
-import type { RetryBudget } from "../../ports/retry-budget.ts";
-import { HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "../../ports/times.ts";
+import type { Resource } from "@deltaloop/kube/objects";
+import type { Clock, RetryBudget } from "@deltaloop/base";
+import { isForbidden } from "@deltaloop/kube/client";
+import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
+import { retryBudgetUntil, HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
 
 /** What is refused for good is said 1.3 s later. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];

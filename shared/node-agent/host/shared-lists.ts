@@ -5,8 +5,8 @@
  * LI1 what is answered was listed after it was asked for: who asks while a list is on its way waits for the next one.
  * LI2 one who asks alone is answered as if nothing stood in between.
  */
-import type { Cri } from "../../ports/cri.ts";
-import type { StringMap } from "../../ports/cri-types.ts";
+import type { Cri } from "../ports/cri.ts";
+import type { StringMap } from "../ports/cri-types.ts";
 
 /** So many lists of one pod each cost about as much as one list of all pods of a full node. */
 const FEW = 3;

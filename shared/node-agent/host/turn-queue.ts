@@ -6,10 +6,9 @@
  * TQ3 a turn that failed comes again `AGAIN_MS` after it began, its pod waiting until then; after `TURNS_MAX` its message is dropped.
  * TQ4 a turn that runs into its limit has failed, and is forgotten: its place is free, its late answer ignored.
  */
-import type { NodeHandler, NodeMessage } from "../../kubelet/node-ports/node-ports.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { describeError } from "../../ports/describe-error.ts";
-import type { Log } from "../../ports/log.ts";
+import type { NodeHandler, NodeMessage } from "../kubelet/node-ports/node-ports.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
 
 /** A turn hardly waits for what takes long, and its other steps have limits of their own. */
 const TURN_TIMEOUT_MS = 110_000;

@@ -8,11 +8,10 @@ import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 import * as v from "valibot";
-import type { Clock } from "../../ports/clock.ts";
-import { CALLS_AT_ONCE_MAX } from "../../ports/kube.ts";
-import type { KubeWriter } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
-import { createSlots } from "../../ports/slots.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { CALLS_AT_ONCE_MAX } from "@deltaloop/kube/client";
+import type { KubeWriter } from "@deltaloop/kube/client";
+import { createSlots } from "@deltaloop/base";
 import { createExpiringCache, review } from "./review.ts";
 
 export interface User {

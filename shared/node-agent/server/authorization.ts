@@ -3,9 +3,8 @@
  *
  * Source: pkg/kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter; apiserver plugin/pkg/authorizer/webhook.
  */
-import type { Clock } from "../../ports/clock.ts";
-import type { KubeWriter } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeWriter } from "@deltaloop/kube/client";
 import type { User } from "./authentication.ts";
 import { createExpiringCache, review } from "./review.ts";
 

@@ -8,14 +8,13 @@
  */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { parseContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
-import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
-import { podLogTarget } from "../../kubelet/logs/pod-log-target.ts";
-import { containerNamed } from "../../kubelet/types/pod.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isNotFound, isUnavailable } from "../../ports/cri-error.ts";
-import type { Cri } from "../../ports/cri.ts";
-import type { Log } from "../../ports/log.ts";
+import { parseContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
+import type { ContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
+import { podLogTarget } from "../kubelet/logs/pod-log-target.ts";
+import { containerNamed } from "../kubelet/types/pod.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { isNotFound, isUnavailable } from "../ports/cri-error.ts";
+import type { Cri } from "../ports/cri.ts";
 import { answer, NodeApiError } from "./answer.ts";
 import { createShowLine } from "./cri-log-line.ts";
 import { openLogFile } from "./log-file.ts";
@@ -23,7 +22,7 @@ import type { LogRoots } from "./log-file.ts";
 import { CHECK_MS, watchLogDirectory } from "./log-watch.ts";
 import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Between seeing that a file was replaced and reading its last lines: the runtime may still be writing one. */
 const REPLACED_MS = 100;

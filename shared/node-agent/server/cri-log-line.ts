@@ -4,7 +4,7 @@
  *
  * Source: cri-client pkg/logs/logs.go parseCRILog, parseDockerJSONLog, logWriter.
  */
-import type { ContainerLogRequest } from "../../kubelet/logs/container-log-request.ts";
+import type { ContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
 
 interface LogLine {
   /** As it was written. */

@@ -5,8 +5,7 @@
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Clock } from "../../ports/clock.ts";
-import type { Log } from "../../ports/log.ts";
+import type { Clock, Log } from "@deltaloop/base";
 import { answer } from "./answer.ts";
 import { healthz } from "./health.ts";
 

@@ -11,7 +11,7 @@ import { open, realpath, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { NodeApiError } from "./answer.ts";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 const BLOCK_BYTES = 64 * 1024;
 /** A runtime without a limit of its own may write lines of any length. */

@@ -1,6 +1,6 @@
 import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
-import type { Clock } from "../../ports/clock.ts";
+import type { Clock } from "@deltaloop/base";
 
 /** Says when it is worth reading on. */
 export interface LogWatch {

@@ -1,11 +1,10 @@
-import type { KeyedCertificate } from "../../ports/certificates.ts";
-import type { PodStatus } from "../../ports/node-store.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { Cri } from "../../ports/cri.ts";
-import type { KubeWriter } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
+import type { KeyedCertificate } from "../ports/certificates.ts";
+import type { PodStatus } from "../ports/node-store.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import type { Cri } from "../ports/cri.ts";
+import type { KubeWriter } from "@deltaloop/kube/client";
 import type { NodeUsage } from "./resource-metrics.ts";
-import type { NodePod } from "../../kubelet/types/pod.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
 
 type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
 

@@ -7,9 +7,9 @@
  *
  * Source: pkg/kubelet/metrics/collectors/resource_metrics.go; pkg/kubelet/stats/cri_stats_provider.go addPodCPUMemoryStats.
  */
-import { LABELS } from "../../kubelet/types/labels.ts";
-import type { Cri } from "../../ports/cri.ts";
-import type { Container, ContainerStats } from "../../ports/cri-types.ts";
+import { LABELS } from "../kubelet/types/labels.ts";
+import type { Cri } from "../ports/cri.ts";
+import type { Container, ContainerStats } from "../ports/cri-types.ts";
 
 /** Of the whole machine. */
 export interface NodeUsage {

@@ -1,9 +1,9 @@
 /** TokenReview and SubjectAccessReview: objects that are answered and not stored. */
-import { RESOURCES } from "../../api/resources.ts";
-import type { Resource } from "../../api/resources.ts";
-import type { Clock } from "../../ports/clock.ts";
-import { isTooManyRequests, isUnanswered } from "../../ports/errors.ts";
-import type { KubeWriter } from "../../ports/kube.ts";
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { Resource } from "@deltaloop/kube/objects";
+import type { Clock } from "@deltaloop/base";
+import { isTooManyRequests, isUnanswered } from "@deltaloop/kube/client";
+import type { KubeWriter } from "@deltaloop/kube/client";
 
 /** Source: apiserver pkg/server/options authentication.go DefaultAuthWebhookRetryBackoff. */
 const ATTEMPTS_MAX = 5;

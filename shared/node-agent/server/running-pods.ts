@@ -3,8 +3,8 @@
  *
  * Source: pkg/kubelet/kubelet_getters.go GetRunningPods; pkg/kubelet/container/runtime.go ToAPIPod; kuberuntime_manager.go GetPods.
  */
-import { LABELS } from "../../kubelet/types/labels.ts";
-import type { Cri } from "../../ports/cri.ts";
+import { LABELS } from "../kubelet/types/labels.ts";
+import type { Cri } from "../ports/cri.ts";
 
 interface RunningPod {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly uid: string };

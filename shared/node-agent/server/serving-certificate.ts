@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Clock } from "../../ports/clock.ts";
+import type { Clock } from "@deltaloop/base";
 import { NodeApiError } from "./answer.ts";
 
 /** As upstream's; a start makes a new one, and API servers do not verify it unless told. */

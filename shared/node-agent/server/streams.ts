@@ -5,17 +5,17 @@
  * GetPortForward; cri-streaming remotecommand NewOptions, portforward NewV4Options.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { LABELS } from "../../kubelet/types/labels.ts";
-import { containerNamed } from "../../kubelet/types/pod.ts";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import { CriError } from "../../ports/cri-error.ts";
-import type { Cri } from "../../ports/cri.ts";
+import { LABELS } from "../kubelet/types/labels.ts";
+import { containerNamed } from "../kubelet/types/pod.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import { CriError } from "../ports/cri-error.ts";
+import type { Cri } from "../ports/cri.ts";
 import { answer } from "./answer.ts";
 import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath, PodPath } from "./routes.ts";
 import { proxyUpgrade, streamingAddress } from "./upgrade-proxy.ts";
 import type { Upgrade } from "./upgrade-proxy.ts";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };

@@ -7,18 +7,16 @@
  * SA2 nothing is emitted before the first list is complete, and nothing because a connection was lost.
  * SA3 a pod that cannot be understood is named in the log and left as it was; its neighbours go on.
  */
-import { ListWatch } from "../../cache/list-watch.ts";
-import type { Listener, Listing } from "../../cache/list-watch.ts";
-import type { Resource } from "../../api/resources.ts";
-import { objectKey } from "../../api/resources.ts";
-import { parseNodePod } from "../../kubelet/types/pod.ts";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import { describeError } from "../../ports/describe-error.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { KubeWatch } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
-import type { Metrics } from "../../ports/metrics.ts";
-import type { Random } from "../../ports/random.ts";
+import { ListWatch } from "@deltaloop/kube/list-watch";
+import type { Listener, Listing } from "@deltaloop/kube/list-watch";
+import type { Resource } from "@deltaloop/kube/objects";
+import { objectKey } from "@deltaloop/kube/objects";
+import { parseNodePod } from "../kubelet/types/pod.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import { describeError } from "@deltaloop/kube/client";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { KubeWatch } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
 
 export interface ApiSourceOptions {
   readonly kube: KubeWatch<Resource>;

@@ -1,10 +1,10 @@
 /** What stands in a directory of manifests, or in one manifest, at this moment (node-agent §2.2). */
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import type { Log } from "../../ports/log.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import type { Log } from "@deltaloop/base";
 import { readManifest } from "./manifest.ts";
-import { messageOf } from "../../api/errors.ts";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Remembers what it read and what it complained of: each trouble is logged once, until it is another one. */
 export class ManifestReader {

@@ -10,9 +10,8 @@ import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { Log } from "../../ports/log.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import type { Clock, Log } from "@deltaloop/base";
 import { isMissing, ManifestReader } from "./manifest-reader.ts";
 
 export interface ManifestSourceOptions {

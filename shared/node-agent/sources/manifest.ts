@@ -1,13 +1,12 @@
 /** A static pod's manifest, from its text to the pod: YAML or JSON, the API's defaults, then §2.1. */
 import { readFile, stat } from "node:fs/promises";
-import { parseYaml } from "../../adapters/system/yaml.ts";
-import { StaticPodError, staticPod } from "../../kubelet/config/static-pod.ts";
-import type { StaticPodOrigin } from "../../kubelet/config/static-pod.ts";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import { setObjectDefaultsPod } from "../../api/defaulting-pod.ts";
-import { ensureObject, isObject } from "../../api/json.ts";
-import { normalise } from "../../api/normalise.ts";
-import { messageOf } from "../../api/errors.ts";
+import { parseYaml } from "@deltaloop/kube/yaml";
+import { StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
+import type { StaticPodOrigin } from "../kubelet/config/static-pod.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import { setObjectDefaultsPod, normalise } from "@deltaloop/kube/pod-template";
+import { ensureObject, isObject } from "@deltaloop/base";
+import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
 export const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;

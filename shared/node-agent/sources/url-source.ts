@@ -5,13 +5,12 @@
  * SU2 an empty answer is an empty list, and an error.
  * SU3 no header's value, and nothing of the URL that may be secret, stands in a log or in an error; headers go to the URL's own origin only.
  */
-import { parseYaml } from "../../adapters/system/yaml.ts";
-import { messageOf } from "../../api/errors.ts";
-import { isObject } from "../../api/json.ts";
-import { shownUrl, StaticPodError } from "../../kubelet/config/static-pod.ts";
-import type { NodePod } from "../../kubelet/types/pod.ts";
-import type { Clock } from "../../ports/clock.ts";
-import type { Log } from "../../ports/log.ts";
+import { parseYaml } from "@deltaloop/kube/yaml";
+import { messageOf } from "@deltaloop/kube/objects";
+import { isObject } from "@deltaloop/base";
+import { shownUrl, StaticPodError } from "../kubelet/config/static-pod.ts";
+import type { NodePod } from "../kubelet/types/pod.ts";
+import type { Clock, Log } from "@deltaloop/base";
 import { MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
 
 export interface UrlSourceOptions {

@@ -1,6 +1,6 @@
 /** Whether two clusters came to the same: what of their owners does not hang on names drawn at random or on the moment. */
-import { controllerRef } from "../../api/owner-references.ts";
-import type { Condition } from "../../api/wire.ts";
+import { controllerRef } from "@deltaloop/kube/objects";
+import type { Condition } from "@deltaloop/kube/objects";
 import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 

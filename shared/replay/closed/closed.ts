@@ -2,27 +2,21 @@
  * A recorded cluster lived once more with our controllers in it: what people did is done again at the same times, on an API server in
  * memory with scripted nodes, and everything else is ours (design decision 9, `--closed`).
  */
-import { createVirtualClock } from "../../adapters/memory/clock.ts";
-import { createSeededRandom } from "../../adapters/memory/random.ts";
-import type { Digester } from "../../api/digest.ts";
-import { exactText } from "../../api/exact-json.ts";
-import { metaOf } from "../../api/json.ts";
-import type { JsonObject } from "../../api/json.ts";
-import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { createSigner } from "../../api/signer.ts";
-import type { KubeObject } from "../../api/wire.ts";
-import { createApiServer } from "../../local/api-server/api-server.ts";
-import type { ApiServer } from "../../local/api-server/api-server.ts";
-import { createInProcessKube } from "../../local/api-server/in-process-client.ts";
-import { assembleSystem, memoryBackend } from "../../local/assemble-system.ts";
-import { runScriptedNodes } from "../../local/scripted-nodes/scripted-nodes.ts";
-import type { KubeWriter } from "../../ports/kube.ts";
-import type { Log } from "../../ports/log.ts";
-import type { ReplayOptions } from "../replay.ts";
-import type { ReplayedSync } from "../sync-log.ts";
+import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { exactText, metaOf } from "@deltaloop/base";
+import type { JsonObject, Log } from "@deltaloop/base";
+import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource, KubeObject } from "@deltaloop/kube/objects";
+import { createSigner } from "@deltaloop/store/ports";
+import { createApiServer, createInProcessKube, runScriptedNodes } from "@deltaloop/api-server";
+import type { ApiServer } from "@deltaloop/api-server";
+import { assembleSystem, memoryBackend } from "@deltaloop/local";
+import type { KubeWriter } from "@deltaloop/kube/client";
+import type { ReplayOptions } from "../engine/replay.ts";
+import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { LiveObject } from "../shadow/states.ts";
-import { SyncLog } from "../sync-log.ts";
+import { SyncLog } from "../engine/sync-log.ts";
 import { disagreements } from "./agreement.ts";
 import { templateOf } from "./life.ts";
 import type { Life } from "./life.ts";

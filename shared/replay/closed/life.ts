@@ -1,6 +1,6 @@
 /** What of a recorded cluster is needed to live it once more: gathered change by change, without the states between. */
-import { controllerRef } from "../../api/owner-references.ts";
-import { CaptureError } from "../capture.ts";
+import { controllerRef } from "@deltaloop/kube/objects";
+import { CaptureError } from "../capture-format/capture.ts";
 import { placeOf } from "../shadow/states.ts";
 import type { Change, LiveObject } from "../shadow/states.ts";
 import { UserRequestCollector } from "./user-requests.ts";

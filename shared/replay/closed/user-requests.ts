@@ -5,9 +5,8 @@
  *    controller's, and what of it people change has another name in another cluster: it is counted, not made again.
  * HP2 status and revision are the controllers'. The rest of an object is people's, as it stands after each change.
  */
-import { controllerRef } from "../../api/owner-references.ts";
-import { RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
+import { controllerRef, RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
 import { canonical } from "../shadow/canonical-write.ts";
 import { placeOf } from "../shadow/states.ts";
 import type { Change, Json, LiveObject } from "../shadow/states.ts";

@@ -1,12 +1,18 @@
 /** What changed in the objects of a capture: of each version what is otherwise than in the one before, and who made it so. */
-import type { Cached, CachedDeployment, CachedPod, CachedReplicaSet, CachedReplicationController } from "../../api/cached.ts";
-import type { Digester } from "../../api/digest.ts";
-import { isKnownSentence } from "../../api/condition-messages.ts";
-import { controllerRef } from "../../api/owner-references.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { strip } from "../../api/strip.ts";
-import type { Condition, Labels } from "../../api/wire.ts";
-import type { CapturedObject, CaptureRecord } from "../capture.ts";
+import type {
+  Cached,
+  CachedDeployment,
+  CachedPod,
+  CachedReplicaSet,
+  CachedReplicationController,
+  CachedResource,
+  Condition,
+  Labels,
+} from "@deltaloop/kube/objects";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { isKnownSentence, controllerRef } from "@deltaloop/kube/objects";
+import { strip } from "@deltaloop/kube/strip";
+import type { CapturedObject, CaptureRecord } from "../capture-format/capture.ts";
 import { canonical } from "../shadow/canonical-write.ts";
 import { creatorOf, managersOf, writerOf } from "./writer.ts";
 import type { Managers } from "./writer.ts";

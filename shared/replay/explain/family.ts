@@ -2,12 +2,12 @@
  * Who belongs to an object, found while a capture is read for the first time: of a Deployment its ReplicaSets and their pods, of a ReplicaSet or
  * ReplicationController its pods. A pod tells its owner each time, so of pods no more is kept than what stands there and who changed owners.
  */
-import { CACHED_RESOURCES, CONTROLLER_INFO, tableOf } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { keyOf, ownerUidOf, uidOf } from "../captured-object.ts";
-import type { CapturedObject, CaptureRecord } from "../capture.ts";
-import type { Census } from "../capture-stream.ts";
-import type { ReplayedSync } from "../sync-log.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, tableOf } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
+import type { CapturedObject, CaptureRecord } from "../capture-format/capture.ts";
+import type { Census } from "../capture-format/capture-stream.ts";
+import type { ReplayedSync } from "../engine/sync-log.ts";
 import { speaksOf } from "./story.ts";
 import type { Subject } from "./story.ts";
 

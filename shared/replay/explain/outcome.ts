@@ -1,7 +1,7 @@
 /** What the recording shows of what our syncs decided. */
-import type { CachedResource } from "../../api/resources.ts";
-import type { Owner, Write } from "../../controller/writes.ts";
-import type { ReplayedSync } from "../sync-log.ts";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Owner, Write } from "@deltaloop/controllers/kit";
+import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { Difference, ObjectChange } from "./changes.ts";
 
 /** What the recording shows of one decided write. */

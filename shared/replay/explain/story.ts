@@ -2,9 +2,9 @@
  * What a capture tells of one object, in the order in which it happened: the changes that could wake its controllers, the syncs with
  * their reasons and decisions, and what the recording did where we decided.
  */
-import { CONTROLLER_INFO } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import type { ReplayedSync } from "../sync-log.ts";
+import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { ObjectChange } from "./changes.ts";
 import { Outcomes } from "./outcome.ts";
 import type { Recorded } from "./outcome.ts";

@@ -1,6 +1,6 @@
 /** A story in a few numbers: what was asked for, what was recorded, what ours decides, and how it stands at the end. */
-import { CONTROLLER_INFO } from "../../api/resources.ts";
-import type { Write } from "../../controller/writes.ts";
+import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
+import type { Write } from "@deltaloop/controllers/kit";
 import type { Difference, ObjectChange } from "./changes.ts";
 import type { Recorded } from "./outcome.ts";
 import type { Entry, Subject } from "./story.ts";

@@ -1,6 +1,6 @@
 /** Who wrote a version of an object, as far as its `managedFields` tell; a stripped object has none. */
 import { canonical } from "../shadow/canonical-write.ts";
-import type { CapturedObject } from "../capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 
 interface Entry {
   readonly manager: string;

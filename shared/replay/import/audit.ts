@@ -2,11 +2,10 @@
  * An API server's audit log (audit.k8s.io/v1, one event per line): each write's answer is the state that a watch showed. It must have
  * been written at level RequestResponse, for below that no answer is in it.
  */
-import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { maxResourceVersion } from "../../api/resource-version.ts";
-import { CaptureError, RFC_3339, isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { CACHED_RESOURCES, RESOURCES, maxResourceVersion } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { inVersionOrder, metadataOf, placeOf, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";

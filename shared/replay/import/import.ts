@@ -1,7 +1,7 @@
 /** Foreign recordings, told apart by what stands in them, as captures that `deltaloop replay` takes. */
-import { CaptureError, isGzip, isZip, readUnpacked } from "../capture.ts";
-import { CutOffError, openBytes } from "../line-stream.ts";
-import type { ByteSource } from "../line-stream.ts";
+import { CaptureError, isGzip, isZip, readUnpacked } from "../capture-format/capture.ts";
+import { CutOffError, openBytes } from "../capture-format/line-stream.ts";
+import type { ByteSource } from "../capture-format/line-stream.ts";
 import { importAudit, isAuditEvent } from "./audit.ts";
 import type { Imported } from "./imported.ts";
 import { streamedValues } from "./json-values.ts";

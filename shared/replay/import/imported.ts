@@ -1,12 +1,11 @@
 /** What every importer makes of its file, and the capture that it becomes. */
-import type { Digester } from "../../api/digest.ts";
-import { exactText } from "../../api/exact-json.ts";
-import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES, RESOURCES, objectKey } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { CAPTURE_FORMAT, isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
-import { redacted } from "../redact.ts";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { exactText } from "@deltaloop/base";
+import { compareResourceVersions, isResourceVersion, CACHED_RESOURCES, RESOURCES, objectKey } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { CAPTURE_FORMAT, isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
+import { redacted } from "../capture-format/redact.ts";
 import type { ImportReport } from "./report.ts";
 
 export interface ImportedEvent {

@@ -1,7 +1,7 @@
 /** Takes a text apart that is one JSON value after the other, on lines of their own or over many, as kubectl prints them. */
-import { parseExact } from "../../api/exact-json.ts";
-import { CaptureError, LINE_BYTES_MAX, isObject, wrongShape } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { parseExact } from "@deltaloop/base";
+import { CaptureError, LINE_BYTES_MAX, isObject, wrongShape } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 
 export interface JsonValue {
   readonly value: CapturedObject;

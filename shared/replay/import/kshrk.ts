@@ -5,13 +5,11 @@
 import { zstdDecompressSync } from "node:zlib";
 import { fromBufferPromise } from "yauzl";
 import type { Entry, ZipFile } from "yauzl";
-import { messageOf } from "../../api/errors.ts";
-import { parseExact } from "../../api/exact-json.ts";
-import { minResourceVersion } from "../../api/resource-version.ts";
-import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { CaptureError, RFC_3339, isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { messageOf, minResourceVersion, CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
+import { parseExact } from "@deltaloop/base";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { metadataOf, placeOf, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";

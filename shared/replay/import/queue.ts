@@ -8,16 +8,14 @@
  *    whole, shows what was missed.
  * QM4 nobody has checked who signed them: whoever imports holds no MAC key. Nothing is sent of what is made of them.
  */
-import { CACHED_RESOURCES, objectKey } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { laneOf, LANES } from "../../api/lane.ts";
-import { compareResourceVersions, isResourceVersion } from "../../api/resource-version.ts";
-import { decodeEnvelope } from "../../cache/decode.ts";
-import type { Envelope, EnvelopeItem } from "../../cache/envelope.ts";
-import type { SignerOf } from "../../cache/signed-body.ts";
-import { CaptureError, isObject, MISSING } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
-import { withVersion } from "../captured-object.ts";
+import { CACHED_RESOURCES, objectKey, compareResourceVersions, isResourceVersion } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { laneOf, LANES } from "@deltaloop/store/ports";
+import { decodeEnvelope } from "@deltaloop/controllers/cache";
+import type { Envelope, EnvelopeItem, SignerOf } from "@deltaloop/controllers/cache";
+import { CaptureError, isObject, MISSING } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
+import { withVersion } from "../capture-format/captured-object.ts";
 import { eachOnce, inVersionOrder, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent, ImportedGap } from "./imported.ts";
 import { objectAt } from "./json-values.ts";

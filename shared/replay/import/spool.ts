@@ -5,12 +5,12 @@
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exactText, parseExact } from "../../api/exact-json.ts";
-import { CaptureError } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { exactText, parseExact } from "@deltaloop/base";
+import { CaptureError } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { placeOf, versionOf } from "./imported.ts";
 import type { ImportedEvent } from "./imported.ts";
-import type { CachedResource } from "../../api/resources.ts";
+import type { CachedResource } from "@deltaloop/kube/objects";
 
 /** An object that is read when it is asked for, and what is asked of it time and again. */
 export interface Kept {

@@ -1,6 +1,6 @@
 /** When an object was last written, as far as it says so itself. */
-import { isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { metadataOf } from "./imported.ts";
 
 /** Milliseconds since the epoch; 0 where it says nothing. */

@@ -5,11 +5,10 @@
  * Such a stream holds no times. They are taken from what the objects say of themselves, to the second, and never run backwards;
  * with `t` on each line (`kubectl … | while read`) that is its time.
  */
-import { CACHED_RESOURCES, tableOf } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import { CaptureError, RFC_3339, isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { eachOnce, inVersionOrder, metadataOf, placeOf, resourceOfObject, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";

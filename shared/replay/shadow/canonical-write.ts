@@ -1,6 +1,6 @@
 /** The canonical form of a write, for comparison: without times of the moment and without fields that the API server adds. */
-import { exactNumber, exactText } from "../../api/exact-json.ts";
-import type { Condition } from "../../api/wire.ts";
+import { exactNumber, exactText } from "@deltaloop/base";
+import type { Condition } from "@deltaloop/kube/objects";
 import type { OwnWrite } from "./one-sync.ts";
 import type { Json, LiveObject } from "./states.ts";
 

@@ -6,10 +6,9 @@
  * CQ2 all that was told until `toldMs` has come. A change that comes behind a later version in spite of that is put in its place by who
  *    keeps the changes (History).
  */
-import { CACHED_RESOURCES, tableOf } from "../../api/resources.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import type { CaptureRecord } from "../capture.ts";
-import type { Capture } from "../capture-stream.ts";
+import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
+import type { CaptureRecord } from "../capture-format/capture.ts";
+import type { Capture } from "../capture-format/capture-stream.ts";
 import { changeOf, inOrder, placeOf } from "./states.ts";
 import type { Change, ChangeOptions } from "./states.ts";
 

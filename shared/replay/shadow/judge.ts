@@ -10,10 +10,8 @@
  * SH4 a deletion or a release that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
  * SH5 of pods, ours creates or deletes in that state no more than upstream did from then on (`excess`).
  */
-import { controllerOf } from "../../api/resources.ts";
-import { controllerRef } from "../../api/owner-references.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import type { Condition } from "../../api/wire.ts";
+import { controllerOf, controllerRef, compareResourceVersions } from "@deltaloop/kube/objects";
+import type { Condition } from "@deltaloop/kube/objects";
 import { syncOnce } from "./one-sync.ts";
 import type { Situation, SyncPlace } from "./one-sync.ts";
 import { same, canonicalOwnWrite, canonicalWrite } from "./canonical-write.ts";

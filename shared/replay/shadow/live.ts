@@ -7,9 +7,9 @@
  *    meanwhile: nobody knows how.
  * LV3 of each namespace the newest changes are kept, and what stood before them.
  */
-import { CACHED_RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import type { CaptureRecord } from "../capture.ts";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { CaptureRecord } from "../capture-format/capture.ts";
 import { EXCESS_MS, judge, restAt } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import type { Finding } from "./shadow.ts";

@@ -6,7 +6,7 @@
  * RS2 of each namespace what a judge may still ask for is kept: what stands there, of owners the version before as well, and the changes
  *    from half a second before the oldest write that is not judged.
  */
-import { compareResourceVersions } from "../../api/resource-version.ts";
+import { compareResourceVersions } from "@deltaloop/kube/objects";
 import { EXCESS_MS, judge, LAG_MS_MAX, REST_MS, restAt } from "./judge.ts";
 import type { Verdict } from "./judge.ts";
 import type { SyncPlace } from "./one-sync.ts";

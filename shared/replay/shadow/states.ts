@@ -1,14 +1,11 @@
 /** The states that a captured cluster went through, change by change. */
-import type { Digester } from "../../api/digest.ts";
-import { messageOf } from "../../api/errors.ts";
-import { CACHED_RESOURCES, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource } from "../../api/resources.ts";
-import { compareResourceVersions } from "../../api/resource-version.ts";
-import { strip } from "../../api/strip.ts";
-import type { KubeObject, ObjectMeta } from "../../api/wire.ts";
-import { isInitialEnd } from "../captured-object.ts";
-import { CaptureError, isObject } from "../capture.ts";
-import type { CaptureRecord } from "../capture.ts";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { messageOf, CACHED_RESOURCES, RESOURCES, compareResourceVersions } from "@deltaloop/kube/objects";
+import type { CachedResource, KubeObject, ObjectMeta } from "@deltaloop/kube/objects";
+import { strip } from "@deltaloop/kube/strip";
+import { isInitialEnd } from "../capture-format/captured-object.ts";
+import { CaptureError, isObject } from "../capture-format/capture.ts";
+import type { CaptureRecord } from "../capture-format/capture.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 

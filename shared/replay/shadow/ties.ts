@@ -1,5 +1,5 @@
 /** Pods that are equal to the order of deletion: which of them goes is anybody's choice. */
-import type { Condition } from "../../api/wire.ts";
+import type { Condition } from "@deltaloop/kube/objects";
 import { canonical, same } from "./canonical-write.ts";
 import type { LiveObject } from "./states.ts";
 

@@ -6,11 +6,10 @@
  *    owner and of what is created for an owner nobody else writes. `managedFields`, where they are there, tell a person's write apart.
  * UW3 who deletes, or takes an owner away, no change tells (the garbage collector does, too): such a write is not certain.
  */
-import { CACHED_RESOURCES, controllerOf, RESOURCES } from "../../api/resources.ts";
-import type { CachedResource, Controller } from "../../api/resources.ts";
-import { controllerRef } from "../../api/owner-references.ts";
-import { CaptureError, isObject } from "../capture.ts";
-import type { CapturedObject } from "../capture.ts";
+import { CACHED_RESOURCES, controllerOf, RESOURCES, controllerRef } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import { CaptureError, isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { canonical } from "./canonical-write.ts";
 import { placeOf } from "./states.ts";
 import type { Change, LiveObject } from "./states.ts";

@@ -6,11 +6,11 @@ import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { kubeHttpConfigFrom } from "../../../cli/kubeconfig/kubeconfig.ts";
-import { createKubeHttp } from "../../../shared/adapters/kube-http/kube-http.ts";
-import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
-import { runScriptedNodes } from "../../../shared/local/scripted-nodes/scripted-nodes.ts";
+import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
+import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
+import { createSystemClock } from "../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../shared/base/system/random.ts";
+import { runScriptedNodes } from "../../../shared/api-server/scripted-nodes/scripted-nodes.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { cpuSeconds, idleCoreSeconds } from "../process-usage.ts";
 import { cpuOf, memoryOf } from "./parties.ts";

@@ -1,15 +1,15 @@
 /** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
-import { spoil } from "../../../shared/adapters/memory/store/forged.ts";
-import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import { CACHED_RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
-import { laneOf } from "../../../shared/api/lane.ts";
-import type { Forged } from "../../../shared/ports/store.ts";
+import { spoil } from "../../../shared/store/memory/store/forged.ts";
+import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
+import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
+import type { Forged } from "../../../shared/store/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
 import { Cluster, type Redis } from "ioredis";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
+import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import type { StoreFactory } from "../store.ts";
 
 /** 2026-03-01T10:00:00Z. No test may depend on which. */

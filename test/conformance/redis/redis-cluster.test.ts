@@ -4,8 +4,8 @@
  */
 import type { Cluster } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { redisClient } from "../../../shared/adapters/redis/client.ts";
-import { laneOf } from "../../../shared/api/lane.ts";
+import { redisClient } from "../../../shared/store/redis/client.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, expectation, keyOf, ownedBy, put } from "../../support/builders.ts";
 import { ensureRedisServer, startRedisCluster, type RedisCluster } from "../../support/redis.ts";
 import { storeConformance } from "../store.ts";

@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { rotateDigestKey } from "../../../cli/rotate/digest-key.ts";
-import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
-import { environmentOf } from "../../../shared/lambda/configuration.ts";
-import { openCache, redisStore } from "../../../shared/lambda/connect.ts";
+import { CONTROLLERS, tableOf } from "../../../shared/kube/objects/resources.ts";
+import { environmentOf } from "../../../shared/controllers/lambda/configuration.ts";
+import { openCache, redisStore } from "../../../shared/controllers/lambda/connect.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 
 const NOBODY = "http://127.0.0.1:9/q";

@@ -4,9 +4,9 @@
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import { EVENT_COUNT_MAX, EVENT_MEMORY_MAX, eventNanos } from "../../../shared/api/event-correlator.ts";
-import { EVENT_MEMORY_MS } from "../../../shared/ports/store/events.ts";
+import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
+import { EVENT_COUNT_MAX, EVENT_MEMORY_MAX, eventNanos } from "../../../shared/kube/events/event-correlator.ts";
+import { EVENT_MEMORY_MS } from "../../../shared/store/ports/events.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import type { StoreFixture } from "../store.ts";
 import { HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";

@@ -4,9 +4,9 @@
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
-import type { Store } from "../../../shared/ports/store.ts";
-import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import type { Store } from "../../../shared/store/ports/store.ts";
+import { EPOCH_GRACE_MS } from "../../../shared/base/times.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";

@@ -5,10 +5,10 @@
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
-import { NotReplicatedError } from "../../../shared/adapters/redis/durable.ts";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
-import { requireNoEviction, UnfitRedisError } from "../../../shared/adapters/redis/server.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { NotReplicatedError } from "../../../shared/store/redis/durable.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { requireNoEviction, UnfitRedisError } from "../../../shared/store/redis/server.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";

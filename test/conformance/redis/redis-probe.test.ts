@@ -2,13 +2,13 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { createRedisProbe, type RedisProbe } from "../../../shared/adapters/redis/probe.ts";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
-import { LANES } from "../../../shared/api/lane.ts";
+import { createRedisProbe, type RedisProbe } from "../../../shared/store/redis/probe.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { LANES } from "../../../shared/store/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();

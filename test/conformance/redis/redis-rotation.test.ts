@@ -13,9 +13,9 @@ import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { rotateMacKey } from "../../../cli/rotate/mac-key.ts";
-import { environmentOf } from "../../../shared/lambda/configuration.ts";
-import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/api/resources.ts";
-import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
+import { environmentOf } from "../../../shared/controllers/lambda/configuration.ts";
+import { CACHED_RESOURCES, CONTROLLERS, objectKey, tableOf } from "../../../shared/kube/objects/resources.ts";
+import { primaryAsOwner } from "../../../shared/kube/objects/owner-id.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/counted-sync.ts";
 

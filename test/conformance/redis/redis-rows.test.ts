@@ -1,7 +1,7 @@
 /** Objects as text in slices. Catches a field that is left out and not put back, or put back with another value. */
 import { assert, constantFrom, option, property, record, string } from "fast-check";
 import { expect, it } from "vitest";
-import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/adapters/redis/rows.ts";
+import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/store/redis/rows.ts";
 import { testSigner } from "../../support/signer.ts";
 import { cachedPod, cachedReplicaSet, keyOf, ownedBy, put } from "../../support/builders.ts";
 

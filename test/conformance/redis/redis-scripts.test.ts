@@ -6,10 +6,10 @@ import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
-import { LANES, laneOf } from "../../../shared/api/lane.ts";
-import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
-import type { ItemChange, Store } from "../../../shared/ports/store.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { LANES, laneOf } from "../../../shared/store/lane.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
+import type { ItemChange, Store } from "../../../shared/store/ports/store.ts";
 import {
   asOwner,
   cachedPod,
@@ -29,7 +29,7 @@ import type { Lanes } from "../../harness/store/store.ts";
 import { redisFixture } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
-const SCRIPTS_DIRECTORY = new URL("../../../shared/adapters/redis/scripts/", import.meta.url);
+const SCRIPTS_DIRECTORY = new URL("../../../shared/store/redis/scripts/", import.meta.url);
 const rs = cachedReplicaSet({ name: "web", resourceVersion: "10" });
 const rsKey = keyOf(rs);
 const pod = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv, owner: ownedBy("ReplicaSet", rs) });

@@ -1,8 +1,8 @@
 /** Epochs, fences, checkpoints, what is lost and restored (informer §10.6, §11.7, §14). */
-import { EPOCH_GRACE_MS } from "../../../shared/ports/times.ts";
+import { EPOCH_GRACE_MS } from "../../../shared/base/times.ts";
 import { expect, it as base } from "vitest";
 
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { EPOCH, FIRST_BEAT, IDENTITY, ONE_LANE, StoreHarness, outcomes, writeOf } from "../../harness/store/store.ts";

@@ -1,7 +1,7 @@
 /** The memory of Events: client-go's answers from any Store, shared by all functions of a controller, and never more than its bounds. */
 import { expect, it } from "vitest";
-import { EVENT_MEMORY_MAX, eventNanos, msOfNanos, type Correlated } from "../../../shared/api/event-correlator.ts";
-import type { ToldHappening } from "../../../shared/ports/store.ts";
+import { EVENT_MEMORY_MAX, eventNanos, msOfNanos, type Correlated } from "../../../shared/kube/events/event-correlator.ts";
+import type { ToldHappening } from "../../../shared/store/ports/store.ts";
 import { eventCorpus } from "../../support/event-corpus.ts";
 import type { OpenStore } from "../store.ts";
 import { EPOCH } from "../../harness/store/store.ts";

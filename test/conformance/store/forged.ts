@@ -1,7 +1,7 @@
 /** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
 import { expect, it as base } from "vitest";
-import { ForgedRowsError } from "../../../shared/ports/store/errors.ts";
-import type { Forged, ItemChange } from "../../../shared/ports/store.ts";
+import { ForgedRowsError } from "../../../shared/store/ports/errors.ts";
+import type { Forged, ItemChange } from "../../../shared/store/ports/store.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { outcomes, type StoreHarness } from "../../harness/store/store.ts";

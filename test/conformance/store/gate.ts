@@ -1,8 +1,8 @@
 /** When keys are handed out, and what happens at the moment when they are again (informer §11.6, §15). */
 import { expect, it as base } from "vitest";
 
-import { LEASE_MS } from "../../../shared/ports/times.ts";
-import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
+import { LEASE_MS } from "../../../shared/base/times.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
 import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { ONE_LANE, rung, type StoreHarness } from "../../harness/store/store.ts";

@@ -1,8 +1,8 @@
 /** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
-import type { ForeignWrite, Stop } from "../../../shared/ports/store.ts";
-import { CONTROLLERS } from "../../../shared/api/resources.ts";
+import type { ForeignWrite, Stop } from "../../../shared/store/ports/store.ts";
+import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";

@@ -1,10 +1,10 @@
 /** Rows: last writer wins by resourceVersion, deletes are values (informer §11.3 A4–A10, IX1–IX4). */
 import { describe, expect, it as base } from "vitest";
 
-import { laneOf } from "../../../shared/api/lane.ts";
-import type { CachedPod } from "../../../shared/api/cached.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { ItemChange } from "../../../shared/ports/store.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { ItemChange } from "../../../shared/store/ports/store.ts";
 import {
   asOwner,
   cachedDeployment,

@@ -1,8 +1,8 @@
 /** Intents and their recovery (informer §13 layers 1 and 4; IT1–IT4). */
 import { expect, it as base } from "vitest";
 
-import type { Intent, Taken } from "../../../shared/ports/store.ts";
-import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS as DEADLINE_MS } from "../../../shared/ports/times.ts";
+import type { Intent, Taken } from "../../../shared/store/ports/store.ts";
+import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS as DEADLINE_MS } from "../../../shared/base/times.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { rung, type StoreHarness } from "../../harness/store/store.ts";

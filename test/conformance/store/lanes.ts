@@ -1,8 +1,8 @@
 /** Messages of a lane: fences, sequences, watermarks (informer §11.3 A1–A3, A11–A13; IX5, IX6). */
 import { expect, it as base } from "vitest";
 
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { ItemChange } from "../../../shared/ports/store.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { ItemChange } from "../../../shared/store/ports/store.ts";
 import { cachedPod, cachedReplicaSet, effect, listed, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { ONE_LANE, outcomes, rung, type StoreHarness } from "../../harness/store/store.ts";

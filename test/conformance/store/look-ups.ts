@@ -1,7 +1,7 @@
 /** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, IX8). */
 import { expect, it as base } from "vitest";
 
-import { laneOf } from "../../../shared/api/lane.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
 import {
   asOwner,
   cachedDeployment,

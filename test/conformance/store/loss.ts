@@ -1,10 +1,10 @@
 /**
- * What a Store tells when it has lost something (shared/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
+ * What a Store tells when it has lost something (shared/store/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
  * show, after a minute; a gate that is open on what is left; a key that a run of before holds, who is no more.
  */
 import { expect, it as base } from "vitest";
 
-import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";

@@ -1,7 +1,7 @@
 /** Manifests: what a list says about absence (informer §11.5, IX7). */
 import { expect, it as base } from "vitest";
 
-import { laneOf } from "../../../shared/api/lane.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, keyOf, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";

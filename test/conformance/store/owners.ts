@@ -1,7 +1,7 @@
 /** Owners are bound to their namespace (design decision 14): whatever an object of another one says, it moves nothing here. */
 import { expect, it } from "vitest";
-import type { CachedOwner } from "../../../shared/api/cached.ts";
-import { ownerOfCached, podOwnerId } from "../../../shared/api/owner-id.ts";
+import type { CachedOwner } from "../../../shared/kube/objects/cached.ts";
+import { ownerOfCached, podOwnerId } from "../../../shared/kube/objects/owner-id.ts";
 import {
   asOwner,
   cachedDeployment,

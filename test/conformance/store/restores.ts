@@ -4,7 +4,7 @@
  */
 import { expect, it as base } from "vitest";
 
-import type { CachedPod } from "../../../shared/api/cached.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { asOwner, cachedPod, cachedReplicaSet, effect, listed, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { outcomes, rung } from "../../harness/store/store.ts";

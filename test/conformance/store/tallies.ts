@@ -1,7 +1,7 @@
 /** The account of items: what came, and what became of it (informer §16, TY1). */
 import { expect, it as base } from "vitest";
 
-import type { LaneTally } from "../../../shared/ports/store.ts";
+import type { LaneTally } from "../../../shared/store/ports/store.ts";
 import { countsOf, unbalanced } from "../../support/account.ts";
 import { cachedPod, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";

@@ -1,7 +1,7 @@
 /** The work queue (informer §12; WQ1–WQ5). */
 import { expect, it as base } from "vitest";
 
-import { LEASE_MS } from "../../../shared/ports/times.ts";
+import { LEASE_MS } from "../../../shared/base/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { rung, type StoreHarness } from "../../harness/store/store.ts";

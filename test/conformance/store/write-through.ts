@@ -1,8 +1,8 @@
 /** Own answers and live reads in the cache (informer §13 layer 2). */
 import { expect, it as base } from "vitest";
 
-import type { Taken } from "../../../shared/ports/store.ts";
-import { LEASE_MS } from "../../../shared/ports/times.ts";
+import type { Taken } from "../../../shared/store/ports/store.ts";
+import { LEASE_MS } from "../../../shared/base/times.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, effect, ownedBy, put, remove } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { outcomes, rung, writeOf, type StoreHarness } from "../../harness/store/store.ts";

@@ -1,5 +1,5 @@
 /** A life of a Deployment of which news or wake-ups are lost: what is left are lists, and looks that nothing asks for. */
-import type { CachedResource } from "../../../shared/api/resources.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { Fields } from "../shared-api-server.ts";
 import type { Dice } from "../dice.ts";
 import type { Act, Script } from "./script.ts";

@@ -1,10 +1,10 @@
 /** The people, nodes and other controllers around the tested one: they do what the script says. */
-import type { VirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { podTemplateHash, podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
-import { formatTime } from "../../../shared/api/time.ts";
-import type { KubeObject, PodTemplateSpec } from "../../../shared/api/wire.ts";
-import type { ApiServer } from "../../../shared/local/api-server/api-server.ts";
+import type { VirtualClock } from "../../../shared/base/memory/clock.ts";
+import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { formatTime } from "../../../shared/kube/objects/time.ts";
+import type { KubeObject, PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
+import type { ApiServer } from "../../../shared/api-server/api-server.ts";
 import { collection, type Fields } from "../shared-api-server.ts";
 import type { Act } from "./script.ts";
 import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type PodNow } from "./words.ts";

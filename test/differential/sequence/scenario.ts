@@ -1,10 +1,10 @@
 /** One API server with its own clock, the people and nodes around it, and the door through which the tested controllers write. */
-import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { JsonObject } from "../../../shared/api/json.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
-import { createApiServer, type ApiResponse, type ApiServer } from "../../../shared/local/api-server/api-server.ts";
-import type { ApiRequest } from "../../../shared/local/api-server/rest/request-info.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { JsonObject } from "../../../shared/base/json.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { createApiServer, type ApiResponse, type ApiServer } from "../../../shared/api-server/api-server.ts";
+import type { ApiRequest } from "../../../shared/api-server/rest/request-info.ts";
 import { collection, NAMESPACE, refusalOf, storageId, type Fields } from "../shared-api-server.ts";
 import { People } from "./people.ts";
 import type { Act } from "./script.ts";

@@ -4,7 +4,7 @@ import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
 import { raceScript } from "./race-script.ts";
 import { replicaScript } from "./replica-script.ts";
-import type { CachedResource, Controller } from "../../../shared/api/resources.ts";
+import type { CachedResource, Controller } from "../../../shared/kube/objects/resources.ts";
 import type { Fields, REFUSALS } from "../shared-api-server.ts";
 
 export type Act =

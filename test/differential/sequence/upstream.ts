@@ -1,6 +1,6 @@
 /** Upstream's controllers for a whole life, in the judge's bubble: their API server's clock follows its time. */
-import { RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
-import type { WatchStream } from "../../../shared/local/api-server/rest/watch.ts";
+import { RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
+import type { WatchStream } from "../../../shared/api-server/rest/watch.ts";
 import type { Judge, Told } from "../judge.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED, START_MS, type Scenario } from "./scenario.ts";

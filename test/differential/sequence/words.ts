@@ -1,5 +1,5 @@
 /** Objects in words that both sides share: names of pods, uids, versions and times are chance. */
-import type { KubeObject } from "../../../shared/api/wire.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import type { Fields, Json } from "../shared-api-server.ts";
 
 export type PodNow = KubeObject & { readonly spec: Fields; readonly status: Fields };

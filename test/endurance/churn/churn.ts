@@ -9,8 +9,8 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { createCri } from "../../../shared/adapters/cri/cri.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createCri } from "../../../shared/node-agent/cri/cri.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { startContainerd } from "../../containerd/containerd.ts";
 import { startRegistry } from "../../containerd/registry.ts";
 import { startAgent } from "../../harness/node-processes/compared-node.ts";

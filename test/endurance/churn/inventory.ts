@@ -4,7 +4,7 @@ import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import type { CriAdapter } from "../../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../../shared/node-agent/cri/cri.ts";
 import type { ContainerdNode } from "../../containerd/containerd.ts";
 import { CTR } from "../../containerd/programs.ts";
 

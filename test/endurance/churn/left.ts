@@ -2,7 +2,7 @@
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
-import type { CriAdapter } from "../../../shared/adapters/cri/cri.ts";
+import type { CriAdapter } from "../../../shared/node-agent/cri/cri.ts";
 import type { ContainerdNode } from "../../containerd/containerd.ts";
 import { measured } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";

@@ -3,9 +3,9 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { messageOf } from "../../../shared/api/errors.ts";
-import { isNotFound } from "../../../shared/ports/errors.ts";
-import type { Random } from "../../../shared/ports/random.ts";
+import { messageOf } from "../../../shared/kube/objects/errors.ts";
+import { isNotFound } from "../../../shared/kube/client/errors.ts";
+import type { Random } from "../../../shared/base/random.ts";
 import type { TestRegistry } from "../../containerd/registry.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -9,10 +9,10 @@ import { join } from "node:path";
 
 import { it } from "vitest";
 
-import { createCri } from "../../../shared/adapters/cri/cri.ts";
-import type { CriAdapter } from "../../../shared/adapters/cri/cri.ts";
-import { LABELS } from "../../../shared/kubelet/types/labels.ts";
-import type { Container } from "../../../shared/ports/cri-types.ts";
+import { createCri } from "../../../shared/node-agent/cri/cri.ts";
+import type { CriAdapter } from "../../../shared/node-agent/cri/cri.ts";
+import { LABELS } from "../../../shared/node-agent/kubelet/types/labels.ts";
+import type { Container } from "../../../shared/node-agent/ports/cri-types.ts";
 import { startContainerd } from "../../containerd/containerd.ts";
 import type { ContainerdNode, ContainerdOptions } from "../../containerd/containerd.ts";
 import { ensureContainerd } from "../../containerd/programs.ts";

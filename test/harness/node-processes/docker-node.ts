@@ -2,8 +2,8 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { createDockerCri } from "../../../shared/adapters/docker/docker.ts";
-import type { Cri } from "../../../shared/ports/cri.ts";
+import { createDockerCri } from "../../../shared/docker/docker.ts";
+import type { Cri } from "../../../shared/node-agent/ports/cri.ts";
 import { IMAGES } from "../../containerd/images.ts";
 import { CNI_PLUGINS } from "../../containerd/programs.ts";
 import { startDockerd } from "../../docker/dockerd.ts";

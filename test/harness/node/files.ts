@@ -1,6 +1,13 @@
 /** NodeFiles in memory: what a node's disk holds, as far as the agent's turns can tell. It outlives the agent. */
-import type { FileSystem, NodeFiles, PodDiskUsage, VolumeFile, VolumePlace, VolumeUsage } from "../../../shared/ports/node-files.ts";
-import { NodeFilesError } from "../../../shared/ports/node-files.ts";
+import type {
+  FileSystem,
+  NodeFiles,
+  PodDiskUsage,
+  VolumeFile,
+  VolumePlace,
+  VolumeUsage,
+} from "../../../shared/node-agent/ports/node-files.ts";
+import { NodeFilesError } from "../../../shared/node-agent/ports/node-files.ts";
 
 export interface MemoryNodeFiles extends NodeFiles {
   /** Appends to a file; the runtime writes its logs this way. */

@@ -1,9 +1,9 @@
 /** A node as an agent knows it when it starts, and what its machine has. */
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { DEFAULT_EVICTION } from "../../../shared/kubelet/types/eviction-thresholds.ts";
-import { DEFAULT_IMAGE_PULLS } from "../../../shared/kubelet/images/pull-policy.ts";
-import type { MachineFacts } from "../../../shared/kubelet/node/node-object.ts";
-import type { NodeOptions, NodeResources } from "../../../shared/kubelet/types/node-options.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import { DEFAULT_EVICTION } from "../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import { DEFAULT_IMAGE_PULLS } from "../../../shared/node-agent/kubelet/images/pull-policy.ts";
+import type { MachineFacts } from "../../../shared/node-agent/kubelet/node/node-object.ts";
+import type { NodeOptions, NodeResources } from "../../../shared/node-agent/kubelet/types/node-options.ts";
 
 export const OPTIONS: NodeOptions = deepFreeze({
   nodeName: "n1",

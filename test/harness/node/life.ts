@@ -2,7 +2,7 @@
  * One life of a node agent's process: its ports are handed out through here, and after its death they never answer again. What a
  * call has done by then stays done.
  */
-import type { Clock } from "../../../shared/ports/clock.ts";
+import type { Clock } from "../../../shared/base/clock.ts";
 import { eachAnswer } from "../../support/each-answer.ts";
 
 export interface Call {

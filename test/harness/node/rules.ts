@@ -7,9 +7,9 @@
  * NR4 a terminal phase is never left; but a status that the API server executes late may undo it until the next look.
  * NR5 before all sources are ready nothing of an unknown pod that lives is stopped or removed.
  */
-import type { NodePorts } from "../../../shared/kubelet/node-ports/node-ports.ts";
-import { LABELS } from "../../../shared/kubelet/types/labels.ts";
-import type { Cri } from "../../../shared/ports/cri.ts";
+import type { NodePorts } from "../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
+import { LABELS } from "../../../shared/node-agent/kubelet/types/labels.ts";
+import type { Cri } from "../../../shared/node-agent/ports/cri.ts";
 
 export interface RuleInput {
   readonly cri: Cri;

@@ -1,20 +1,20 @@
 /** An applier on the memory Store with one lane per resource; takes message bodies as the watcher sends them. */
 import { signedBody, testSigner } from "../../support/signer.ts";
-import type { Cached } from "../../../shared/api/cached.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
-import { applyMessage, type Verdict } from "../../../shared/cache/applier.ts";
-import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
-import { cacheIdentity } from "../../../shared/cache/identity.ts";
-import type { WriteThroughPorts } from "../../../shared/cache/write-through.ts";
-import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import type { KubeReader } from "../../../shared/ports/kube.ts";
-import type { ManifestRow, Row, Store, Taken } from "../../../shared/ports/store.ts";
+import type { Cached } from "../../../shared/kube/objects/cached.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
+import type { AffectedKeys } from "../../../shared/controllers/cache/affected-keys.ts";
+import { applyMessage, type Verdict } from "../../../shared/controllers/cache/applier.ts";
+import type { EnvelopeItem } from "../../../shared/controllers/cache/messages/envelope.ts";
+import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
+import type { WriteThroughPorts } from "../../../shared/controllers/cache/write-through.ts";
+import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
+import type { KubeReader } from "../../../shared/kube/client/kube.ts";
+import type { ManifestRow, Row, Store, Taken } from "../../../shared/store/ports/store.ts";
 import { keyOf, listed } from "../../support/builders.ts";
 import { recordingLog } from "../../unit/recording-log.ts";
 

@@ -1,9 +1,9 @@
 /** One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages, fills in the rows read. */
-import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/api/resources.ts";
-import { laneOf } from "../../../shared/api/lane.ts";
-import type { StoreIdentity } from "../../../shared/adapters/store-options.ts";
-import type { Clock } from "../../../shared/ports/clock.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
+import type { StoreIdentity } from "../../../shared/store/store-options.ts";
+import type { Clock } from "../../../shared/base/clock.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type {
   ApplyResult,
   EpochRecord,
@@ -20,9 +20,9 @@ import type {
   TakeResult,
   WriteThrough,
   WriteThroughResult,
-} from "../../../shared/ports/store.ts";
-import type { Cached } from "../../../shared/api/cached.ts";
-export { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
+} from "../../../shared/store/ports/store.ts";
+import type { Cached } from "../../../shared/kube/objects/cached.ts";
+export { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import { expectation, keyOf, listed } from "../../support/builders.ts";
 
 /** What an adapter hands the suite: an empty Store whose time is in the test's hands. */

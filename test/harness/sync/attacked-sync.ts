@@ -5,10 +5,10 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 
-import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import { laneOf, LANES } from "../../../shared/api/lane.ts";
-import { primaryAsOwner, type OwnerId } from "../../../shared/api/owner-id.ts";
-import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/api/resources.ts";
+import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
+import { laneOf, LANES } from "../../../shared/store/lane.ts";
+import { primaryAsOwner, type OwnerId } from "../../../shared/kube/objects/owner-id.ts";
+import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 

@@ -1,10 +1,10 @@
 /** What both sync harnesses share: the controllers' handlers, and a Store whose calls are observed. */
-import type { Controller } from "../../../shared/api/resources.ts";
-import type { SyncHandler } from "../../../shared/controller/session.ts";
-import { syncDeployment } from "../../../shared/deployment/sync.ts";
-import type { Store } from "../../../shared/ports/store.ts";
-import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
-import { syncReplicationController } from "../../../shared/replication/sync.ts";
+import type { Controller } from "../../../shared/kube/objects/resources.ts";
+import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
+import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
+import type { Store } from "../../../shared/store/ports/store.ts";
+import { syncReplicaSet } from "../../../shared/controllers/replicaset/sync.ts";
+import { syncReplicationController } from "../../../shared/controllers/replication/sync.ts";
 
 export const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
   deployment: syncDeployment,

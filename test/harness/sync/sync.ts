@@ -2,22 +2,22 @@
  * One controller's sync in virtual time: the memory Store and the API server in memory, whose answers a test may script. Nothing runs
  * by itself: `stream()` brings the API server's changes into the cache, `sync()` runs one key.
  */
-import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import type { Cached } from "../../../shared/api/cached.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES, objectKey, RESOURCES, type CachedResource, type Controller } from "../../../shared/api/resources.ts";
-import { strip } from "../../../shared/api/strip.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { prepareChanges } from "../../../shared/cache/prepare.ts";
-import type { SyncResult, TraceLine } from "../../../shared/controller/run.ts";
-import { createSession } from "../../../shared/controller/session.ts";
-import { runKey, type WorkerPorts } from "../../../shared/controller/worker.ts";
-import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
-import type { Snapshot, Store, Taken } from "../../../shared/ports/store.ts";
-import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
-import { HOLE_LIMIT_MS } from "../../../shared/ports/times.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
+import type { Cached } from "../../../shared/kube/objects/cached.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CACHED_RESOURCES, objectKey, RESOURCES, type CachedResource, type Controller } from "../../../shared/kube/objects/resources.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { prepareChanges } from "../../../shared/controllers/cache/prepare.ts";
+import type { SyncResult, TraceLine } from "../../../shared/controllers/kit/run.ts";
+import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { runKey, type WorkerPorts } from "../../../shared/controllers/kit/sync/worker.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import type { Snapshot, Store, Taken } from "../../../shared/store/ports/store.ts";
+import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { Change } from "../../simulation/mirror.ts";
 import { ScriptedApi, type Call, type Json, type LiveObject } from "../../support/scripted-api.ts";
 import { HANDLERS, observedStore } from "./observed.ts";

@@ -4,7 +4,7 @@
  * since then, less what may be unavailable and what people deleted. Upstream's own arithmetic goes beyond that where a template comes
  * back whose ReplicaSet was being shrunk (deployment Q15), and where a Deployment that recreates is asked to roll back (deployment Q16).
  */
-import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/deployment/annotations.ts";
+import { DESIRED_REPLICAS, ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import { strategyOf } from "./operations.ts";
 import type { Operation, Strategy } from "./operations.ts";

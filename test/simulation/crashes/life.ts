@@ -1,5 +1,5 @@
 /** Twenty things that people do to a Deployment, with functions that die on the way, drawn from a seed. */
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import { NAMESPACE } from "../../support/scripted-api.ts";
 import { Bounds, wrongAtRest } from "./bounds.ts";

@@ -1,6 +1,6 @@
 /** What people do to a Deployment in the middle of its life, drawn from a seed and done to any API server. */
-import { ROLLBACK_TO } from "../../../shared/deployment/annotations.ts";
-import type { Random } from "../../../shared/ports/random.ts";
+import { ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
+import type { Random } from "../../../shared/base/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import type { AnyObject, RawClient } from "../../support/raw-client.ts";
 import { template } from "./workloads.ts";

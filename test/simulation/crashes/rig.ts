@@ -5,14 +5,14 @@
  * A function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
  * is heard. What it had on its way beside it still lands. It does nothing any more, ever.
  */
-import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
-import { runKey } from "../../../shared/controller/worker.ts";
-import type { SyncHandler } from "../../../shared/controller/session.ts";
-import { syncDeployment } from "../../../shared/deployment/sync.ts";
-import type { KubeReader, KubeWriter } from "../../../shared/ports/kube.ts";
-import type { Store } from "../../../shared/ports/store.ts";
-import { LEASE_MS } from "../../../shared/ports/times.ts";
-import { syncReplicaSet } from "../../../shared/replicaset/sync.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
+import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
+import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
+import type { KubeReader, KubeWriter } from "../../../shared/kube/client/kube.ts";
+import type { Store } from "../../../shared/store/ports/store.ts";
+import { LEASE_MS } from "../../../shared/base/times.ts";
+import { syncReplicaSet } from "../../../shared/controllers/replicaset/sync.ts";
 import type { LiveObject, ScriptedApi } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 

@@ -3,12 +3,12 @@
  * runtime and an API server that fail, and an agent that dies, for some minutes; then calm, in which everything must come out as it
  * is wanted, and stay so. The rules of test/support/node-node/rules.ts hold all along.
  */
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { isMirrorPod, LABELS } from "../../../shared/kubelet/types/labels.ts";
-import { isTerminalPhase } from "../../../shared/kubelet/types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/kubelet/types/pod.ts";
-import { CriError } from "../../../shared/ports/cri-error.ts";
-import type { ContainerStatus } from "../../../shared/ports/cri-types.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { isMirrorPod, LABELS } from "../../../shared/node-agent/kubelet/types/labels.ts";
+import { isTerminalPhase } from "../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../shared/node-agent/kubelet/types/pod.ts";
+import { CriError } from "../../../shared/node-agent/ports/cri-error.ts";
+import type { ContainerStatus } from "../../../shared/node-agent/ports/cri-types.ts";
 import { NodeHarness } from "../../harness/node/node.ts";
 import type { Call, CallFate } from "../../harness/node/life.ts";
 
@@ -26,7 +26,7 @@ const PODS_MAX = 7;
 const STEP_MS = 500;
 const SLOW_MS_MAX = 10 * SECONDS;
 const AWAY_MS_MAX = 20 * SECONDS;
-/** A call without an answer ends after this. Source: shared/adapters/cri. */
+/** A call without an answer ends after this. Source: shared/node-agent/cri. */
 const CRI_TIMEOUT_MS = 120 * SECONDS;
 
 const IMAGES = {

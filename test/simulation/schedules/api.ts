@@ -1,7 +1,7 @@
 /** What a schedule's API server holds: three kinds, their history by version, and nothing of HTTP. */
-import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { splitKey } from "../../../shared/api/resources.ts";
-import type { ObjectKey } from "../../../shared/api/resources.ts";
+import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { splitKey } from "../../../shared/kube/objects/resources.ts";
+import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { cachedDeployment, cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
 
 export const KINDS = ["deployments", "replicasets", "pods"] as const;

@@ -1,6 +1,6 @@
 /** Many schedules on one server, several at a time so that neither side waits for the other; and the Store without one of its rules. */
 import { Redis } from "ioredis";
-import { SCRIPTS } from "../../../shared/adapters/redis/scripts/load.ts";
+import { SCRIPTS } from "../../../shared/store/redis/scripts/load.ts";
 import type { Breakage } from "./rules.ts";
 import { createGround, runSchedule } from "./schedule.ts";
 

@@ -2,9 +2,9 @@
  * Rules of the Store switched off, one at a time, in the text of its scripts or around its calls: without each of them some schedule
  * must fail, or the checks see nothing. Those that the model of the protocol showed to matter, and what must hold of a loss.
  */
-import type { ScriptName } from "../../../shared/adapters/redis/scripts/layouts.ts";
-import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
-import type { ItemChange, Store } from "../../../shared/ports/store.ts";
+import type { ScriptName } from "../../../shared/store/redis/scripts/layouts.ts";
+import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
+import type { ItemChange, Store } from "../../../shared/store/ports/store.ts";
 
 export interface Breakage {
   readonly rule: string;

@@ -12,22 +12,31 @@
  *     rest    then, and under a lasting refusal, runs are few
  */
 import type { Redis } from "ioredis";
-import { createRedisStore } from "../../../shared/adapters/redis/redis-store.ts";
-import { deploymentKeys } from "../../../shared/adapters/redis/keys.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { primaryAsOwner } from "../../../shared/api/owner-id.ts";
-import { laneOf } from "../../../shared/api/lane.ts";
-import { maxResourceVersion, minResourceVersion } from "../../../shared/api/resource-version.ts";
-import { objectKey } from "../../../shared/api/resources.ts";
-import type { ObjectKey } from "../../../shared/api/resources.ts";
-import { prepareChanges, prepareUnread } from "../../../shared/cache/prepare.ts";
-import type { Change, PrepareOptions } from "../../../shared/cache/prepare.ts";
-import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import type { Random } from "../../../shared/ports/random.ts";
-import type { DoneResult, ManifestRow, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/ports/store.ts";
-import { HOLE_LIMIT_MS, MAY_LAND_MS } from "../../../shared/ports/times.ts";
+import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { primaryAsOwner } from "../../../shared/kube/objects/owner-id.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
+import { maxResourceVersion, minResourceVersion } from "../../../shared/kube/objects/resource-version.ts";
+import { objectKey } from "../../../shared/kube/objects/resources.ts";
+import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
+import { prepareChanges, prepareUnread } from "../../../shared/controllers/cache/prepare.ts";
+import type { Change, PrepareOptions } from "../../../shared/controllers/cache/prepare.ts";
+import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
+import type { Random } from "../../../shared/base/random.ts";
+import type {
+  DoneResult,
+  ManifestRow,
+  Outcome,
+  PackHeader,
+  Snapshot,
+  Store,
+  Taken,
+  WriteThrough,
+} from "../../../shared/store/ports/store.ts";
+import { HOLE_LIMIT_MS, MAY_LAND_MS } from "../../../shared/base/times.ts";
 import { testSigner } from "../../support/signer.ts";
 import { IDENTITY } from "../../harness/store/store.ts";
 import { Api, KINDS, podKey, uidOf } from "./api.ts";

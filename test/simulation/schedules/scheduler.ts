@@ -1,5 +1,5 @@
 /** Processes of a schedule: one runs at a time, until it waits, ends or dies; who goes on is drawn from the seed. */
-import type { Random } from "../../../shared/ports/random.ts";
+import type { Random } from "../../../shared/base/random.ts";
 
 interface Waiting {
   readonly atMs: number;

@@ -1,9 +1,11 @@
 /** The commit that an upgrade begins at, as a checkout of its own. */
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+
+import { linkModules } from "../copied-modules.ts";
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..", "..");
@@ -32,6 +34,6 @@ export async function baseCheckout(): Promise<Base | { readonly missing: string 
   await mkdir(root);
   await run("git", ["-C", ROOT, "archive", "--output", join(folder, "base.tar"), commit]);
   await run("tar", ["-xf", join(folder, "base.tar"), "-C", root]);
-  await symlink(join(ROOT, "node_modules"), join(root, "node_modules"));
+  linkModules(ROOT, root);
   return { commit, root, remove: () => rm(folder, { recursive: true, force: true }) };
 }

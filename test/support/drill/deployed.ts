@@ -12,15 +12,15 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import { expect } from "vitest";
 
 import { environmentFile } from "../../../cli/cluster/environment-file.ts";
-import { kubeAccess } from "../../../cli/cluster/kube-access.ts";
+import { kubeAccess } from "../../../shared/kube/kubeconfig/kube-access.ts";
 import { isRolledOut, updatedOf } from "../../../cli/dev/rollout.ts";
 import type { Rollout } from "../../../cli/dev/rollout.ts";
 import type { Edition } from "../../../infra/local/deploy.ts";
 import { startMemoryCluster } from "../../../infra/local/memory-cluster.ts";
 import { startLocal } from "../../../infra/local/stack.ts";
 import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
-import { sqsClient } from "../../../shared/adapters/sqs/client.ts";
-import type { Cache } from "../../../shared/lambda/connect.ts";
+import { sqsClient } from "../../../shared/store/sqs/client.ts";
+import type { Cache } from "../../../shared/controllers/lambda/connect.ts";
 import { isSame } from "../cache-compared.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, startCluster } from "../e2e.ts";
 import type { Cluster } from "../e2e.ts";

@@ -1,7 +1,7 @@
 /** What a credential may do, as the API server itself says, and what was done with it. A right is `patch apps/replicasets/status`. */
-import type { KubeClient } from "../../../shared/adapters/kube-http/client.ts";
-import { isForbidden } from "../../../shared/ports/errors.ts";
-import type { Role } from "../../../shared/registry/rights.ts";
+import type { KubeClient } from "../../../shared/kube/http/client.ts";
+import { isForbidden } from "../../../shared/kube/client/errors.ts";
+import type { Role } from "../../../shared/controllers/registry/rights.ts";
 import type { AuditEntry } from "../e2e.ts";
 import { OWN_NAMESPACE } from "../e2e.ts";
 

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 
 import { STAGE } from "../../../infra/local/deploy.ts";
-import { secretName } from "../../../shared/registry/names.ts";
+import { secretName } from "../../../shared/controllers/registry/names.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, ROOT } from "../e2e.ts";
 import type { Cluster } from "../e2e.ts";
 

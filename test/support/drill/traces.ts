@@ -1,5 +1,5 @@
 /** What a deployment leaves where others may look: in its queues and in Redis. */
-import { redisClient } from "../../../shared/adapters/redis/client.ts";
+import { redisClient } from "../../../shared/store/redis/client.ts";
 import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
 import { bodyText } from "../canaries.ts";
 

@@ -1,6 +1,6 @@
 // Would catch: a line that CloudWatch refuses or does not count, a value that is told twice, more than it takes in one line.
 import { expect, it } from "vitest";
-import { createEmfMetrics } from "../../../shared/adapters/emf/emf.ts";
+import { createEmfMetrics } from "../../../shared/base/emf/emf.ts";
 
 function recorded(count: (metrics: ReturnType<typeof createEmfMetrics>) => void): readonly unknown[] {
   const lines: string[] = [];

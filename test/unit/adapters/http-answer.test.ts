@@ -1,7 +1,7 @@
 /** Answers of HTTP/1.1, whole, in pieces and malformed. */
 import { describe, expect, it } from "vitest";
 
-import { AnswerReader, MalformedAnswerError, type Head } from "../../../shared/adapters/http-answer.ts";
+import { AnswerReader, MalformedAnswerError, type Head } from "../../../shared/base/http/http-answer.ts";
 
 const BYTES_MAX = 1_000;
 

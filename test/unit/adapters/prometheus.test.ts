@@ -1,7 +1,7 @@
 // Would catch: a row that is not registered, a count that is lost or doubled, a follower that goes on telling what the leader told.
 import { expect, it } from "vitest";
-import { createPrometheusMetrics } from "../../../shared/adapters/prometheus/registry.ts";
-import { METRICS, type MetricRow } from "../../../shared/ports/metric-table.ts";
+import { createPrometheusMetrics } from "../../../shared/base/prometheus/registry.ts";
+import { METRICS, type MetricRow } from "../../../shared/base/metrics/metric-table.ts";
 
 const told = async (metrics: ReturnType<typeof createPrometheusMetrics>): Promise<readonly string[]> =>
   (await metrics.text()).split("\n").filter((line) => /^(deltaloop|workqueue)_\w+(\{[^}]*\})? \d/.test(line) && !line.includes("_bucket"));

@@ -3,9 +3,9 @@
  * single change that makes it another one. All three are read off the layout.
  */
 import fc from "fast-check";
-import { type GoStruct, type GoType, podTemplateLayout } from "../../../shared/api/pod-template-layout.ts";
-import { parseQuantity, quantityNanos } from "../../../shared/api/quantity.ts";
-import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
+import { type GoStruct, type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
+import { parseQuantity, quantityNanos } from "../../../shared/kube/quantity/quantity.ts";
+import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 
 type Json = Record<string, unknown>;
 

@@ -5,14 +5,14 @@
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { createDigester, templatesEqual } from "../../../shared/api/digest.ts";
-import { controllerRef } from "../../../shared/api/owner-references.ts";
-import { isActive, isReady } from "../../../shared/api/pod.ts";
-import { podTemplateHash, podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
-import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
-import { CACHED_RESOURCES, type CachedResource } from "../../../shared/api/resources.ts";
-import { strip } from "../../../shared/api/strip.ts";
-import type { Deployment, KubeObject, PodTemplateSpec, ReplicaSet } from "../../../shared/api/wire.ts";
+import { createDigester, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";
+import { controllerRef } from "../../../shared/kube/objects/owner-references.ts";
+import { isActive, isReady } from "../../../shared/kube/objects/pod.ts";
+import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
+import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import type { Deployment, KubeObject, PodTemplateSpec, ReplicaSet } from "../../../shared/kube/objects/wire.ts";
 
 interface Line {
   readonly r: CachedResource;

@@ -1,7 +1,7 @@
 // Would catch: a webhook's denial, or any foreign text, in what is logged or captured; a sentence of ours cut for nothing.
 import { expect, it } from "vitest";
-import { withoutForeignMessages } from "../../../shared/api/condition-messages.ts";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { withoutForeignMessages } from "../../../shared/kube/objects/condition-messages.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
 
 const conditionOf = (message: string) => ({ type: "X", status: "True", reason: "Y", message }) as const;
 const messageAfter = (message: string) => withoutForeignMessages(deepFreeze({ conditions: [conditionOf(message)] })).conditions[0]?.message;

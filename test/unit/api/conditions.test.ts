@@ -1,7 +1,7 @@
 /** Would catch: a condition rewritten at every sync (a write storm), a lost foreign condition, a moved transition time. */
 import { describe, expect, it } from "vitest";
-import { getCondition, removeCondition, setDeploymentCondition, setReplicaSetCondition } from "../../../shared/api/conditions.ts";
-import type { Condition } from "../../../shared/api/wire.ts";
+import { getCondition, removeCondition, setDeploymentCondition, setReplicaSetCondition } from "../../../shared/kube/objects/conditions.ts";
+import type { Condition } from "../../../shared/kube/objects/wire.ts";
 
 const EARLIER = "2026-03-01T10:00:00Z";
 const NOW = "2026-03-01T10:05:00Z";

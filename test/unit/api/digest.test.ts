@@ -4,10 +4,10 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/api/digest.ts";
-import { parseExact } from "../../../shared/api/exact-json.ts";
-import { podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
-import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
+import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";
+import { parseExact } from "../../../shared/base/exact-json.ts";
+import { podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
 import { template } from "./templates.ts";
 

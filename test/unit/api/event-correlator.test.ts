@@ -8,7 +8,7 @@ import {
   isEventNameOf,
   msOfNanos,
   noCorrelations,
-} from "../../../shared/api/event-correlator.ts";
+} from "../../../shared/kube/events/event-correlator.ts";
 import { eventCorpus, type RecordedCall } from "../../support/event-corpus.ts";
 
 const corpus = eventCorpus();

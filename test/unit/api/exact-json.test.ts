@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { exactNumber, exactText, parseExact } from "../../../shared/api/exact-json.ts";
+import { exactNumber, exactText, parseExact } from "../../../shared/base/exact-json.ts";
 
 const MAX = 9223372036854775807n;
 const object = (template: string): string =>

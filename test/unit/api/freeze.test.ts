@@ -1,6 +1,6 @@
 /** Would catch: a freeze that stops at the first level and lets a decision change its snapshot unseen. */
 import { describe, expect, it } from "vitest";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
 
 describe("deepFreeze", () => {
   it("[informer T85] changing a frozen snapshot throws, at every depth", () => {

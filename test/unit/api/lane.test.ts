@@ -1,6 +1,6 @@
 /** Would catch: a changed hash, which would send one object down two lanes after an upgrade. */
 import { describe, expect, it } from "vitest";
-import { LANES, laneOf } from "../../../shared/api/lane.ts";
+import { LANES, laneOf } from "../../../shared/store/lane.ts";
 
 describe("laneOf", () => {
   it("is CRC-32 (its check value is cbf43926) modulo the number of lanes", () => {

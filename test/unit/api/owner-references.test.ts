@@ -1,8 +1,8 @@
 /** Would catch: a non-controller owner taken for the controller; a reference the API server or the garbage collector misreads. */
 import { describe, expect, it } from "vitest";
-import { controllerRef, isControlledBy, ownerReferenceTo, sameControllerRef } from "../../../shared/api/owner-references.ts";
-import { RESOURCES } from "../../../shared/api/resources.ts";
-import type { OwnerReference } from "../../../shared/api/wire.ts";
+import { controllerRef, isControlledBy, ownerReferenceTo, sameControllerRef } from "../../../shared/kube/objects/owner-references.ts";
+import { RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import type { OwnerReference } from "../../../shared/kube/objects/wire.ts";
 
 const reference = (change: Partial<OwnerReference> = {}): OwnerReference => ({
   apiVersion: "apps/v1",

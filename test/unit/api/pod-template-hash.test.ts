@@ -3,8 +3,8 @@
  * names of ReplicaSets and pods than upstream gives.
  */
 import { describe, expect, it } from "vitest";
-import { podTemplateHash, podTemplateHashState, podTemplateText } from "../../../shared/api/pod-template-hash.ts";
-import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
+import { podTemplateHash, podTemplateHashState, podTemplateText } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { everyField, template } from "./templates.ts";
 
 const probe = {

@@ -1,7 +1,7 @@
 /** Would catch: a finished or deleted pod counted as a replica, and an availability that comes a second early or late. */
 import { describe, expect, it } from "vitest";
-import type { CachedPod } from "../../../shared/api/cached.ts";
-import { isActive, isAvailable, isReady, isTerminal, isTerminating } from "../../../shared/api/pod.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
+import { isActive, isAvailable, isReady, isTerminal, isTerminating } from "../../../shared/kube/objects/pod.ts";
 
 const pod = (change: Partial<CachedPod> = {}): CachedPod => ({
   namespace: "shop",

@@ -1,7 +1,7 @@
 /** Would catch: floating point creeping in, two spellings of one number that differ, an accepted non-quantity. */
 import { describe, expect, it } from "vitest";
-import { canonicalQuantity, quantityText } from "../../../shared/api/quantity-text.ts";
-import { numericQuantity, parseQuantity, quantitiesEqual } from "../../../shared/api/quantity.ts";
+import { canonicalQuantity, quantityText } from "../../../shared/kube/quantity/quantity-text.ts";
+import { numericQuantity, parseQuantity, quantitiesEqual } from "../../../shared/kube/quantity/quantity.ts";
 
 describe("numericQuantity", () => {
   it.each([

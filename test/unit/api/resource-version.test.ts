@@ -6,7 +6,7 @@ import {
   isResourceVersion,
   maxResourceVersion,
   minResourceVersion,
-} from "../../../shared/api/resource-version.ts";
+} from "../../../shared/kube/objects/resource-version.ts";
 
 describe("compareResourceVersions", () => {
   it.each([

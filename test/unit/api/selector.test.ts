@@ -1,8 +1,15 @@
 /** Would catch: an owner that takes foreign pods, or every orphan of a namespace; a `/scale` selector kubectl cannot read. */
 import { describe, expect, it } from "vitest";
-import { compileSelector, formatSelector, matches, type Selector, selectorOf, selectsEverything } from "../../../shared/api/selector.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { LabelSelector, Labels } from "../../../shared/api/wire.ts";
+import {
+  compileSelector,
+  formatSelector,
+  matches,
+  type Selector,
+  selectorOf,
+  selectsEverything,
+} from "../../../shared/kube/selectors/selector.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { LabelSelector, Labels } from "../../../shared/kube/objects/wire.ts";
 
 function compiled(selector: LabelSelector | undefined): Selector {
   const result = compileSelector(selector);

@@ -1,7 +1,7 @@
 // Would catch: a signature that another text, key, cluster or domain passes with; two keys that cannot be told apart.
 import { assert, array, constantFrom, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createSigner, SIGNATURE_CHARACTERS } from "../../../shared/api/signer.ts";
+import { createSigner, SIGNATURE_CHARACTERS } from "../../../shared/store/signer.ts";
 
 const OLD = "an old key of the tests";
 const NEW = "a new key of the tests";

@@ -4,13 +4,13 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { CachedPod } from "../../../shared/api/cached.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { MalformedObjectError } from "../../../shared/api/errors.ts";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { podTemplateHashState } from "../../../shared/api/pod-template-hash.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import { strip } from "../../../shared/api/strip.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { MalformedObjectError } from "../../../shared/kube/objects/errors.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import { podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
 import { template } from "./templates.ts";
 
 const digester = createDigester("a key of the tests");

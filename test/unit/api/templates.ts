@@ -1,6 +1,6 @@
 /** Pod templates for the tests of this folder, as an API server 1.36 serves them. */
-import { type GoType, podTemplateLayout } from "../../../shared/api/pod-template-layout.ts";
-import type { PodTemplateSpec } from "../../../shared/api/wire.ts";
+import { type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
+import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 
 type Container = NonNullable<PodTemplateSpec["spec"]>["containers"][number];
 type PodSpec = NonNullable<PodTemplateSpec["spec"]>;

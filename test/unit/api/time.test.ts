@@ -1,6 +1,6 @@
 /** Would catch: a time that is rounded up into the future, and text that is half a time. */
 import { describe, expect, it } from "vitest";
-import { formatTime, parseTime } from "../../../shared/api/time.ts";
+import { formatTime, parseTime } from "../../../shared/kube/objects/time.ts";
 
 describe("parseTime", () => {
   it.each([

@@ -1,15 +1,15 @@
 // Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
 import { describe, expect, it as base } from "vitest";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import type { AffectedKeys, Delta } from "../../../shared/cache/affected-keys.ts";
-import { createSigner } from "../../../shared/api/signer.ts";
-import { signBody } from "../../../shared/cache/signed-body.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import type { AffectedKeys, Delta } from "../../../shared/controllers/cache/affected-keys.ts";
+import { createSigner } from "../../../shared/store/signer.ts";
+import { signBody } from "../../../shared/controllers/cache/messages/signed-body.ts";
 import { asOwner, cachedPod, cachedReplicaSet, listed, ownedBy } from "../../support/builders.ts";
 import { payloadOf, signedBody } from "../../support/signer.ts";
 import { ApplierHarness, item } from "../../harness/store/applier.ts";
-import type { EnvelopeItem } from "../../../shared/cache/envelope.ts";
+import type { EnvelopeItem } from "../../../shared/controllers/cache/messages/envelope.ts";
 
 const it = base.extend("harness", async () => await scene());
 

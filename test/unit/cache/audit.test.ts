@@ -1,11 +1,11 @@
 // Would catch: an audit that takes what is on its way for a difference, and one that overlooks what is wrong.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { ownerOfCached } from "../../../shared/api/owner-id.ts";
-import { auditResource, compareLane, listedMeta } from "../../../shared/cache/audit.ts";
-import type { AuditPorts, Difference, LaneView, ListedMeta } from "../../../shared/cache/audit.ts";
-import type { ListQuery } from "../../../shared/ports/kube.ts";
-import type { CachedEntry, Forged } from "../../../shared/ports/store.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { ownerOfCached } from "../../../shared/kube/objects/owner-id.ts";
+import { auditResource, compareLane, listedMeta } from "../../../shared/controllers/cache/watcher/audit.ts";
+import type { AuditPorts, Difference, LaneView, ListedMeta } from "../../../shared/controllers/cache/watcher/audit.ts";
+import type { ListQuery } from "../../../shared/kube/client/kube.ts";
+import type { CachedEntry, Forged } from "../../../shared/store/ports/store.ts";
 import { cachedPod, cachedReplicaSet, cachedReplicationController, keyOf, ownedBy } from "../../support/builders.ts";
 
 const OWNER = ownedBy("ReplicaSet", cachedReplicaSet());

@@ -1,7 +1,7 @@
 // Would catch: one event that waits for company which does not come, a flow that travels one by one, a wait without bound.
 import { expect, test } from "vitest";
-import { FlowMeter, remainingWindowMs } from "../../../shared/cache/batching-window.ts";
-import type { PackFlow } from "../../../shared/cache/batching-window.ts";
+import { FlowMeter, remainingWindowMs } from "../../../shared/controllers/cache/watcher/batching-window.ts";
+import type { PackFlow } from "../../../shared/controllers/cache/watcher/batching-window.ts";
 
 const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 

@@ -1,8 +1,8 @@
 // Would catch: a lost message that leaves its cache trusted, one that we signed and that concerns nobody, a forged one that concerns somebody, a body that makes the reader throw.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import { readDeadMessage } from "../../../shared/cache/dead-message.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { readDeadMessage } from "../../../shared/controllers/cache/messages/dead-message.ts";
 import { signedBody, testSigner } from "../../support/signer.ts";
 
 const envelope = { v: 2, c: "c1", r: "pods", e: "e1", f: "812", g: 1, ln: 3, sq: 42, k: "D", ts: 0, items: [] };

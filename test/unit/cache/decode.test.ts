@@ -1,9 +1,9 @@
 // Would catch: a body that is believed unsigned, one that makes the applier throw, a newer envelope taken for rubbish, a field nobody checks.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeEnvelope } from "../../../shared/cache/decode.ts";
-import { encodePackText } from "../../../shared/cache/pack-codec.ts";
-import { signBody } from "../../../shared/cache/signed-body.ts";
+import { decodeEnvelope } from "../../../shared/controllers/cache/messages/decode.ts";
+import { encodePackText } from "../../../shared/controllers/cache/messages/pack-codec.ts";
+import { signBody } from "../../../shared/controllers/cache/messages/signed-body.ts";
 import { signedBody, testSigner } from "../../support/signer.ts";
 import { anyText } from "../../support/any-text.ts";
 

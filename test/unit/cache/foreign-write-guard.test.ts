@@ -4,15 +4,15 @@
  */
 import { describe, expect, it as base } from "vitest";
 
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryData } from "../../../shared/adapters/memory/store/data.ts";
-import { createMemoryStore } from "../../../shared/adapters/memory/store/store.ts";
-import { createForeignWriteGuard } from "../../../shared/cache/foreign-write-guard.ts";
-import type { ForeignWriteGuard } from "../../../shared/cache/foreign-write-guard.ts";
-import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
-import type { ListQuery } from "../../../shared/ports/kube.ts";
-import type { Log } from "../../../shared/ports/log.ts";
-import type { Store } from "../../../shared/ports/store.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
+import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
+import { createForeignWriteGuard } from "../../../shared/controllers/cache/watcher/foreign-write-guard.ts";
+import type { ForeignWriteGuard } from "../../../shared/controllers/cache/watcher/foreign-write-guard.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
+import type { ListQuery } from "../../../shared/kube/client/kube.ts";
+import type { Log } from "../../../shared/base/log.ts";
+import type { Store } from "../../../shared/store/ports/store.ts";
 import { IDENTITY } from "../../harness/store/store.ts";
 
 const it = base.extend("s", async () => scene());

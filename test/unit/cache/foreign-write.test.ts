@@ -1,7 +1,7 @@
 // Would catch: another controller that goes unnoticed under another name, and a standstill for what a person, an autoscaler or we wrote.
 import { expect, test } from "vitest";
 
-import { claimOf, newestClaimed, proven } from "../../../shared/cache/foreign-write.ts";
+import { claimOf, newestClaimed, proven } from "../../../shared/controllers/cache/watcher/foreign-write.ts";
 
 const AFTER_MS = Date.parse("2026-03-01T10:00:00Z");
 const NEXT = "2026-03-01T10:00:01Z";

@@ -1,12 +1,12 @@
 // Would catch: a batch above SQS's limits, a hole or repeat in a lane's sequence, a resend under a new id, lost order, a watermark ahead of its events.
 import { expect, test } from "vitest";
-import type { Cached } from "../../../shared/api/cached.ts";
-import { laneOf } from "../../../shared/api/lane.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { decodeEnvelope } from "../../../shared/cache/decode.ts";
-import { LaneSender, type LaneSenderOptions } from "../../../shared/cache/lane-sender.ts";
-import type { QueueEntry, SendResult } from "../../../shared/ports/delta-queue.ts";
+import type { Cached } from "../../../shared/kube/objects/cached.ts";
+import { laneOf } from "../../../shared/store/lane.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { decodeEnvelope } from "../../../shared/controllers/cache/messages/decode.ts";
+import { LaneSender, type LaneSenderOptions } from "../../../shared/controllers/cache/watcher/lane-sender.ts";
+import type { QueueEntry, SendResult } from "../../../shared/store/ports/delta-queue.ts";
 import { envelopeOf, testSigner } from "../../support/signer.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

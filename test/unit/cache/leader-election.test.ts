@@ -1,14 +1,14 @@
 // Would catch: two leaders, a leader that does not notice, a fence that does not grow, a Lease that nobody can take over.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { compareResourceVersions } from "../../../shared/api/resource-version.ts";
-import type { Lease } from "../../../shared/api/wire.ts";
-import { acquireLease } from "../../../shared/cache/leader-election.ts";
-import type { Leadership, LeasePorts } from "../../../shared/cache/leader-election.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import type { Clock } from "../../../shared/ports/clock.ts";
-import { UnansweredError } from "../../../shared/ports/errors.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
+import type { Lease } from "../../../shared/kube/objects/wire.ts";
+import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
+import type { Leadership, LeasePorts } from "../../../shared/controllers/cache/watcher/leader-election.ts";
+import { createApiServer } from "../../../shared/api-server/api-server.ts";
+import type { Clock } from "../../../shared/base/clock.ts";
+import { UnansweredError } from "../../../shared/kube/client/errors.ts";
 import { createSimulatedKube } from "../../simulation/kube.ts";
 import { recordingLog } from "../recording-log.ts";
 

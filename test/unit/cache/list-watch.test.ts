@@ -1,9 +1,9 @@
 // Would catch: half a stream taken for a list, an old server asked for streams for ever, a watch that waits in silence for a history that is no more.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { HistoryRegressedError, ListWatch, type Listener } from "../../../shared/cache/list-watch.ts";
-import { AnswerTooLargeError, KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
-import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/ports/kube.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { HistoryRegressedError, ListWatch, type Listener } from "../../../shared/kube/list-watch/list-watch.ts";
+import { AnswerTooLargeError, KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
+import type { KubeWatch, ListPage, WatchQuery } from "../../../shared/kube/client/kube.ts";
 import { recordingLog } from "../recording-log.ts";
 
 type Lines = readonly string[];

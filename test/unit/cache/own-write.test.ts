@@ -1,7 +1,7 @@
 // Catches: a foreign write that waits as if it were ours; an own one that does not.
 import { describe, expect, it } from "vitest";
 
-import { isOwnWrite } from "../../../shared/cache/own-write.ts";
+import { isOwnWrite } from "../../../shared/controllers/cache/watcher/own-write.ts";
 
 const [EARLIER, NOW] = ["2026-03-01T10:00:00Z", "2026-03-01T10:00:01Z"];
 const entry = (manager: string, time: string): object => ({ manager, time, operation: "Update" });

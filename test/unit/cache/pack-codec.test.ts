@@ -1,7 +1,7 @@
 // Would catch: a body that SQS refuses for one character, that comes back as another text, or that inflates without end.
 import { deflateRawSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { encodePackText, packText } from "../../../shared/cache/pack-codec.ts";
+import { encodePackText, packText } from "../../../shared/controllers/cache/messages/pack-codec.ts";
 
 const ODD = 'emoji 😀, non-characters \ufffe\uffff, a lone half \ud800, quotes " and \\ and é';
 

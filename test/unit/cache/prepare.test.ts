@@ -1,11 +1,11 @@
 // Would catch: an effect decided on a row that was not read, a count that is not compared, an intent lowered for the wrong pod or owner.
 import { describe, expect, it } from "vitest";
-import type { Cached, CachedPod } from "../../../shared/api/cached.ts";
-import { ownerOfCached } from "../../../shared/api/owner-id.ts";
-import type { AffectedKeys } from "../../../shared/cache/affected-keys.ts";
-import { prepareChanges, type Change } from "../../../shared/cache/prepare.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
-import type { IndexRequest, IndexView, Row } from "../../../shared/ports/store.ts";
+import type { Cached, CachedPod } from "../../../shared/kube/objects/cached.ts";
+import { ownerOfCached } from "../../../shared/kube/objects/owner-id.ts";
+import type { AffectedKeys } from "../../../shared/controllers/cache/affected-keys.ts";
+import { prepareChanges, type Change } from "../../../shared/controllers/cache/prepare.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import type { IndexRequest, IndexView, Row } from "../../../shared/store/ports/store.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
 
 /** A Store of these objects that notes what it is asked. */

@@ -1,9 +1,9 @@
 // Would catch: a relist where a resume is enough, a hot loop, a skipped line, a list from a version the server refused.
 import { describe, expect, test } from "vitest";
-import { stepBackoff, FRESH_BACKOFF } from "../../../shared/cache/reflector-backoff.ts";
-import { startReflector, stepReflector } from "../../../shared/cache/reflector.ts";
-import type { ReflectorInput, ReflectorState, ReflectorStep } from "../../../shared/cache/reflector.ts";
-import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import { stepBackoff, FRESH_BACKOFF } from "../../../shared/kube/list-watch/reflector-backoff.ts";
+import { startReflector, stepReflector } from "../../../shared/kube/list-watch/reflector.ts";
+import type { ReflectorInput, ReflectorState, ReflectorStep } from "../../../shared/kube/list-watch/reflector.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
 
 const NO_JITTER = 0;
 const expired = new KubeApiError({ code: 410, reason: "Expired" });

@@ -1,8 +1,8 @@
 /** A message that is signed with a key nobody here has yet. Catches: one that is taken for a forgery while its key stands in the secret, and a read of secrets for what no key explains. */
 import { expect, it } from "vitest";
 
-import { createSigner } from "../../../shared/api/signer.ts";
-import { openBody, signBody, withRenewedKeys } from "../../../shared/cache/signed-body.ts";
+import { createSigner } from "../../../shared/store/signer.ts";
+import { openBody, signBody, withRenewedKeys } from "../../../shared/controllers/cache/messages/signed-body.ts";
 
 const [OLD, NEW] = ["the old key of sixteen", "the new key of sixteen"];
 const genuine = signBody(createSigner([NEW], "c1"), "c1", "payload");

@@ -1,13 +1,13 @@
 // Would catch: half a list taken for a whole one, a line that is skipped, a watch from the wrong version, a bad object that takes others along.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import type { DeltaSink } from "../../../shared/cache/delta-sink.ts";
-import { HistoryRegressedError } from "../../../shared/cache/list-watch.ts";
-import type { CachedVersions } from "../../../shared/cache/listed-rows.ts";
-import { ResourceStream } from "../../../shared/cache/resource-stream.ts";
-import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
-import type { KubeWatch, ListPage, ListQuery } from "../../../shared/ports/kube.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import type { DeltaSink } from "../../../shared/controllers/cache/watcher/delta-sink.ts";
+import { HistoryRegressedError } from "../../../shared/kube/list-watch/list-watch.ts";
+import type { CachedVersions } from "../../../shared/controllers/cache/watcher/listed-rows.ts";
+import { ResourceStream } from "../../../shared/controllers/cache/watcher/resource-stream.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../../../shared/kube/client/kube.ts";
 import { recordingLog } from "../recording-log.ts";
 
 type Lines = readonly string[];

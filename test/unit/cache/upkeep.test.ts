@@ -1,15 +1,15 @@
 // Would catch: a resync that a new leader puts off for ever, one that floods the queue, an audit that finds something and leaves it.
 import { afterEach, describe, expect, it as base } from "vitest";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { laneOf, LANES } from "../../../shared/api/lane.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
-import { runUpkeep, UPKEEP_TIMES } from "../../../shared/cache/upkeep.ts";
-import { AFFECTED_KEYS } from "../../../shared/registry/registry.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import { KubeApiError } from "../../../shared/ports/errors.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { AUDIT_MS, HOLE_LIMIT_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "../../../shared/ports/times.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { laneOf, LANES } from "../../../shared/store/lane.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { runUpkeep, UPKEEP_TIMES } from "../../../shared/controllers/cache/watcher/upkeep.ts";
+import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
+import { KubeApiError } from "../../../shared/kube/client/errors.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { AUDIT_MS, HOLE_LIMIT_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "../../../shared/base/times.ts";
 import { memoryFixture } from "../../conformance/redis/fixtures.ts";
 import { IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 import { cachedPod, cachedReplicaSet, ownedBy, put } from "../../support/builders.ts";

@@ -1,6 +1,6 @@
 // Would catch: a line taken for what it is not; a captured pod, which is flat, that a replay cannot read.
 import { expect, test } from "vitest";
-import { parseWatchLine } from "../../../shared/cache/watch-line.ts";
+import { parseWatchLine } from "../../../shared/kube/list-watch/watch-line.ts";
 
 const whole = { kind: "Pod", metadata: { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" } };
 const flat = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" };

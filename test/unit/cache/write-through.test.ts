@@ -1,7 +1,7 @@
 // Would catch: an own answer that is not seen by the next sync, that brings back what was deleted, or that gives up without a word.
 import { describe, expect, it } from "vitest";
-import { writeThrough, type Answers } from "../../../shared/cache/write-through.ts";
-import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
+import { writeThrough, type Answers } from "../../../shared/controllers/cache/write-through.ts";
+import type { Doorbell, Doorbells } from "../../../shared/store/ports/doorbells.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, ownedBy } from "../../support/builders.ts";
 import { ApplierHarness, item } from "../../harness/store/applier.ts";
 

@@ -9,10 +9,10 @@ import { join } from "node:path";
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { serveHttp, type HttpApiServer } from "../../../shared/local/api-server/http.ts";
+import { createSystemClock } from "../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../shared/base/system/random.ts";
+import { createApiServer } from "../../../shared/api-server/api-server.ts";
+import { serveHttp, type HttpApiServer } from "../../../shared/api-server/http.ts";
 import { eventually } from "../../support/eventually.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 

@@ -11,10 +11,10 @@ import type { Readable } from "node:stream";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
-import { createSystemClock } from "../../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../../shared/adapters/system/random.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { serveHttp, type HttpApiServer } from "../../../shared/local/api-server/http.ts";
+import { createSystemClock } from "../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../shared/base/system/random.ts";
+import { createApiServer } from "../../../shared/api-server/api-server.ts";
+import { serveHttp, type HttpApiServer } from "../../../shared/api-server/http.ts";
 import { kubeconfigOf } from "../../support/kubeconfig.ts";
 
 const MAIN = join(import.meta.dirname, "../../../cli/main.ts");

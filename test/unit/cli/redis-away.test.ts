@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 
 import { rotateMacKey } from "../../../cli/rotate/mac-key.ts";
-import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
-import { environmentOf } from "../../../shared/lambda/configuration.ts";
+import { CONTROLLERS, tableOf } from "../../../shared/kube/objects/resources.ts";
+import { environmentOf } from "../../../shared/controllers/lambda/configuration.ts";
 import { startSecretsStandIn } from "../../support/secrets-stand-in.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");

@@ -1,6 +1,6 @@
 // Would catch: an object adopted, released or counted against the table of replicaset §6.
 import { describe, expect, it } from "vitest";
-import { claimObject, type Claim, type ControlledBy } from "../../../shared/controller/claim.ts";
+import { claimObject, type Claim, type ControlledBy } from "../../../shared/controllers/kit/claim.ts";
 
 const DT = "2026-03-01T10:00:00Z";
 

@@ -1,9 +1,9 @@
 // Would catch: an Event that upstream's recorder would write otherwise, a text that reaches the Store, a request for each of many notes.
 import { describe, expect, it } from "vitest";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { eventNanos, type Correlated } from "../../../shared/api/event-correlator.ts";
-import { eventRequests, happeningsOf, type ToldNote } from "../../../shared/controller/event-recorder.ts";
-import type { EventNote } from "../../../shared/controller/writes.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { eventNanos, type Correlated } from "../../../shared/kube/events/event-correlator.ts";
+import { eventRequests, happeningsOf, type ToldNote } from "../../../shared/controllers/kit/event-recorder.ts";
+import type { EventNote } from "../../../shared/controllers/kit/writes.ts";
 
 const FIRST_MS = Date.parse("2026-03-01T10:00:00.123Z");
 const NANOS = eventNanos(FIRST_MS, 7);

@@ -1,8 +1,8 @@
 // Would catch: a batch that begins more calls than there are connections, that begins one too late, or forgets one.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { inTurn } from "../../../shared/controller/in-turn.ts";
-import { CALLS_AT_ONCE_MAX } from "../../../shared/ports/kube.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { inTurn } from "../../../shared/controllers/kit/in-turn.ts";
+import { CALLS_AT_ONCE_MAX } from "../../../shared/kube/client/kube.ts";
 
 describe("inTurn", () => {
   it("carries 500 calls of 400 ms in 16 rounds, never more at once than there are connections", async () => {

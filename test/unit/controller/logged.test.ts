@@ -1,7 +1,7 @@
 // Would catch: a webhook's words in what a sync traces, and so in logs, replays and the demo; a note that is cut on its way to the API server.
 import { describe, expect, it } from "vitest";
-import { loggedNote, loggedWrite, notDecided } from "../../../shared/controller/logged.ts";
-import type { EventNote, Owner, Write } from "../../../shared/controller/writes.ts";
+import { loggedNote, loggedWrite, notDecided } from "../../../shared/controllers/kit/logged.ts";
+import type { EventNote, Owner, Write } from "../../../shared/controllers/kit/writes.ts";
 
 const DENIAL = `admission webhook "policy.example.com" denied the request: env TOKEN: s3cret\non two lines`;
 const owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" } as const;

@@ -2,14 +2,14 @@
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { exactText, parseExact } from "../../../shared/api/exact-json.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { mayLand, planCreates } from "../../../shared/controller/expectations.ts";
-import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
-import { podName, podNames, podsPrefix } from "../../../shared/controller/pod-names.ts";
-import { Sealed } from "../../../shared/controller/sealed.ts";
-import { slowStartBatches } from "../../../shared/controller/slow-start.ts";
-import type { Intent } from "../../../shared/ports/store.ts";
+import { exactText, parseExact } from "../../../shared/base/exact-json.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { mayLand, planCreates } from "../../../shared/controllers/kit/expectations.ts";
+import { podFromTemplate } from "../../../shared/controllers/kit/pod-from-template.ts";
+import { podName, podNames, podsPrefix } from "../../../shared/controllers/kit/pod-names.ts";
+import { Sealed } from "../../../shared/controllers/kit/sealed.ts";
+import { slowStartBatches } from "../../../shared/controllers/kit/slow-start.ts";
+import type { Intent } from "../../../shared/store/ports/store.ts";
 import { pod } from "../replicaset/builders.ts";
 
 describe("pod names", () => {

@@ -1,20 +1,20 @@
 // Would catch: a lost race taken for success, a list that goes on after a failure, an answer that never reaches the cache.
 import { describe, expect, it as base } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
-import { RESOURCES } from "../../../shared/api/resources.ts";
-import { compileSelector, type Selector } from "../../../shared/api/selector.ts";
-import { strip } from "../../../shared/api/strip.ts";
-import { LeaseEndsError, aggregate } from "../../../shared/controller/errors.ts";
-import type { BuildReplicaSet, ListedWrite, Performed, WriteOf } from "../../../shared/controller/performed.ts";
-import type { Run, SyncPorts } from "../../../shared/controller/run.ts";
-import { Sealed } from "../../../shared/controller/sealed.ts";
-import { createSession, type SyncSession } from "../../../shared/controller/session.ts";
-import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
-import type { Owner, Write } from "../../../shared/controller/writes.ts";
-import { KubeApiError, isNotFound } from "../../../shared/ports/errors.ts";
-import type { Row, WriteThrough } from "../../../shared/ports/store.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { ownerReferenceTo } from "../../../shared/kube/objects/owner-references.ts";
+import { RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { compileSelector, type Selector } from "../../../shared/kube/selectors/selector.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import { LeaseEndsError, aggregate } from "../../../shared/controllers/kit/errors.ts";
+import type { BuildReplicaSet, ListedWrite, Performed, WriteOf } from "../../../shared/controllers/kit/performed.ts";
+import type { Run, SyncPorts } from "../../../shared/controllers/kit/run.ts";
+import { Sealed } from "../../../shared/controllers/kit/sealed.ts";
+import { createSession, type SyncSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import type { Owner, Write } from "../../../shared/controllers/kit/writes.ts";
+import { KubeApiError, isNotFound } from "../../../shared/kube/client/errors.ts";
+import type { Row, WriteThrough } from "../../../shared/store/ports/store.ts";
 import { refusal, ScriptedApi, type LiveObject } from "../../support/scripted-api.ts";
 import { replicaSet } from "../../support/workloads.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: a call judged while it may still land, and a live read that is misread.
 import { describe, expect, it } from "vitest";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { expiredOps, findingOf } from "../../../shared/controller/recover.ts";
-import type { Intent, Snapshot } from "../../../shared/ports/store.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { expiredOps, findingOf } from "../../../shared/controllers/kit/sync/recover.ts";
+import type { Intent, Snapshot } from "../../../shared/store/ports/store.ts";
 
 const op = (verb: "create" | "delete", deadlineMs: number, state: Intent["state"] = "pending"): Intent => ({
   id: `${verb}${deadlineMs}`,

@@ -1,18 +1,18 @@
 // Would catch: a run without a lease, a lease that is not renewed, a wait in the wrong place, an outcome that gets lost.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import type { SyncHandler } from "../../../shared/controller/session.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { LeaseEndsError } from "../../../shared/controller/errors.ts";
-import { runKey, type WorkerOptions, type WorkerPorts } from "../../../shared/controller/worker.ts";
-import type { Owner } from "../../../shared/controller/writes.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import { KubeApiError, TerminalError } from "../../../shared/ports/errors.ts";
-import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/ports/kube.ts";
-import type { RetryBudget } from "../../../shared/ports/retry-budget.ts";
-import type { DoneResult, Outcome, Snapshot, TakeResult } from "../../../shared/ports/store.ts";
-import type { Log } from "../../../shared/ports/log.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { LeaseEndsError } from "../../../shared/controllers/kit/errors.ts";
+import { runKey, type WorkerOptions, type WorkerPorts } from "../../../shared/controllers/kit/sync/worker.ts";
+import type { Owner } from "../../../shared/controllers/kit/writes.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
+import { KubeApiError, TerminalError } from "../../../shared/kube/client/errors.ts";
+import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/kube/client/kube.ts";
+import type { RetryBudget } from "../../../shared/base/retry-budget.ts";
+import type { DoneResult, Outcome, Snapshot, TakeResult } from "../../../shared/store/ports/store.ts";
+import type { Log } from "../../../shared/base/log.ts";
 import { countedMetrics } from "../../support/counted.ts";
 
 const bell: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e", uid: "u1", delayMs: 0 };

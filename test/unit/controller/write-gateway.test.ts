@@ -1,22 +1,22 @@
 // Would catch: a write that no contract lists, a precondition left out, a shadow that writes, manifests that grant something else.
 import { describe, expect, it, vi } from "vitest";
 import { rbacYaml } from "../../../infra/manifests/rbac.ts";
-import { ownerReferenceTo } from "../../../shared/api/owner-references.ts";
-import { CONTROLLERS, RESOURCES, type Controller } from "../../../shared/api/resources.ts";
-import { CONTRACT } from "../../../shared/controller/contract.ts";
-import { eventRequests } from "../../../shared/controller/event-recorder.ts";
-import type { RunGateway, SeenRow } from "../../../shared/controller/gateway.ts";
-import type { Pod } from "../../../shared/api/wire.ts";
-import { claimPatch } from "../../../shared/controller/perform/claims.ts";
-import { statusPatch } from "../../../shared/controller/perform/status.ts";
-import { podFromTemplate } from "../../../shared/controller/pod-from-template.ts";
-import { Sealed } from "../../../shared/controller/sealed.ts";
-import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
-import type { Owner } from "../../../shared/controller/writes.ts";
-import { TerminalError } from "../../../shared/ports/errors.ts";
-import { REGISTRY } from "../../../shared/registry/registry.ts";
-import { ROLES } from "../../../shared/registry/rights.ts";
-import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../../../shared/ports/kube.ts";
+import { ownerReferenceTo } from "../../../shared/kube/objects/owner-references.ts";
+import { CONTROLLERS, RESOURCES, type Controller } from "../../../shared/kube/objects/resources.ts";
+import { CONTRACT } from "../../../shared/controllers/kit/write-gateway/contract.ts";
+import { eventRequests } from "../../../shared/controllers/kit/event-recorder.ts";
+import type { RunGateway, SeenRow } from "../../../shared/controllers/kit/write-gateway/gateway.ts";
+import type { Pod } from "../../../shared/kube/objects/wire.ts";
+import { claimPatch } from "../../../shared/controllers/kit/perform/claims.ts";
+import { statusPatch } from "../../../shared/controllers/kit/perform/status.ts";
+import { podFromTemplate } from "../../../shared/controllers/kit/pod-from-template.ts";
+import { Sealed } from "../../../shared/controllers/kit/sealed.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import type { Owner } from "../../../shared/controllers/kit/writes.ts";
+import { TerminalError } from "../../../shared/kube/client/errors.ts";
+import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
+import { ROLES } from "../../../shared/controllers/registry/rights.ts";
+import type { CreateRequest, DeleteRequest, KubeWriter, PatchRequest } from "../../../shared/kube/client/kube.ts";
 
 const owner: Owner = { resource: "replicasets", namespace: "shop", name: "web", uid: "u" };
 const object = { metadata: { name: "x", uid: "x", resourceVersion: "1" } };

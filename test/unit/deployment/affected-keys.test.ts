@@ -1,10 +1,10 @@
 // Would catch: a Deployment that is not woken (and so stands still for ever), or woken for what does not concern it.
 import { describe, expect, it } from "vitest";
-import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import type { Lookups } from "../../../shared/cache/affected-keys.ts";
-import { deploymentAffectedKeys } from "../../../shared/deployment/affected-keys.ts";
-import type { Effect } from "../../../shared/ports/store.ts";
+import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import type { Lookups } from "../../../shared/controllers/cache/affected-keys.ts";
+import { deploymentAffectedKeys } from "../../../shared/controllers/deployment/affected-keys.ts";
+import type { Effect } from "../../../shared/store/ports/store.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
 import { deployment, ownedBy, pod, replicaSet } from "./builders.ts";
 

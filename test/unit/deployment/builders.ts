@@ -7,14 +7,14 @@ import type {
   CachedTemplate,
   DeploymentStatus,
   ReplicaSetStatus,
-} from "../../../shared/api/cached.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { strip } from "../../../shared/api/strip.ts";
-import type { Condition, Labels, OwnerReference } from "../../../shared/api/wire.ts";
-import { DESIRED_REPLICAS, MAX_REPLICAS } from "../../../shared/deployment/annotations.ts";
-import { REVISION } from "../../../shared/deployment/revision.ts";
-import type { CopiedAnnotations, Owner } from "../../../shared/controller/writes.ts";
+} from "../../../shared/kube/objects/cached.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import type { Condition, Labels, OwnerReference } from "../../../shared/kube/objects/wire.ts";
+import { DESIRED_REPLICAS, MAX_REPLICAS } from "../../../shared/controllers/deployment/annotations.ts";
+import { REVISION } from "../../../shared/controllers/deployment/revision.ts";
+import type { CopiedAnnotations, Owner } from "../../../shared/controllers/kit/writes.ts";
 
 export const NOW = "2026-03-01T10:00:00Z";
 export const NOW_MS = Date.parse(NOW);

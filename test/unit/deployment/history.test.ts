@@ -1,7 +1,7 @@
 // Would catch: history deleted that somebody may still roll back to, or a ReplicaSet deleted that has pods.
 import { describe, expect, it } from "vitest";
-import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { cleanupDeployment } from "../../../shared/deployment/history.ts";
+import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { cleanupDeployment } from "../../../shared/controllers/deployment/history.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
 /** `specR/statusR` of the specification. */

@@ -1,5 +1,5 @@
 /** Deployments, ReplicaSets and pods as clients of the API server send them, for SyncHarness. */
-import type { Labels } from "../../../shared/api/wire.ts";
+import type { Labels } from "../../../shared/kube/objects/wire.ts";
 import type { Live } from "../../harness/sync/sync.ts";
 import type { Json } from "../../support/scripted-api.ts";
 

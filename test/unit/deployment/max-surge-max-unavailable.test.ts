@@ -6,8 +6,8 @@ import {
   maxUnavailable,
   minAvailable,
   resolveFenceposts,
-} from "../../../shared/deployment/max-surge-max-unavailable.ts";
-import { newRSNewReplicas } from "../../../shared/deployment/rolling.ts";
+} from "../../../shared/controllers/deployment/max-surge-max-unavailable.ts";
+import { newRSNewReplicas } from "../../../shared/controllers/deployment/rolling.ts";
 import { deployment, replicaSet } from "./builders.ts";
 
 type Value = IntOrPercent | undefined;

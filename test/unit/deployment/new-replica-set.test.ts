@@ -1,8 +1,8 @@
 // Would catch: a wrong template taken for the new one, revisions or history lost, names or bodies that differ from upstream's.
 import { describe, expect, it } from "vitest";
-import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { podTemplateHash } from "../../../shared/api/pod-template-hash.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
+import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { podTemplateHash } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import {
   annotatedReplicas,
   createdReplicaSetAnnotations,
@@ -11,7 +11,7 @@ import {
   MAX_REPLICAS,
   outdatedSizeAnnotations,
   REVISION_HISTORY,
-} from "../../../shared/deployment/annotations.ts";
+} from "../../../shared/controllers/deployment/annotations.ts";
 import {
   collisionStatus,
   createdNote,
@@ -21,10 +21,10 @@ import {
   newReplicaSet,
   replicaSetName,
   syncExistingReplicaSet,
-} from "../../../shared/deployment/new-replica-set.ts";
-import { replicaSetBody } from "../../../shared/deployment/replica-set-body.ts";
-import { activeReplicaSets, splitReplicaSets } from "../../../shared/deployment/replica-sets.ts";
-import { maxRevision, nextRevision, parseRevision, REVISION } from "../../../shared/deployment/revision.ts";
+} from "../../../shared/controllers/deployment/new-replica-set.ts";
+import { replicaSetBody } from "../../../shared/controllers/deployment/replica-set-body.ts";
+import { activeReplicaSets, splitReplicaSets } from "../../../shared/controllers/deployment/replica-sets.ts";
+import { maxRevision, nextRevision, parseRevision, REVISION } from "../../../shared/controllers/deployment/revision.ts";
 import { condition, copiedOf, D_UID, deployment, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";
 
 const names = (rss: readonly CachedReplicaSet[]): readonly string[] => rss.map((rs) => rs.metadata.name);

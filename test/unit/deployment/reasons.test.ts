@@ -1,19 +1,19 @@
 // Would catch: a reason that does not name what the decision hung on, or that tells other numbers than those it was made of.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { CachedDeployment } from "../../../shared/api/cached.ts";
-import { cleanupDeployment } from "../../../shared/deployment/history.ts";
-import { followUpMs, progressRecheckMs, rolloutStatus } from "../../../shared/deployment/progress.ts";
-import { oldPodsRunning } from "../../../shared/deployment/recreate.ts";
-import type { ReplicaSetSplit } from "../../../shared/deployment/replica-sets.ts";
+import type { CachedDeployment } from "../../../shared/kube/objects/cached.ts";
+import { cleanupDeployment } from "../../../shared/controllers/deployment/history.ts";
+import { followUpMs, progressRecheckMs, rolloutStatus } from "../../../shared/controllers/deployment/progress.ts";
+import { oldPodsRunning } from "../../../shared/controllers/deployment/recreate.ts";
+import type { ReplicaSetSplit } from "../../../shared/controllers/deployment/replica-sets.ts";
 import {
   cleanupUnhealthyReplicas,
   newRSNewReplicas,
   reconcileNewReplicaSet,
   scaleDownOldReplicaSets,
   shrinkBudget,
-} from "../../../shared/deployment/rolling.ts";
-import { scale, scalingEvent } from "../../../shared/deployment/scale.ts";
+} from "../../../shared/controllers/deployment/rolling.ts";
+import { scale, scalingEvent } from "../../../shared/controllers/deployment/scale.ts";
 import { expectChangesExplained, type Decided } from "../../support/perturbed.ts";
 import { condition, deployment, NOW_MS, pod, replicaSet } from "./builders.ts";
 

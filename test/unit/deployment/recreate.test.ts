@@ -1,7 +1,7 @@
 // Would catch: a new pod started beside an old one, or a Deployment that waits for pods that have long ended.
 import { describe, expect, it } from "vitest";
-import type { CachedPod } from "../../../shared/api/cached.ts";
-import { oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../../../shared/deployment/recreate.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
+import { oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../../../shared/controllers/deployment/recreate.ts";
 import { deployment, pod, replicaSet } from "./builders.ts";
 
 const d = deployment({ replicas: 3, strategy: "Recreate" });

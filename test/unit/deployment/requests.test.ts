@@ -1,23 +1,23 @@
 // What a sync sends, through the write gateway and our own client's paths, to the in-memory API server with its validation.
 // Would catch: a request that the contract or an API server refuses, a patch that means something else than we think.
 import { describe, expect, it } from "vitest";
-import type { KubeClient } from "../../../shared/adapters/kube-http/client.ts";
-import { createReader } from "../../../shared/adapters/kube-http/reader.ts";
-import { createWriter } from "../../../shared/adapters/kube-http/writer.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { controllerRef } from "../../../shared/api/owner-references.ts";
-import { objectKey } from "../../../shared/api/resources.ts";
-import { strip } from "../../../shared/api/strip.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import type { SyncResult } from "../../../shared/controller/run.ts";
-import { createWriteGateway } from "../../../shared/controller/write-gateway.ts";
-import { createSession } from "../../../shared/controller/session.ts";
-import { syncDeployment } from "../../../shared/deployment/sync.ts";
-import { createApiServer } from "../../../shared/local/api-server/api-server.ts";
-import { createInProcessClient } from "../../../shared/local/api-server/in-process-client.ts";
-import type { Row } from "../../../shared/ports/store.ts";
+import type { KubeClient } from "../../../shared/kube/http/client.ts";
+import { createReader } from "../../../shared/kube/http/reader.ts";
+import { createWriter } from "../../../shared/kube/http/writer.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { controllerRef } from "../../../shared/kube/objects/owner-references.ts";
+import { objectKey } from "../../../shared/kube/objects/resources.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import type { SyncResult } from "../../../shared/controllers/kit/run.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
+import { createApiServer } from "../../../shared/api-server/api-server.ts";
+import { createInProcessClient } from "../../../shared/api-server/in-process-client.ts";
+import type { Row } from "../../../shared/store/ports/store.ts";
 import { NOW_MS } from "./builders.ts";
 
 interface Live extends KubeObject {

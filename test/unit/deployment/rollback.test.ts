@@ -2,10 +2,10 @@
 // request that is never ended, other Events than upstream's, a template in what is logged.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../../shared/api/json.ts";
-import { mergePatch, rollbackStep } from "../../../shared/deployment/rollback.ts";
+import type { JsonObject } from "../../../shared/base/json.ts";
+import { mergePatch, rollbackStep } from "../../../shared/controllers/deployment/rollback.ts";
 import { refusal, type Json } from "../../support/scripted-api.ts";
-import { applyMergePatch } from "../../../shared/local/api-server/rest/patch-merge.ts";
+import { applyMergePatch } from "../../../shared/api-server/rest/patch-merge.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 import { SyncHarness, type Live } from "../../harness/sync/sync.ts";
 import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";

@@ -1,13 +1,13 @@
 // Would catch: a step of a rolling update that goes above the surge, below the minimum, or twice.
 import { describe, expect, it } from "vitest";
-import type { CachedDeployment, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import type { ReplicaSetSplit } from "../../../shared/deployment/replica-sets.ts";
+import type { CachedDeployment, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import type { ReplicaSetSplit } from "../../../shared/controllers/deployment/replica-sets.ts";
 import {
   cleanupUnhealthyReplicas,
   reconcileNewReplicaSet,
   scaleDownOldReplicaSets,
   shrinkBudget,
-} from "../../../shared/deployment/rolling.ts";
+} from "../../../shared/controllers/deployment/rolling.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
 const sized = (name: string, size: number, available: number, age = 0): CachedReplicaSet =>

@@ -1,7 +1,7 @@
 // Whole rollouts on a cluster whose ReplicaSets follow at once: what upstream's integration and e2e tests look at.
 // Would catch: a rollout that ends in the wrong place, or that leaves the bounds on its way there.
 import { describe, expect, it } from "vitest";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";

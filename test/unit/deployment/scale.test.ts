@@ -1,8 +1,8 @@
 // Would catch: replicas lost or doubled when a Deployment is resized in the middle of a rollout.
 import { describe, expect, it } from "vitest";
-import type { CachedReplicaSet } from "../../../shared/api/cached.ts";
-import { replicaSetFraction } from "../../../shared/deployment/proportional-scaling.ts";
-import { isSaturated, scalingEvent, scale } from "../../../shared/deployment/scale.ts";
+import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import { replicaSetFraction } from "../../../shared/controllers/deployment/proportional-scaling.ts";
+import { isSaturated, scalingEvent, scale } from "../../../shared/controllers/deployment/scale.ts";
 import { deployment, OWNER, replicaSet } from "./builders.ts";
 
 /** name, size, then what differs from "sized for the old R". v1 is the oldest. */

@@ -1,8 +1,8 @@
 // Would catch: counts or conditions that make `kubectl rollout status` wait for ever, succeed too early, or flap.
 import { describe, expect, it } from "vitest";
-import { getCondition, removeCondition, setDeploymentCondition } from "../../../shared/api/conditions.ts";
-import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../../../shared/api/cached.ts";
-import type { Condition } from "../../../shared/api/wire.ts";
+import { getCondition, removeCondition, setDeploymentCondition } from "../../../shared/kube/objects/conditions.ts";
+import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../../../shared/kube/objects/cached.ts";
+import type { Condition } from "../../../shared/kube/objects/wire.ts";
 import {
   deploymentComplete,
   deploymentProgressing,
@@ -11,9 +11,9 @@ import {
   pausedStatus,
   progressRecheckMs,
   rolloutStatus,
-} from "../../../shared/deployment/progress.ts";
-import { calculateStatus, sameStatus } from "../../../shared/deployment/status.ts";
-import { updateStatus } from "../../../shared/deployment/writes.ts";
+} from "../../../shared/controllers/deployment/progress.ts";
+import { calculateStatus, sameStatus } from "../../../shared/controllers/deployment/status.ts";
+import { updateStatus } from "../../../shared/controllers/deployment/writes.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { liveDeployment } from "./live-objects.ts";
 import { condition, deployment, EARLIER, NOW, NOW_MS, OWNER, replicaSet } from "./builders.ts";

@@ -1,13 +1,13 @@
 // Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
 import { setImmediate } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
-import { resourcePath } from "../../../shared/adapters/kube-http/path.ts";
-import { exactText } from "../../../shared/api/exact-json.ts";
-import { compileSelector } from "../../../shared/api/selector.ts";
-import { UnansweredError } from "../../../shared/ports/errors.ts";
-import { createSession } from "../../../shared/controller/session.ts";
-import { claimReplicaSets } from "../../../shared/deployment/claim-replica-sets.ts";
-import { syncDeployment } from "../../../shared/deployment/sync.ts";
+import { resourcePath } from "../../../shared/kube/http/path.ts";
+import { exactText } from "../../../shared/base/exact-json.ts";
+import { compileSelector } from "../../../shared/kube/selectors/selector.ts";
+import { UnansweredError } from "../../../shared/kube/client/errors.ts";
+import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
+import { claimReplicaSets } from "../../../shared/controllers/deployment/claim-replica-sets.ts";
+import { syncDeployment } from "../../../shared/controllers/deployment/sync/sync.ts";
 import { replicaSetOwner } from "../../support/builders.ts";
 import { refusal, type Json } from "../../support/scripted-api.ts";
 import { condition, deployment, NOW, NOW_MS, ownedBy, replicaSet } from "./builders.ts";

@@ -1,6 +1,6 @@
 /** Entries of a pod's status lists, one per state that upstream's own tables know. */
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import type { ContainerStatusEntry } from "../../../shared/kubelet/types/pod.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import type { ContainerStatusEntry } from "../../../shared/node-agent/kubelet/types/pod.ts";
 import { IMAGE, ago } from "./fixtures.ts";
 
 type State = NonNullable<ContainerStatusEntry["state"]>;

@@ -4,14 +4,19 @@
  *     nodePod({ containers: ["foo1"], restartPolicy: "Never" })
  *     observed({ containers: [container({ name: "foo1", state: "CONTAINER_EXITED", exitCode: 1 })] })
  */
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import type { Labels } from "../../../shared/api/wire.ts";
-import { nothingObserved, observedPod } from "../../../shared/kubelet/types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ObservedSandbox, ProbeAnswers } from "../../../shared/kubelet/types/observed-pod.ts";
-import type { PodActions } from "../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import { containerHash } from "../../../shared/kubelet/types/pod.ts";
-import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/kubelet/types/pod.ts";
-import type { PodStatus } from "../../../shared/ports/node-store.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import type { Labels } from "../../../shared/kube/objects/wire.ts";
+import { nothingObserved, observedPod } from "../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type {
+  ObservedContainer,
+  ObservedPod,
+  ObservedSandbox,
+  ProbeAnswers,
+} from "../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { PodActions } from "../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import { containerHash } from "../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerSpec, NodePod, NodePodMeta, PodSpec } from "../../../shared/node-agent/kubelet/types/pod.ts";
+import type { PodStatus } from "../../../shared/node-agent/ports/node-store.ts";
 
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const IMAGE = "registry.test/foo:v1";

@@ -1,9 +1,9 @@
 /** Worker records and updates with defaults, and a worker to play with. All records are frozen: a step that changes its input throws. */
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { Accepted, PodUpdate, TurnEnd, TurnStart } from "../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { StartVerdict } from "../../../shared/kubelet/pod-workers/static-start.ts";
-import type { WorkerRecord } from "../../../shared/ports/node-store.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import { acceptUpdate, endTurn, startTurn } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { Accepted, PodUpdate, TurnEnd, TurnStart } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { StartVerdict } from "../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
+import type { WorkerRecord } from "../../../shared/node-agent/ports/node-store.ts";
 
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 

@@ -2,12 +2,12 @@
 import { expect, it } from "vitest";
 
 import { createApplyDeltas } from "../../../functions/apply-deltas/handler.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import type { ClusterWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import type { IndexRequest, ItemChange } from "../../../shared/ports/store.ts";
+import type { IndexRequest, ItemChange } from "../../../shared/store/ports/store.ts";
 import { cachedPod } from "../../support/builders.ts";
 import { signedBody, testSigner } from "../../support/signer.ts";
 import { item } from "../../harness/store/applier.ts";

@@ -3,9 +3,9 @@ import type { SQSRecord } from "aws-lambda";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { settleRecords, type RecordOutcome } from "../../../shared/lambda/batch.ts";
-import { KubeApiError } from "../../../shared/ports/errors.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { settleRecords, type RecordOutcome } from "../../../shared/controllers/lambda/batch.ts";
+import { KubeApiError } from "../../../shared/kube/client/errors.ts";
 import { recordingLog } from "../recording-log.ts";
 
 function record(messageId: string, group?: string): SQSRecord {

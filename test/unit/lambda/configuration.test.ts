@@ -1,7 +1,7 @@
 /** Catches a start with a wrong environment, a mistake reported one at a time, and a secret quoted in a complaint. */
 import { expect, it } from "vitest";
 
-import { ConfigurationError, parseConfiguration } from "../../../shared/lambda/configuration.ts";
+import { ConfigurationError, parseConfiguration } from "../../../shared/controllers/lambda/configuration.ts";
 
 const GOOD = {
   PATH: "/bin",

@@ -5,16 +5,16 @@
 import { expect, it } from "vitest";
 
 import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createMemoryDeltaQueue } from "../../../shared/adapters/memory/queue/delta-queue.ts";
-import { createMemoryDoorbells } from "../../../shared/adapters/memory/queue/doorbells.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
-import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createMemoryDeltaQueue } from "../../../shared/store/memory/queue/delta-queue.ts";
+import { createMemoryDoorbells } from "../../../shared/store/memory/queue/doorbells.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import type { SqsHandler } from "../../../shared/controllers/lambda/sqs-handler.ts";
+import type { ClusterWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import type { Forgery, QuarantineEntry } from "../../../shared/ports/store.ts";
+import type { Forgery, QuarantineEntry } from "../../../shared/store/ports/store.ts";
 import { signedBody, testSigner } from "../../support/signer.ts";
 import { recordingLog } from "../recording-log.ts";
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { decodeDoorbell } from "../../../shared/lambda/doorbell-message.ts";
+import { decodeDoorbell } from "../../../shared/controllers/lambda/doorbell-message.ts";
 
 const GOOD = { v: 1, c: "5d3f00aa11bb", ctl: "replicaset", e: "e1", k: "shop/web", u: "u1", o: "o1" };
 

@@ -1,11 +1,11 @@
 /** Catches a key that is neither synced here nor rung, one synced too early, and an invocation that answers while a key still goes on. */
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import type { Controller } from "../../../shared/api/resources.ts";
-import { runWithFollowUps } from "../../../shared/lambda/follow-up-sync.ts";
-import type { Clock } from "../../../shared/ports/clock.ts";
-import type { Doorbell, Doorbells } from "../../../shared/ports/doorbells.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import type { Controller } from "../../../shared/kube/objects/resources.ts";
+import { runWithFollowUps } from "../../../shared/controllers/lambda/follow-up-sync.ts";
+import type { Clock } from "../../../shared/base/clock.ts";
+import type { Doorbell, Doorbells } from "../../../shared/store/ports/doorbells.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const FROM_MS = 1_000_000;

@@ -2,18 +2,18 @@
 import type { Context, SQSEvent } from "aws-lambda";
 import { describe, expect, it } from "vitest";
 
-import { createEmfMetrics } from "../../../shared/adapters/emf/emf.ts";
+import { createEmfMetrics } from "../../../shared/base/emf/emf.ts";
 import { createSweep } from "../../../functions/sweep/handler.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { CONTROLLERS } from "../../../shared/api/resources.ts";
-import type { SyncHandler } from "../../../shared/controller/session.ts";
-import { createSyncFunction } from "../../../shared/lambda/sync-function.ts";
-import type { ClusterWiring, FunctionWiring } from "../../../shared/lambda/wiring.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
+import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
+import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
+import type { ClusterWiring, FunctionWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
-import type { Taken, TakeResult } from "../../../shared/ports/store.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
+import type { Taken, TakeResult } from "../../../shared/store/ports/store.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const CID = "5d3f00aa11bb";

@@ -12,10 +12,10 @@ import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { createKubeHttp } from "../../../shared/adapters/kube-http/kube-http.ts";
-import { kubeHttpConfig, tokenEndsMs } from "../../../shared/lambda/kube-credentials.ts";
-import { liveConfiguration } from "../../../shared/lambda/live-configuration.ts";
-import { isUnauthorized } from "../../../shared/ports/errors.ts";
+import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
+import { kubeHttpConfig, tokenEndsMs } from "../../../shared/controllers/lambda/kube-credentials.ts";
+import { liveConfiguration } from "../../../shared/controllers/lambda/live-configuration.ts";
+import { isUnauthorized } from "../../../shared/kube/client/errors.ts";
 import { createPki } from "../../envtest/pki.ts";
 import { recordingLog } from "../recording-log.ts";
 

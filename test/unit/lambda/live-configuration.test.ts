@@ -4,10 +4,10 @@
  */
 import { beforeEach, describe, expect, it as base } from "vitest";
 
-import { ConfigurationError } from "../../../shared/lambda/configuration.ts";
-import { liveConfiguration } from "../../../shared/lambda/live-configuration.ts";
-import { SecretError } from "../../../shared/ports/secrets.ts";
-import { SECRET_MS_MAX } from "../../../shared/ports/times.ts";
+import { ConfigurationError } from "../../../shared/controllers/lambda/configuration.ts";
+import { liveConfiguration } from "../../../shared/controllers/lambda/live-configuration.ts";
+import { SecretError } from "../../../shared/store/ports/secrets.ts";
+import { SECRET_MS_MAX } from "../../../shared/base/times.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const it = base.extend("configuration", async () => await live());

@@ -1,8 +1,8 @@
 /** Catches: a key that was replaced and goes on signing, one that goes before its time, a rotation that is noticed by nobody. */
 import { expect, it } from "vitest";
 
-import { createSigner } from "../../../shared/api/signer.ts";
-import { liveSigner } from "../../../shared/lambda/live-signer.ts";
+import { createSigner } from "../../../shared/store/signer.ts";
+import { liveSigner } from "../../../shared/controllers/lambda/live-signer.ts";
 
 it("signs and accepts with the keys of the moment, and tells of texts of keys that it has not", () => {
   const [old, fresh] = ["the old key of sixteen", "the new key of sixteen"];

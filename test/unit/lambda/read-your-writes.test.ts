@@ -3,12 +3,12 @@ import { inspect } from "node:util";
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { createSyncDeployment } from "../../../functions/sync-deployment/handler.ts";
-import type { KubeObject } from "../../../shared/api/wire.ts";
-import { ReadYourWrites } from "../../../shared/controller/read-your-writes.ts";
-import type { ClusterWiring } from "../../../shared/lambda/wiring.ts";
-import { serving } from "../../../shared/lambda/wiring.ts";
+import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
+import { ReadYourWrites } from "../../../shared/controllers/kit/read-your-writes.ts";
+import type { ClusterWiring } from "../../../shared/controllers/lambda/wiring.ts";
+import { serving } from "../../../shared/controllers/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
-import type { Doorbell } from "../../../shared/ports/doorbells.ts";
+import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { liveDeployment, livePod, liveReplicaSet } from "../deployment/live-objects.ts";
 

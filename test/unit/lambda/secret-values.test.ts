@@ -4,8 +4,8 @@
  */
 import { expect, it } from "vitest";
 
-import { ConfigurationError, type Variables } from "../../../shared/lambda/configuration.ts";
-import { referencesIn, withSecrets } from "../../../shared/lambda/secret-values.ts";
+import { ConfigurationError, type Variables } from "../../../shared/controllers/lambda/configuration.ts";
+import { referencesIn, withSecrets } from "../../../shared/controllers/lambda/secret-values.ts";
 
 function resolved(environment: Variables, values: Readonly<Record<string, string>>): Variables {
   return withSecrets(environment, referencesIn(environment), new Map(Object.entries(values))).variables;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-import { tokenFrom } from "../../../shared/lambda/token-file.ts";
+import { tokenFrom } from "../../../shared/controllers/lambda/token-file.ts";
 
 it("a token is read when its file has changed, and when the server has refused it", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-token-"));

@@ -1,9 +1,9 @@
 /** What a function is made of. Would catch: metrics in the log of an account that has switched them off, or none where they are wanted. */
 import { expect, it, vi } from "vitest";
-import { parseConfiguration } from "../../../shared/lambda/configuration.ts";
-import { kubeHttpConfig } from "../../../shared/lambda/kube-credentials.ts";
-import { fixedConfiguration } from "../../../shared/lambda/live-configuration.ts";
-import { wireFunction } from "../../../shared/lambda/wire-function.ts";
+import { parseConfiguration } from "../../../shared/controllers/lambda/configuration.ts";
+import { kubeHttpConfig } from "../../../shared/controllers/lambda/kube-credentials.ts";
+import { fixedConfiguration } from "../../../shared/controllers/lambda/live-configuration.ts";
+import { wireFunction } from "../../../shared/controllers/lambda/wire-function.ts";
 
 const ENVIRONMENT = {
   DELTALOOP_DEPLOYMENT: "prod",

@@ -5,9 +5,9 @@
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { expect, it } from "vitest";
 
-import { createVirtualClock, type VirtualClock } from "../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock, type VirtualClock } from "../../../shared/base/memory/clock.ts";
 import { startEventSourceMapping, type EventSourceMappingOptions, type Invocation } from "../../../shared/local/event-source-mapping.ts";
-import type { MessageSource, ReceivedMessage } from "../../../shared/ports/delta-queue.ts";
+import type { MessageSource, ReceivedMessage } from "../../../shared/store/ports/delta-queue.ts";
 import { recordingLog } from "../recording-log.ts";
 
 const VISIBILITY_MS = 30_000;

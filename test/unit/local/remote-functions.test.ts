@@ -8,9 +8,9 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import type { Context, SQSEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { CONTROLLERS, tableOf } from "../../../shared/api/resources.ts";
-import type { SqsHandler } from "../../../shared/lambda/sqs-handler.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { CONTROLLERS, tableOf } from "../../../shared/kube/objects/resources.ts";
+import type { SqsHandler } from "../../../shared/controllers/lambda/sqs-handler.ts";
 import type { FunctionHandlers } from "../../../shared/local/function-host.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
 import { remoteFunctions, serveFunctions, type RemoteFunctions, type ServedFunctions } from "../../../shared/local/remote-functions.ts";

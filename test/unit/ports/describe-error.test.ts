@@ -1,8 +1,8 @@
 // Would catch: a log line with the words of an API server, of a webhook behind it, or of a text that could not be parsed.
 import { expect, it } from "vitest";
-import { aggregate } from "../../../shared/controller/errors.ts";
-import { describeError } from "../../../shared/ports/describe-error.ts";
-import { KubeApiError, UnansweredError } from "../../../shared/ports/errors.ts";
+import { aggregate } from "../../../shared/controllers/kit/errors.ts";
+import { describeError } from "../../../shared/kube/client/describe-error.ts";
+import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
 
 const DENIAL = `admission webhook "policy.example.com" denied the request: TOKEN=s3cret`;
 const denial = (reason = "Forbidden"): KubeApiError => new KubeApiError({ code: 403, reason, message: DENIAL });

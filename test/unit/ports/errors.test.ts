@@ -1,7 +1,7 @@
 // Catches: what was never executed waited for; what may have been executed taken for refused.
 import { describe, expect, it } from "vitest";
 
-import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../../shared/ports/errors.ts";
+import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../../shared/kube/client/errors.ts";
 
 const answer = (code: number, message: string, more: { readonly earlierUnanswered?: boolean } = {}): KubeApiError =>
   new KubeApiError({ code, reason: "InternalError", message, ...more });

@@ -1,11 +1,11 @@
 /** Would catch a label value that the metric table lacks or invents: the table imports no package, so it repeats their lists. */
 import { describe, expect, it } from "vitest";
 
-import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/api/resources.ts";
-import type { Cri } from "../../../shared/ports/cri.ts";
-import { METRICS, RUNTIME_OPERATIONS, WORK_QUEUES } from "../../../shared/ports/metric-table.ts";
-import { NODE_TABLES } from "../../../shared/ports/node-store.ts";
-import { FATES } from "../../../shared/ports/store/tallies.ts";
+import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
+import type { Cri } from "../../../shared/node-agent/ports/cri.ts";
+import { METRICS, RUNTIME_OPERATIONS, WORK_QUEUES } from "../../../shared/base/metrics/metric-table.ts";
+import { NODE_TABLES } from "../../../shared/node-agent/ports/node-store.ts";
+import { FATES } from "../../../shared/store/ports/tallies.ts";
 
 /** Every verb of the runtime port has a name for metrics. */
 RUNTIME_OPERATIONS satisfies { readonly [V in keyof Cri]: string };

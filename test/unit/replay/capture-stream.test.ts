@@ -9,16 +9,16 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { functionHandlers } from "../../../cli/functions/functions.ts";
-import { createVirtualClock } from "../../../shared/adapters/memory/clock.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { CACHED_RESOURCES } from "../../../shared/api/resources.ts";
-import { captureCluster, HELD_MAX, play } from "../../../shared/replay/capture-cluster.ts";
-import { captureIn, heldCapture, LINES_HELD_MAX, openCapture, type Capture } from "../../../shared/replay/capture-stream.ts";
-import { CaptureError, parseCapture, readCapture, type CaptureRecord } from "../../../shared/replay/capture.ts";
-import { bytesHeld, type ByteSource } from "../../../shared/replay/line-stream.ts";
-import { replay } from "../../../shared/replay/replay.ts";
-import { UNWATCHED_MAX } from "../../../shared/replay/timeline.ts";
-import { WINDOW_LINES } from "../../../shared/replay/time-window.ts";
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { captureCluster, HELD_MAX, play } from "../../../shared/replay/capture-format/capture-cluster.ts";
+import { captureIn, heldCapture, LINES_HELD_MAX, openCapture, type Capture } from "../../../shared/replay/capture-format/capture-stream.ts";
+import { CaptureError, parseCapture, readCapture, type CaptureRecord } from "../../../shared/replay/capture-format/capture.ts";
+import { bytesHeld, type ByteSource } from "../../../shared/replay/capture-format/line-stream.ts";
+import { replay } from "../../../shared/replay/engine/replay.ts";
+import { UNWATCHED_MAX } from "../../../shared/replay/capture-format/timeline.ts";
+import { WINDOW_LINES } from "../../../shared/replay/capture-format/time-window.ts";
 import { longCapture } from "../../support/long-capture.ts";
 import { silentLog } from "../../support/silent-log.ts";
 

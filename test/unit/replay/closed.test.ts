@@ -1,7 +1,7 @@
 // Would catch: a controller's write done again as a person's, or a person's left out; two ends that differ and are said to agree.
 import { describe, expect, it } from "vitest";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { parseCapture } from "../../../shared/replay/capture.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
 import { disagreements } from "../../../shared/replay/closed/agreement.ts";
 import { userRequestsOf } from "../../../shared/replay/closed/user-requests.ts";
 import type { UserRequests } from "../../../shared/replay/closed/user-requests.ts";

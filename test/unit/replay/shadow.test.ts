@@ -9,9 +9,9 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { CaptureError, parseCapture } from "../../../shared/replay/capture.ts";
-import { heldCapture } from "../../../shared/replay/capture-stream.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CaptureError, parseCapture } from "../../../shared/replay/capture-format/capture.ts";
+import { heldCapture } from "../../../shared/replay/capture-format/capture-stream.ts";
 import { LiveShadow } from "../../../shared/replay/shadow/live.ts";
 import { differencesOf, same, canonicalWrite } from "../../../shared/replay/shadow/canonical-write.ts";
 import { nearestDifferences, shadow } from "../../../shared/replay/shadow/shadow.ts";

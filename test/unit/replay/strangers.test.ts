@@ -4,10 +4,10 @@ import { expect, it } from "vitest";
 
 import { functionHandlers } from "../../../cli/functions/functions.ts";
 import { SYNC_HANDLERS } from "../../../cli/functions/sync-handlers.ts";
-import { createDigester } from "../../../shared/api/digest.ts";
-import { parseCapture } from "../../../shared/replay/capture.ts";
-import { heldCapture } from "../../../shared/replay/capture-stream.ts";
-import { replay } from "../../../shared/replay/replay.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
+import { heldCapture } from "../../../shared/replay/capture-format/capture-stream.ts";
+import { replay } from "../../../shared/replay/engine/replay.ts";
 import { shadow } from "../../../shared/replay/shadow/shadow.ts";
 import { changesOf } from "../../../shared/replay/shadow/states.ts";
 import { silentLog } from "../../support/silent-log.ts";

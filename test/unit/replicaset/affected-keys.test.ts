@@ -1,10 +1,10 @@
 // Would catch: an owner that is not woken, one that is woken for nothing, and a change that matters treated as one that can wait.
 import { describe, expect, it } from "vitest";
-import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/api/cached.ts";
-import type { CachedResource } from "../../../shared/api/resources.ts";
-import type { Delta, Lookups } from "../../../shared/cache/affected-keys.ts";
-import { replicaSetAffectedKeys } from "../../../shared/replicaset/affected-keys.ts";
-import { replicationControllerAffectedKeys } from "../../../shared/replication/conversion.ts";
+import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
+import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import type { Delta, Lookups } from "../../../shared/controllers/cache/affected-keys.ts";
+import { replicaSetAffectedKeys } from "../../../shared/controllers/replicaset/affected-keys.ts";
+import { replicationControllerAffectedKeys } from "../../../shared/controllers/replication/conversion.ts";
 import { ago, pod, rs } from "./builders.ts";
 
 const rs1 = rs({ name: "rs1", uid: "1" });

@@ -1,8 +1,8 @@
 /** Cached objects with defaults. Every object is frozen: a decision that changes its input throws. */
-import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/api/cached.ts";
-import { deepFreeze } from "../../../shared/api/freeze.ts";
-import type { Labels, OwnerReference } from "../../../shared/api/wire.ts";
-import type { Owner } from "../../../shared/controller/writes.ts";
+import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/kube/objects/cached.ts";
+import { deepFreeze } from "../../../shared/base/freeze.ts";
+import type { Labels, OwnerReference } from "../../../shared/kube/objects/wire.ts";
+import type { Owner } from "../../../shared/controllers/kit/writes.ts";
 
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const OWNER: Owner = { resource: "replicasets", namespace: "default", name: "rs", uid: "rs-1" };

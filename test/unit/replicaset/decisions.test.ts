@@ -1,17 +1,17 @@
 // Would catch: wrong counts, a condition that flickers, a status write too many or too few, wrong bursts, wrong claims.
 import { describe, expect, it } from "vitest";
-import { getCondition, removeCondition, setReplicaSetCondition } from "../../../shared/api/conditions.ts";
-import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/api/cached.ts";
-import { isActive } from "../../../shared/api/pod.ts";
-import { compileSelector, type Selector } from "../../../shared/api/selector.ts";
-import type { Condition } from "../../../shared/api/wire.ts";
-import { nextAvailabilityCheck } from "../../../shared/replicaset/availability.ts";
-import { calculateStatus, statusWrite } from "../../../shared/replicaset/calculate-status.ts";
-import { claimPods, terminatingPods } from "../../../shared/replicaset/claim-pods.ts";
-import { manageReplicas } from "../../../shared/replicaset/manage-replicas.ts";
-import { observe } from "../../../shared/replicaset/observe.ts";
-import { REPLICA_SET } from "../../../shared/replicaset/kind.ts";
-import { REPLICATION_CONTROLLER, convertRCtoRS } from "../../../shared/replication/conversion.ts";
+import { getCondition, removeCondition, setReplicaSetCondition } from "../../../shared/kube/objects/conditions.ts";
+import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/kube/objects/cached.ts";
+import { isActive } from "../../../shared/kube/objects/pod.ts";
+import { compileSelector, type Selector } from "../../../shared/kube/selectors/selector.ts";
+import type { Condition } from "../../../shared/kube/objects/wire.ts";
+import { nextAvailabilityCheck } from "../../../shared/controllers/replicaset/availability.ts";
+import { calculateStatus, statusWrite } from "../../../shared/controllers/replicaset/calculate-status.ts";
+import { claimPods, terminatingPods } from "../../../shared/controllers/replicaset/claim-pods.ts";
+import { manageReplicas } from "../../../shared/controllers/replicaset/manage-replicas.ts";
+import { observe } from "../../../shared/controllers/replicaset/observe.ts";
+import { REPLICA_SET } from "../../../shared/controllers/replicaset/kind.ts";
+import { REPLICATION_CONTROLLER, convertRCtoRS } from "../../../shared/controllers/replication/conversion.ts";
 import { NOW_MS, OWNER, ago, pod, rs } from "./builders.ts";
 
 const NOW = "2026-03-01T10:00:00Z";

@@ -1,6 +1,6 @@
 // Would catch: a pod deleted for an owner that wants it, or that is not the pod that was chosen; a healthy pod counted as gone.
 import { beforeEach, describe, expect, it } from "vitest";
-import { WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
+import { WRITE_MARGIN_MS } from "../../../shared/base/times.ts";
 import { refusal, type Fate } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";

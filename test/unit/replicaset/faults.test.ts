@@ -1,6 +1,6 @@
 // Would catch: a pod too many after a lost answer, an intent that blocks for ever, a key that falls asleep one pod short.
 import { describe, expect, it } from "vitest";
-import { createSeededRandom } from "../../../shared/adapters/memory/random.ts";
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { refusal, type Intercept, type LiveObject } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";

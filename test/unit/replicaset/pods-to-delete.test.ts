@@ -1,7 +1,7 @@
 // Would catch: a ranking rule in the wrong place, a bucket that is off by one, victims that depend on the order of the input.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { CachedPod } from "../../../shared/api/cached.ts";
+import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
 import {
   ageBucket,
   comparePods,
@@ -9,8 +9,8 @@ import {
   deletionCost,
   getPodsToDelete,
   relatedPods,
-} from "../../../shared/replicaset/pods-to-delete.ts";
-import { choosesVictims } from "../../../shared/replicaset/manage-replicas.ts";
+} from "../../../shared/controllers/replicaset/pods-to-delete.ts";
+import { choosesVictims } from "../../../shared/controllers/replicaset/manage-replicas.ts";
 import { NOW_MS, ago, pod, rs } from "./builders.ts";
 
 const HOUR = 3600;

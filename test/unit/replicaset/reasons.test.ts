@@ -1,9 +1,9 @@
 // Would catch: a reason that does not name what the decision hung on, or a victim explained by another rule than the one that chose it.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { nextAvailabilityCheck } from "../../../shared/replicaset/availability.ts";
-import { manageReplicas } from "../../../shared/replicaset/manage-replicas.ts";
-import { getPodsToDelete } from "../../../shared/replicaset/pods-to-delete.ts";
+import { nextAvailabilityCheck } from "../../../shared/controllers/replicaset/availability.ts";
+import { manageReplicas } from "../../../shared/controllers/replicaset/manage-replicas.ts";
+import { getPodsToDelete } from "../../../shared/controllers/replicaset/pods-to-delete.ts";
 import { expectChangesExplained } from "../../support/perturbed.ts";
 import { ago, NOW_MS, OWNER, pod, rs } from "./builders.ts";
 

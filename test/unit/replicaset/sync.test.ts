@@ -1,8 +1,8 @@
 // Would catch: a sync that creates twice, adopts blindly, forgets an intent, hides an error from the status, or writes too often.
 import { describe, expect, it } from "vitest";
-import { NotSentError } from "../../../shared/ports/errors.ts";
-import { CALLS_AT_ONCE_MAX } from "../../../shared/ports/kube.ts";
-import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/ports/times.ts";
+import { NotSentError } from "../../../shared/kube/client/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../../../shared/kube/client/kube.ts";
+import { EXPECTATION_MS, LEASE_MS, OP_DEADLINE_MS, WRITE_MARGIN_MS } from "../../../shared/base/times.ts";
 import { quota, refusal } from "../../support/scripted-api.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet, type PodOptions, type ReplicaOptions } from "../../support/workloads.ts";

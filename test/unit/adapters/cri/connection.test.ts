@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { connect } from "../../../../shared/adapters/cri/connection.ts";
-import type { Method } from "../../../../shared/adapters/cri/load.ts";
+import { connect } from "../../../../shared/node-agent/cri/connection.ts";
+import type { Method } from "../../../../shared/node-agent/cri/load.ts";
 
 const method: Method = { path: "/runtime.v1.RuntimeService/Version", encode: () => Buffer.alloc(16 * 1024), decode: () => ({}) };
 const LONGER_THAN_A_TIMER_MS = 2_592_120_000;

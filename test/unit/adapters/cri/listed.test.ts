@@ -1,7 +1,7 @@
 // Would catch: a change that is not seen, or is shown of another item; an item that stays when it is gone; all read again each second.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ListReader } from "../../../../shared/adapters/cri/listed.ts";
+import { ListReader } from "../../../../shared/node-agent/cri/listed.ts";
 
 /** By id, which each reader here gives its item as text: `<id>=<state>`. */
 type States = Readonly<Record<string, string>>;

@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { addressesOf, createCni } from "../../../../shared/adapters/docker/cni.ts";
-import type { PortMapping } from "../../../../shared/ports/cri-types.ts";
+import { addressesOf, createCni } from "../../../../shared/docker/cni.ts";
+import type { PortMapping } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 let folder: string;
 let confDir: string;

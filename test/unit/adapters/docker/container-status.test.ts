@@ -3,15 +3,9 @@ import { Readable } from "node:stream";
 
 import { describe, expect, it } from "vitest";
 
-import {
-  containerStats,
-  containerStatus,
-  image,
-  inspectedState,
-  listedState,
-} from "../../../../shared/adapters/docker/container-status.ts";
-import { demux } from "../../../../shared/adapters/docker/demux.ts";
-import type { KeptContainer } from "../../../../shared/adapters/docker/kept.ts";
+import { containerStats, containerStatus, image, inspectedState, listedState } from "../../../../shared/docker/container-status.ts";
+import { demux } from "../../../../shared/docker/demux.ts";
+import type { KeptContainer } from "../../../../shared/docker/kept.ts";
 
 type Inspected = Parameters<typeof containerStatus>[0];
 type State = Inspected["State"];

@@ -1,10 +1,10 @@
 /** Would catch: a wish of a pod that Docker is not told, or told in other words, and one that it cannot grant and is not refused. */
 import { describe, expect, it } from "vitest";
 
-import { containerOptions, sandboxOptions, updateOptions } from "../../../../shared/adapters/docker/create-options.ts";
-import type { Machine } from "../../../../shared/adapters/docker/create-options.ts";
-import { keptContainer, keptSandbox, readContainer } from "../../../../shared/adapters/docker/kept.ts";
-import type { ContainerConfig, LinuxContainerResources, PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
+import { containerOptions, sandboxOptions, updateOptions } from "../../../../shared/docker/create-options.ts";
+import type { Machine } from "../../../../shared/docker/create-options.ts";
+import { keptContainer, keptSandbox, readContainer } from "../../../../shared/docker/kept.ts";
+import type { ContainerConfig, LinuxContainerResources, PodSandboxConfig } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const MACHINE: Machine = { oomScoreAdjMin: -1000 };
 const SANDBOX: PodSandboxConfig = {

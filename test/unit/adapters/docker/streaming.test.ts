@@ -13,11 +13,11 @@ import { constants, createDeflate } from "node:zlib";
 import type Docker from "dockerode";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { portForwardSession } from "../../../../shared/adapters/docker/streaming/port-forward.ts";
-import { attachSession, execSession } from "../../../../shared/adapters/docker/streaming/remote-command.ts";
-import { createStreamingServer } from "../../../../shared/adapters/docker/streaming/streaming-server.ts";
-import type { StreamingServer } from "../../../../shared/adapters/docker/streaming/streaming-server.ts";
-import { DICTIONARY } from "../../../../shared/adapters/docker/streaming/spdy-dictionary.ts";
+import { portForwardSession } from "../../../../shared/docker/streaming/port-forward.ts";
+import { attachSession, execSession } from "../../../../shared/docker/remote-command.ts";
+import { createStreamingServer } from "../../../../shared/docker/streaming/streaming-server.ts";
+import type { StreamingServer } from "../../../../shared/docker/streaming/streaming-server.ts";
+import { DICTIONARY } from "../../../../shared/docker/streaming/spdy-dictionary.ts";
 
 const REQUEST = { containerId: "1f", cmd: ["cat"], tty: false, stdin: true, stdout: true, stderr: true };
 const STREAMS = ["error", "stdin", "stdout", "stderr"];

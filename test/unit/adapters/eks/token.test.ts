@@ -12,7 +12,7 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { eksTokens } from "../../../../shared/adapters/eks/token.ts";
+import { eksTokens } from "../../../../shared/controllers/lambda/eks/token.ts";
 
 const AT_MS = Date.parse("2026-01-02T03:04:05Z");
 const credentials = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" };

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
-import { createLineSplitter } from "../../../../shared/adapters/kube-http/line-splitter.ts";
+import { createLineSplitter } from "../../../../shared/kube/http/line-splitter.ts";
 import { anyText } from "../../../support/any-text.ts";
 
 it("yields the same lines wherever the stream is cut [informer T23]", () => {

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { expect, it } from "vitest";
 
-import { linesOf } from "../../../../shared/adapters/kube-http/lines.ts";
-import { UnansweredError } from "../../../../shared/ports/errors.ts";
+import { linesOf } from "../../../../shared/kube/http/lines.ts";
+import { UnansweredError } from "../../../../shared/kube/client/errors.ts";
 
 const INACTIVITY_MS = 100;
 const CHUNK = Buffer.concat([Buffer.alloc(1024 * 1024 - 1, "x"), Buffer.from("\n")]);

@@ -1,9 +1,9 @@
 // Would catch: a list that fills the memory, because a server's continue tokens never end.
 import { expect, it } from "vitest";
-import type { Call } from "../../../../shared/adapters/kube-http/calls.ts";
-import type { KubeClient } from "../../../../shared/adapters/kube-http/client.ts";
-import { createReader } from "../../../../shared/adapters/kube-http/reader.ts";
-import { AnswerTooLargeError } from "../../../../shared/ports/errors.ts";
+import type { Call } from "../../../../shared/kube/http/calls.ts";
+import type { KubeClient } from "../../../../shared/kube/http/client.ts";
+import { createReader } from "../../../../shared/kube/http/reader.ts";
+import { AnswerTooLargeError } from "../../../../shared/kube/client/errors.ts";
 
 /** Answers pages of one object, each with a token for the next, up to `last`. */
 function endless(last: number) {

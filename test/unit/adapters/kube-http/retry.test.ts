@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 
-import { retryAfterMs, type Ending } from "../../../../shared/adapters/kube-http/retry.ts";
+import { retryAfterMs, type Ending } from "../../../../shared/kube/http/retry.ts";
 
 const answer = (code: number, retryAfter?: string): Ending => ({ kind: "answer", code, retryAfter });
 const noAnswer = (errno?: string): Ending => ({ kind: "noAnswer", errno });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { afterEach, expect, it } from "vitest";
 
-import { createLogind } from "../../../../shared/adapters/logind/logind.ts";
+import { createLogind } from "../../../../shared/node-agent/logind/logind.ts";
 
 const path = process.env["PATH"];
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-logind-"));

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 
-import { createCommandShell } from "../../../../shared/adapters/node-files/command-shell.ts";
+import { createCommandShell } from "../../../../shared/node-agent/node-files/command-shell.ts";
 
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-shell-"));
 afterAll(() => rmSync(TOP, { recursive: true }));

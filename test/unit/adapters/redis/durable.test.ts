@@ -1,7 +1,7 @@
 // Would catch: an acknowledgement for what only the primary has, a WAIT for each of many writes, one in a class that needs none.
 import { expect, it } from "vitest";
 
-import { createBarrier, NotReplicatedError } from "../../../../shared/adapters/redis/durable.ts";
+import { createBarrier, NotReplicatedError } from "../../../../shared/store/redis/durable.ts";
 
 function connection(replicas: number): { readonly waits: number[]; replicated(count: number, timeoutMs: number): Promise<number> } {
   const waits: number[] = [];

@@ -2,7 +2,7 @@
 import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { corkPerTurn, type Corkable } from "../../../../shared/adapters/redis/one-write.ts";
+import { corkPerTurn, type Corkable } from "../../../../shared/store/redis/one-write.ts";
 
 function setUp() {
   const writes: string[] = [];

@@ -5,11 +5,11 @@
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
-import { KeyTable } from "../../../../shared/adapters/redis/keys.ts";
-import { CHANGES, GATE, LAYOUTS, READERS } from "../../../../shared/adapters/redis/scripts/layouts.ts";
-import { SCRIPTS } from "../../../../shared/adapters/redis/scripts/load.ts";
+import { KeyTable } from "../../../../shared/store/redis/keys.ts";
+import { CHANGES, GATE, LAYOUTS, READERS } from "../../../../shared/store/redis/scripts/layout-table.ts";
+import { SCRIPTS } from "../../../../shared/store/redis/scripts/load.ts";
 
-const FILES = globSync("shared/adapters/redis/scripts/**/*.lua").map((path) => ({ path, lua: readFileSync(path, "utf8") }));
+const FILES = globSync("shared/store/redis/scripts/**/*.lua").map((path) => ({ path, lua: readFileSync(path, "utf8") }));
 const GROUPS: Readonly<Record<string, object>> = { GATE, READERS, CHANGES };
 const layouts = Object.entries<{ readonly keys: object; readonly args: object }>(LAYOUTS);
 const names = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
@@ -23,7 +23,7 @@ function listed(lua: string, what: "KEYS" | "ARGV"): readonly string[] {
 }
 
 it("looks at every script and library", () => {
-  expect(FILES.length).toBe(layouts.length + globSync("shared/adapters/redis/scripts/lib/*.lua").length);
+  expect(FILES.length).toBe(layouts.length + globSync("shared/store/redis/scripts/lib/*.lua").length);
   expect(layouts.length).toBeGreaterThan(30);
 });
 

@@ -1,7 +1,7 @@
 // Would catch: a Redis that evicts the cache's truth and is used all the same, or one that is refused though it does not say; INFO misread.
 import { expect, it } from "vitest";
 
-import { evictionProblem, serverFacts } from "../../../../shared/adapters/redis/server.ts";
+import { evictionProblem, serverFacts } from "../../../../shared/store/redis/server.ts";
 
 const info = (policy: string): string => `# Memory\r\nused_memory:1\r\nmaxmemory_policy:${policy}\r\nallocator:x\r\n`;
 

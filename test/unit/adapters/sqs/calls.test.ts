@@ -5,9 +5,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { AwsError } from "../../../../shared/adapters/aws-json.ts";
-import { createAwsSigner } from "../../../../shared/adapters/aws-signature.ts";
-import { sqsCalls } from "../../../../shared/adapters/sqs/calls.ts";
+import { AwsError } from "../../../../shared/store/aws/aws-json.ts";
+import { createAwsSigner } from "../../../../shared/store/aws/aws-signature.ts";
+import { sqsCalls } from "../../../../shared/store/sqs/calls.ts";
 
 const SQS = { name: "sqs", target: "AmazonSQS", version: "1.0" } as const;
 

@@ -1,9 +1,9 @@
 // Would catch: a call for each stream, entries of two streams that fail for each other, an answer that only one of them hears.
 import { describe, expect, it } from "vitest";
 
-import type { SqsCalls } from "../../../../shared/adapters/sqs/calls.ts";
-import { createSqsDeltaQueue } from "../../../../shared/adapters/sqs/delta-queue.ts";
-import type { QueueEntry } from "../../../../shared/ports/delta-queue.ts";
+import type { SqsCalls } from "../../../../shared/store/sqs/calls.ts";
+import { createSqsDeltaQueue } from "../../../../shared/store/sqs/delta-queue.ts";
+import type { QueueEntry } from "../../../../shared/store/ports/delta-queue.ts";
 
 interface Sent {
   readonly Entries: readonly { readonly Id: string; readonly MessageDeduplicationId: string }[];

@@ -1,6 +1,6 @@
 // Would catch: a token of a kubeconfig, or a value of a static pod's environment, that stands in a log because its file is not YAML.
 import { expect, it, vi } from "vitest";
-import { parseYaml } from "../../../../shared/adapters/system/yaml.ts";
+import { parseYaml } from "../../../../shared/kube/yaml/yaml.ts";
 
 it.each([
   ["token: [hunter2\n", "not YAML: bad indent at line 2, column 1"],

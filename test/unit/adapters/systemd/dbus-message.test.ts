@@ -1,7 +1,7 @@
 // Would catch: a message that systemd takes for none, one of its that is read wrongly, and a length that swallows the next message.
 import { expect, it } from "vitest";
-import { decodeMessage, encodeMessage } from "../../../../shared/adapters/systemd/dbus-message.ts";
-import type { DBusMessage } from "../../../../shared/adapters/systemd/dbus-message.ts";
+import { decodeMessage, encodeMessage } from "../../../../shared/node-agent/systemd/dbus-message.ts";
+import type { DBusMessage } from "../../../../shared/node-agent/systemd/dbus-message.ts";
 
 const CALL: DBusMessage = {
   kind: "call",

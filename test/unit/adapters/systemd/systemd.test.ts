@@ -5,9 +5,9 @@ import type { Server, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { decodeMessage, encodeMessage } from "../../../../shared/adapters/systemd/dbus-message.ts";
-import type { DBusMessage, DBusValue } from "../../../../shared/adapters/systemd/dbus-message.ts";
-import { createSystemd } from "../../../../shared/adapters/systemd/systemd.ts";
+import { decodeMessage, encodeMessage } from "../../../../shared/node-agent/systemd/dbus-message.ts";
+import type { DBusMessage, DBusValue } from "../../../../shared/node-agent/systemd/dbus-message.ts";
+import { createSystemd } from "../../../../shared/node-agent/systemd/systemd.ts";
 
 type Reply = { readonly job: string } | { readonly error: string } | { readonly body: readonly DBusValue[] } | "close";
 

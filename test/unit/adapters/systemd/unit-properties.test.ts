@@ -1,8 +1,8 @@
 // Would catch: a slice that systemd bounds otherwise than the kernel's files say, or that it is not told of.
 import { expect, it } from "vitest";
-import { unitProperties } from "../../../../shared/adapters/systemd/unit-properties.ts";
-import { cgroupFiles } from "../../../../shared/kubelet/container-manager/cgroup-files.ts";
-import type { ResourceConfig } from "../../../../shared/kubelet/container-manager/resource-config.ts";
+import { unitProperties } from "../../../../shared/node-agent/systemd/unit-properties.ts";
+import { cgroupFiles } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
+import type { ResourceConfig } from "../../../../shared/node-agent/kubelet/container-manager/resource-config.ts";
 
 const CONTROLLERS = ["cpu", "cpuset", "memory", "pids", "hugetlb"];
 const INFINITY = 2n ** 64n - 1n;

@@ -11,7 +11,7 @@ import { constants, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { CaptureFile } from "../../../../cli/capture/capture-file.ts";
-import { bytes, UsageError } from "../../../../cli/command/usage-error.ts";
+import { bytes, UsageError } from "../../../../shared/base/usage-error.ts";
 import { eventually } from "../../../support/eventually.ts";
 
 let folder: string;

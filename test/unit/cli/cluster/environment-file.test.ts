@@ -10,8 +10,8 @@ import { join } from "node:path";
 import { afterAll, afterEach, expect, it, vi } from "vitest";
 
 import { environmentFile, readEnvironmentFile, watchersEnvironment } from "../../../../cli/cluster/environment-file.ts";
-import { UsageError } from "../../../../cli/command/usage-error.ts";
-import { environmentRegion } from "../../../../shared/adapters/aws-signature.ts";
+import { UsageError } from "../../../../shared/base/usage-error.ts";
+import { environmentRegion } from "../../../../shared/store/aws/aws-signature.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-env-"));
 const file = join(folder, "env");

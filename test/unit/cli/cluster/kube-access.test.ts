@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-import { held } from "../../../../cli/cluster/kube-access.ts";
-import { UsageError } from "../../../../cli/command/usage-error.ts";
+import { held } from "../../../../shared/kube/kubeconfig/kube-access.ts";
+import { UsageError } from "../../../../shared/base/usage-error.ts";
 
 it("the context is the one that was asked for, else the current one by its name, else none", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-kube-access-"));

@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../../../cli/cluster/resume.ts";
 import { aheadMs, readApiServer } from "../../../../cli/cluster/api-server.ts";
-import type { ListQuery } from "../../../../shared/ports/kube.ts";
-import type { ForeignWrite, Stop } from "../../../../shared/ports/store.ts";
+import type { ListQuery } from "../../../../shared/kube/client/kube.ts";
+import type { ForeignWrite, Stop } from "../../../../shared/store/ports/store.ts";
 
 const NOW_MS = Date.parse("2026-03-01T10:10:00Z");
 const write = (agoMs: number, manager = "kube-controller-manager"): ForeignWrite => ({

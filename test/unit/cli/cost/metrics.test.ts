@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { toldIn, usageOfTold } from "../../../../cli/cost/metrics.ts";
-import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
+import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { COUNTS } from "./fixtures.ts";
 
 /** 23 lanes are heard of four times a minute. */

@@ -5,7 +5,7 @@ import { residentsOf, savingsOf } from "../../../../cli/cost/compare.ts";
 import { monthOf, sumOf } from "../../../../cli/cost/month.ts";
 import type { Item } from "../../../../cli/cost/month.ts";
 import { reportAsJson, reportForPeople } from "../../../../cli/cost/report.ts";
-import { madeOf, stackOf } from "../../../../cli/cost/stack.ts";
+import { madeOf, stackOf } from "../../../../shared/controllers/registry/stack.ts";
 import { usageOf } from "../../../../cli/cost/usage.ts";
 import type { Rates } from "../../../../cli/cost/usage.ts";
 import { COUNTS, IDLE, PRICES } from "./fixtures.ts";

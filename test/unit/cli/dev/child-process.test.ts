@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { LEAN_HEAP, startVerb } from "../../../../cli/dev/child-process.ts";
+import { LEAN_HEAP, startVerb } from "../../../../shared/local/processes/child-process.ts";
 
 it.each([
   { verb: "watch", heap: LEAN_HEAP },

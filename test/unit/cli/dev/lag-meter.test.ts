@@ -1,8 +1,8 @@
 // Would catch: a lag that is counted for the wrong owner, twice, or for a write that answers nothing.
 import { expect, test } from "vitest";
 import { LagMeter } from "../../../../cli/dev/lag-meter.ts";
-import type { RequestRecord } from "../../../../shared/local/api-server/api-server.ts";
-import type { ItemChange } from "../../../../shared/ports/store.ts";
+import type { RequestRecord } from "../../../../shared/api-server/api-server.ts";
+import type { ItemChange } from "../../../../shared/store/ports/store.ts";
 
 function record(fields: Partial<RequestRecord> & { readonly rv: string }): RequestRecord {
   const { rv, ...rest } = fields;

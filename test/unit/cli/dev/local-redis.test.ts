@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 
-import { startLocalRedis } from "../../../../cli/dev/local-redis.ts";
-import { redisClient } from "../../../../shared/adapters/redis/client.ts";
+import { startLocalRedis } from "../../../../shared/local/processes/local-redis.ts";
+import { redisClient } from "../../../../shared/store/redis/client.ts";
 import { ensureRedisServer } from "../../../support/redis.ts";
 
 const why = ensureRedisServer();

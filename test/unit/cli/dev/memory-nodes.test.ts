@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 
 import { runMemoryNodes } from "../../../../cli/dev/memory-nodes.ts";
-import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
-import { createInProcessKube } from "../../../../shared/local/api-server/in-process-client.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../../shared/base/system/random.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { createApiServer } from "../../../../shared/api-server/api-server.ts";
+import { createInProcessKube } from "../../../../shared/api-server/in-process-client.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 afterEach(() => vi.unstubAllEnvs());

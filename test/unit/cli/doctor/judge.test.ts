@@ -8,11 +8,11 @@ import type { CacheFacts, ControllerFacts, Facts, QueueSight } from "../../../..
 import { CHECKS } from "../../../../cli/doctor/finding.ts";
 import type { Check, State } from "../../../../cli/doctor/finding.ts";
 import { judge } from "../../../../cli/doctor/judge.ts";
-import type { LaneFacts } from "../../../../shared/adapters/redis/probe.ts";
-import type { RedisServerFacts } from "../../../../shared/adapters/redis/server.ts";
-import type { Audit } from "../../../../shared/cache/audit.ts";
-import type { QueueFacts } from "../../../../shared/adapters/sqs/queue-facts.ts";
-import type { Intent, Stop } from "../../../../shared/ports/store.ts";
+import type { LaneFacts } from "../../../../shared/store/redis/probe.ts";
+import type { RedisServerFacts } from "../../../../shared/store/redis/server.ts";
+import type { Audit } from "../../../../shared/controllers/cache/watcher/audit.ts";
+import type { QueueFacts } from "../../../../shared/store/sqs/queue-facts.ts";
+import type { Intent, Stop } from "../../../../shared/store/ports/store.ts";
 import { HEALTHY, NOW_MS, seen, unseen } from "./facts.ts";
 
 /** Redis' time in `HEALTHY`. */

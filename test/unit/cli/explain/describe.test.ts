@@ -3,10 +3,10 @@ import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";
 import { Repeats } from "../../../../cli/replay/repeats.ts";
-import type { Replaced } from "../../../../shared/controller/replaced.ts";
-import { replacedBy } from "../../../../shared/controller/replaced.ts";
-import type { Write } from "../../../../shared/controller/writes.ts";
-import type { Row } from "../../../../shared/ports/store.ts";
+import type { Replaced } from "../../../../shared/controllers/kit/replaced.ts";
+import { replacedBy } from "../../../../shared/controllers/kit/replaced.ts";
+import type { Write } from "../../../../shared/controllers/kit/writes.ts";
+import type { Row } from "../../../../shared/store/ports/store.ts";
 
 const owner = { resource: "deployments", namespace: "shop", name: "web", uid: "u" } as const;
 const REVISION = "deployment.kubernetes.io/revision";

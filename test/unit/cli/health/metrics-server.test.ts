@@ -5,7 +5,7 @@ import { healthAnswer } from "../../../../cli/health/healthz.ts";
 import type { HealthCheck } from "../../../../cli/health/healthz.ts";
 import { serveMetrics, METRICS_LISTEN } from "../../../../cli/health/metrics-server.ts";
 import type { MetricsServer } from "../../../../cli/health/metrics-server.ts";
-import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
+import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 describe("healthAnswer, as upstream's components answer", () => {

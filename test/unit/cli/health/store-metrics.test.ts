@@ -2,8 +2,8 @@
 import { expect, it } from "vitest";
 import { RunningSyncs } from "../../../../cli/health/running-syncs.ts";
 import { tellStore } from "../../../../cli/health/store-metrics.ts";
-import { FATES } from "../../../../shared/ports/store/tallies.ts";
-import type { LaneTally, Store } from "../../../../shared/ports/store.ts";
+import { FATES } from "../../../../shared/store/ports/tallies.ts";
+import type { LaneTally, Store } from "../../../../shared/store/ports/store.ts";
 import { countedMetrics } from "../../../support/counted.ts";
 
 const lane = (lane: number, received: number): LaneTally => ({

@@ -5,9 +5,9 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { TokenInClearError } from "../../../../shared/adapters/kube-http/config.ts";
-import type { KubeHttpConfig } from "../../../../shared/adapters/kube-http/config.ts";
-import { kubeHttpConfigFrom } from "../../../../cli/kubeconfig/kubeconfig.ts";
+import { TokenInClearError } from "../../../../shared/kube/http/config.ts";
+import type { KubeHttpConfig } from "../../../../shared/kube/http/config.ts";
+import { kubeHttpConfigFrom } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createPki } from "../../../envtest/pki.ts";
 import type { Certificate } from "../../../envtest/pki.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";

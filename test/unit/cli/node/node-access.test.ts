@@ -9,9 +9,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { nodeAccess } from "../../../../cli/node/node-access.ts";
 import type { NodeAccess } from "../../../../cli/node/node-access.ts";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { VirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { createTestPki } from "../../node-agent/server/fixture.ts";

@@ -5,7 +5,7 @@ import { tmpdir, userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 
-const FILE = new URL("../../../../cli/nodejs/compiled-code.js", import.meta.url).href;
+const FILE = new URL("../../../../shared/base/nodejs/compiled-code.js", import.meta.url).href;
 const elsewhere = mkdtempSync(join(tmpdir(), "deltaloop-compiled-"));
 
 afterAll(() => rmSync(elsewhere, { recursive: true, force: true }));

@@ -1,10 +1,10 @@
 /** Log lines of processes. Would catch: keys that the functions' lines do not have, a line below the level, a line that is not one line. */
 import { Command } from "commander";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { consoleLog, jsonLog } from "../../../../cli/output/console-log.ts";
+import { consoleLog, jsonLog } from "../../../../shared/base/output/console-log.ts";
 import { loggingFormatOption } from "../../../../cli/output/logging-format-option.ts";
-import { createLogger } from "../../../../shared/lambda/logger.ts";
-import type { Log } from "../../../../shared/ports/log.ts";
+import { createLogger } from "../../../../shared/controllers/lambda/logger.ts";
+import type { Log } from "../../../../shared/base/log.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

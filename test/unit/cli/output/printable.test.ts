@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";
-import { printable, printableJson } from "../../../../cli/output/printable.ts";
+import { printable, printableJson } from "../../../../shared/base/output/printable.ts";
 
 it.each([
   { name: "plain text in any script", text: "nginx:1.27 – größer, 東京 ✓", want: "nginx:1.27 – größer, 東京 ✓" },

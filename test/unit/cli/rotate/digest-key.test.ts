@@ -5,9 +5,9 @@
 import { afterEach, expect, it } from "vitest";
 
 import { rotateDigestKey, untilRebuilt } from "../../../../cli/rotate/digest-key.ts";
-import { CONTROLLERS, tableOf } from "../../../../shared/api/resources.ts";
-import { environmentOf } from "../../../../shared/lambda/configuration.ts";
-import type { Store } from "../../../../shared/ports/store.ts";
+import { CONTROLLERS, tableOf } from "../../../../shared/kube/objects/resources.ts";
+import { environmentOf } from "../../../../shared/controllers/lambda/configuration.ts";
+import type { Store } from "../../../../shared/store/ports/store.ts";
 import { startSecretsStandIn } from "../../../support/secrets-stand-in.ts";
 
 const ends: (() => unknown)[] = [];

@@ -8,8 +8,8 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "../../../../cli/rotate/tokens.ts";
-import { createSecrets } from "../../../../shared/adapters/secrets/secrets.ts";
-import { serviceAccount } from "../../../../shared/registry/names.ts";
+import { createSecrets } from "../../../../shared/store/secrets/secrets.ts";
+import { serviceAccount } from "../../../../shared/controllers/registry/names.ts";
 import { startSecretsStandIn } from "../../../support/secrets-stand-in.ts";
 
 const ends: (() => unknown)[] = [];

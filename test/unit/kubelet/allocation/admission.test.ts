@@ -1,9 +1,9 @@
 // Would catch: a pod that runs where it must not, one that is turned away for nothing, and a reason or message that users, or
 // controllers, do not know.
 import { describe, expect, it } from "vitest";
-import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
-import type { AdmissionInput } from "../../../../shared/kubelet/allocation/admission.ts";
-import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { admit } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
+import type { AdmissionInput } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
+import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: a resize that is granted where there is no room, one that waits for what never comes, and one that overtakes another.
 import { describe, expect, it } from "vitest";
-import { inResizeOrder, resizeRefusal } from "../../../../shared/kubelet/allocation/admit-resize.ts";
-import { granted } from "../../../../shared/kubelet/allocation/allocation.ts";
-import type { PodAllocation } from "../../../../shared/ports/node-store.ts";
+import { inResizeOrder, resizeRefusal } from "../../../../shared/node-agent/kubelet/allocation/admit-resize.ts";
+import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
+import type { PodAllocation } from "../../../../shared/node-agent/ports/node-store.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: a resize that is not seen, one that is seen where only the writing differs, and a grant that forgets what runs.
 import { describe, expect, it } from "vitest";
-import { allocatedPod, asksForOther, granted } from "../../../../shared/kubelet/allocation/allocation.ts";
-import { readAllocations, writtenAllocations } from "../../../../shared/kubelet/allocation/checkpoint.ts";
-import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
+import { allocatedPod, asksForOther, granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
+import { readAllocations, writtenAllocations } from "../../../../shared/node-agent/kubelet/allocation/checkpoint.ts";
+import type { ContainerResources } from "../../../../shared/node-agent/ports/node-store.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 const withCpu = (cpu: string): ContainerResources => ({ requests: { cpu } });

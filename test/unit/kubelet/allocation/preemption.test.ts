@@ -1,10 +1,10 @@
 // Would catch: a critical pod that is turned away beside pods that could go, a guaranteed pod that goes where a lesser one would do, more that go
 // than must.
 import { describe, expect, it } from "vitest";
-import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
-import { preemptionFor } from "../../../../shared/kubelet/allocation/preemption.ts";
-import type { Shortage } from "../../../../shared/kubelet/allocation/preemption.ts";
-import type { NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { admit } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
+import { preemptionFor } from "../../../../shared/node-agent/kubelet/allocation/preemption.ts";
+import type { Shortage } from "../../../../shared/node-agent/kubelet/allocation/preemption.ts";
+import type { NodePod, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 const CRITICAL = 2_000_000_000;

@@ -1,6 +1,6 @@
 // Would catch: a condition that flickers, an error that is forgotten while it lasts, a generation that nobody asked for.
 import { describe, expect, it } from "vitest";
-import { granted } from "../../../../shared/kubelet/allocation/allocation.ts";
+import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import {
   isNewsOfPending,
   resizeConditions,
@@ -8,7 +8,7 @@ import {
   withGranted,
   withInProgress,
   withPending,
-} from "../../../../shared/kubelet/allocation/resize-conditions.ts";
+} from "../../../../shared/node-agent/kubelet/allocation/resize-conditions.ts";
 import { ago, containerSpec, nodePod, NOW_MS } from "../fixtures.ts";
 
 const DEFERRED = { cause: "OutOfcpu", reason: "Deferred", message: "no room" } as const;

@@ -1,10 +1,15 @@
 /** Would catch: a request that no signer takes, a certificate replaced too late or for nothing, and a signer's answer that is misread. */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { describe, expect, it, test } from "vitest";
-import { certificateRequest, isSameAddress, isSameRequest } from "../../../../shared/kubelet/certificate/certificate-request.ts";
-import type { CertificateFacts, CertificateTemplate } from "../../../../shared/kubelet/certificate/certificate-request.ts";
-import { clientTemplate, rotationDeadlineMs, satisfies, servingTemplate } from "../../../../shared/kubelet/certificate/rotation.ts";
-import { joiningRequestName, signingOutcome, usagesOf } from "../../../../shared/kubelet/certificate/signing-request.ts";
+import { certificateRequest, isSameAddress, isSameRequest } from "../../../../shared/node-agent/kubelet/certificate/certificate-request.ts";
+import type { CertificateFacts, CertificateTemplate } from "../../../../shared/node-agent/kubelet/certificate/certificate-request.ts";
+import {
+  clientTemplate,
+  rotationDeadlineMs,
+  satisfies,
+  servingTemplate,
+} from "../../../../shared/node-agent/kubelet/certificate/rotation.ts";
+import { joiningRequestName, signingOutcome, usagesOf } from "../../../../shared/node-agent/kubelet/certificate/signing-request.ts";
 
 // Made for this test by Go's crypto/x509; nothing is opened by it.
 const KEY = createPrivateKey(`-----BEGIN EC PRIVATE KEY-----

@@ -1,8 +1,8 @@
 // Would catch: a change that is missed or invented, a wrong order of changes, local annotations that are compared or lost.
 import { describe, expect, it } from "vitest";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { classify, UNSEEN_SOURCE } from "../../../../shared/kubelet/config/pod-config.ts";
-import type { SourceMessage, SourceState } from "../../../../shared/kubelet/config/pod-config.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { classify, UNSEEN_SOURCE } from "../../../../shared/node-agent/kubelet/config/pod-config.ts";
+import type { SourceMessage, SourceState } from "../../../../shared/node-agent/kubelet/config/pod-config.ts";
 import { ago, containerSpec, nodePod, NOW_MS } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 

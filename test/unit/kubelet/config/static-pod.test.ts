@@ -1,10 +1,10 @@
 // Would catch: a manifest whose edit keeps its UID (the old pod would run on), a reference to API objects that passes, an
 // unreadable refusal, and a manifest that leads out of the agent's directories.
 import { describe, expect, it } from "vitest";
-import { isStaticPod } from "../../../../shared/kubelet/types/labels.ts";
-import { classify, UNSEEN_SOURCE } from "../../../../shared/kubelet/config/pod-config.ts";
-import { StaticPodError, staticPod } from "../../../../shared/kubelet/config/static-pod.ts";
-import type { StaticPodOrigin } from "../../../../shared/kubelet/config/static-pod.ts";
+import { isStaticPod } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import { classify, UNSEEN_SOURCE } from "../../../../shared/node-agent/kubelet/config/pod-config.ts";
+import { StaticPodError, staticPod } from "../../../../shared/node-agent/kubelet/config/static-pod.ts";
+import type { StaticPodOrigin } from "../../../../shared/node-agent/kubelet/config/static-pod.ts";
 
 const FILE: StaticPodOrigin = { origin: { kind: "file", path: "/etc/manifests/web.yaml" }, nodeName: "Node-1" };
 const HTTP: StaticPodOrigin = { origin: { kind: "http", url: "http://127.0.0.1/pods" }, nodeName: "Node-1" };

@@ -1,7 +1,7 @@
 // Would catch: a pod that is started without something it asked for, and one that is held back for no reason.
 import { describe, expect, it } from "vitest";
-import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { unsupportedFeature } from "../../../../shared/kubelet/config/unsupported-features.ts";
+import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { unsupportedFeature } from "../../../../shared/node-agent/kubelet/config/unsupported-features.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 describe("unsupportedFeature", () => {

@@ -1,7 +1,7 @@
 // Would catch: a limit in the wrong file, or in none; version 2's weight by another formula than upstream's; huge pages left unbounded.
 import { describe, expect, it } from "vitest";
-import { cgroupFiles, cpuWeight } from "../../../../shared/kubelet/container-manager/cgroup-files.ts";
-import type { ResourceConfig } from "../../../../shared/kubelet/container-manager/resource-config.ts";
+import { cgroupFiles, cpuWeight } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
+import type { ResourceConfig } from "../../../../shared/node-agent/kubelet/container-manager/resource-config.ts";
 
 const CONTROLLERS = ["cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb"];
 

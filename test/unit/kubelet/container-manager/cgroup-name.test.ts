@@ -1,7 +1,7 @@
 // Would catch: a pod in the wrong group, a group that the runtime calls otherwise, a pod's group that nobody takes for one.
 import { describe, expect, it } from "vitest";
-import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../../../../shared/kubelet/container-manager/cgroup-name.ts";
-import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
+import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-name.ts";
+import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 import { OPTIONS } from "../../../harness/node/fixtures.ts";
 

@@ -1,14 +1,14 @@
 // Would catch: a pod that runs unbounded, one killed for nothing, a group that stays when its pod is gone, a node whose limits are
 // given up after the first refusal.
 import { expect, test } from "vitest";
-import type { NodeEvent } from "../../../../shared/kubelet/events/event-recorder.ts";
-import type { CgroupPolicy, NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
-import type { Cgroups } from "../../../../shared/ports/cgroups.ts";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { createMemoryCgroups } from "../../../../shared/adapters/memory/cgroups.ts";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
-import { PodManager } from "../../../../shared/kubelet/pod/pod-manager.ts";
-import { ContainerManager } from "../../../../shared/kubelet/container-manager/container-manager.ts";
+import type { NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
+import type { CgroupPolicy, NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { Cgroups } from "../../../../shared/node-agent/ports/cgroups.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { createMemoryCgroups } from "../../../../shared/node-agent/memory/cgroups.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
+import { PodManager } from "../../../../shared/node-agent/kubelet/pod/pod-manager.ts";
+import { ContainerManager } from "../../../../shared/node-agent/kubelet/container-manager/container-manager.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 import { recordingLog } from "../../recording-log.ts";

@@ -2,10 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { cgroupPolicy, cgroupRoots, withReserved } from "../../../../cli/node/node-cgroups.ts";
 import type { CgroupFlags } from "../../../../cli/node/node-cgroups.ts";
-import { parseReserved, together } from "../../../../shared/kubelet/container-manager/reserved.ts";
-import { admit } from "../../../../shared/kubelet/allocation/admission.ts";
-import { DEFAULT_EVICTION } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/types/node-options.ts";
+import { parseReserved, together } from "../../../../shared/node-agent/kubelet/container-manager/reserved.ts";
+import { admit } from "../../../../shared/node-agent/kubelet/allocation/admission.ts";
+import { DEFAULT_EVICTION } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import { allocatableOf, resourceQuantities } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 

@@ -6,9 +6,9 @@ import {
   qosConfigs,
   reservedConfig,
   resourceConfigForPod,
-} from "../../../../shared/kubelet/container-manager/resource-config.ts";
-import type { ResourceConfig } from "../../../../shared/kubelet/container-manager/resource-config.ts";
-import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+} from "../../../../shared/node-agent/kubelet/container-manager/resource-config.ts";
+import type { ResourceConfig } from "../../../../shared/node-agent/kubelet/container-manager/resource-config.ts";
+import type { ContainerSpec, NodePod, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import { MACHINE } from "../../../harness/node/fixtures.ts";
 

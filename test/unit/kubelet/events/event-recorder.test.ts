@@ -1,7 +1,7 @@
 // Would catch: an event per turn of a crash loop, a count that lies, one pod's noise that silences another, memory that grows.
 import { describe, expect, it } from "vitest";
-import { noEvents, recordEvent } from "../../../../shared/kubelet/events/event-recorder.ts";
-import type { EventRequest, NodeEvent } from "../../../../shared/kubelet/events/event-recorder.ts";
+import { noEvents, recordEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
+import type { EventRequest, NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const SOURCE = { nodeName: "n1", nameSalt: 42 };

@@ -1,9 +1,9 @@
 // Would catch: a node that runs full without a word, one that throws out more than it must or what it must keep, a pod that goes
 // without its owner hearing why.
 import { expect, test } from "vitest";
-import { DEFAULT_EVICTION, parseStatements, parseThresholds } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { EvictionPolicy } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { VolumePlace } from "../../../../shared/ports/node-files.ts";
+import { DEFAULT_EVICTION, parseStatements, parseThresholds } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { EvictionPolicy } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { VolumePlace } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

@@ -1,7 +1,7 @@
 // Would catch: a figure that stands for another, a pod that counts as unmeasured, or as measured, and is not.
 import { expect, it } from "vitest";
-import type { NodePorts } from "../../../../shared/kubelet/node-ports/node-ports.ts";
-import { measureNode, measurePods } from "../../../../shared/kubelet/eviction/measure.ts";
+import type { NodePorts } from "../../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
+import { measureNode, measurePods } from "../../../../shared/node-agent/kubelet/eviction/measure.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { nodePod } from "../fixtures.ts";
 import { OPTIONS } from "../../../harness/node/fixtures.ts";

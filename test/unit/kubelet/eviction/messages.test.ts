@@ -1,10 +1,10 @@
 // Would catch: a text that tools and people search for in vain, a container that is blamed for nothing, a wrong unit.
 import { expect, it } from "vitest";
-import { binaryQuantity, evictionWords, nodeConditionMessage } from "../../../../shared/kubelet/eviction/messages.ts";
-import { storageExcess } from "../../../../shared/kubelet/eviction/local-storage.ts";
-import type { Threshold } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { binaryQuantity, evictionWords, nodeConditionMessage } from "../../../../shared/node-agent/kubelet/eviction/messages.ts";
+import { storageExcess } from "../../../../shared/node-agent/kubelet/eviction/local-storage.ts";
+import type { Threshold } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { PodUsage } from "../../../../shared/node-agent/kubelet/eviction/usage.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 
 const MI = 1024 ** 2;

@@ -6,10 +6,10 @@ import {
   observePressure,
   thresholdsMet,
   thresholdToReclaim,
-} from "../../../../shared/kubelet/eviction/pressure.ts";
-import type { Observations } from "../../../../shared/kubelet/eviction/pressure.ts";
-import { SIGNALS } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { Signal, Threshold } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
+} from "../../../../shared/node-agent/kubelet/eviction/pressure.ts";
+import type { Observations } from "../../../../shared/node-agent/kubelet/eviction/pressure.ts";
+import { SIGNALS } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { Signal, Threshold } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const seen = (figures: Partial<Record<Signal, number>>, capacity = 1000): Observations =>

@@ -1,9 +1,9 @@
 // Would catch: a pod that goes although another has taken more than it asked for, or has a lower priority.
 import { expect, it } from "vitest";
-import { rankPods } from "../../../../shared/kubelet/eviction/rank.ts";
-import type { Disks, Signal } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { rankPods } from "../../../../shared/node-agent/kubelet/eviction/rank.ts";
+import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { PodUsage } from "../../../../shared/node-agent/kubelet/eviction/usage.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 const ONE_DISK: Disks = { hasImageFs: false, splitsContainerFs: false };

@@ -1,7 +1,7 @@
 // Would catch: images removed for a disk that they are not on, or a pod that goes although they could have.
 import { expect, it } from "vitest";
-import { reclaimers } from "../../../../shared/kubelet/eviction/reclaim.ts";
-import type { Disks, Signal } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
+import { reclaimers } from "../../../../shared/node-agent/kubelet/eviction/reclaim.ts";
+import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 
 const ONE: Disks = { hasImageFs: false, splitsContainerFs: false };
 const APART: Disks = { hasImageFs: true, splitsContainerFs: false };

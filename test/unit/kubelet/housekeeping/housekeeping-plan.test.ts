@@ -2,9 +2,13 @@
 // that goes too early or never, a pod that nobody wakes any more; something that is decided by what ran a second ago.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { dependsOnWhatRuns, housekeepingPlan } from "../../../../shared/kubelet/housekeeping/housekeeping-plan.ts";
-import type { DesiredPod, HousekeepingInput, HousekeepingPlan } from "../../../../shared/kubelet/housekeeping/housekeeping-plan.ts";
-import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { dependsOnWhatRuns, housekeepingPlan } from "../../../../shared/node-agent/kubelet/housekeeping/housekeeping-plan.ts";
+import type {
+  DesiredPod,
+  HousekeepingInput,
+  HousekeepingPlan,
+} from "../../../../shared/node-agent/kubelet/housekeeping/housekeeping-plan.ts";
+import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { record, started } from "../worker-builders.ts";
 
 const POD: DesiredPod = { fullName: "web_shop", isStatic: false, isMirror: false, phaseIsTerminal: false };

@@ -1,6 +1,6 @@
 // Would catch: a record, message, operation or cached object that stays when its pod is gone, so that a node's agent grows for ever.
 import { expect, test } from "vitest";
-import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
+import { NODE_TABLES } from "../../../../shared/node-agent/ports/node-store.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

@@ -9,7 +9,7 @@ import {
   providerRequest,
   repositoryOf,
   urlsMatch,
-} from "../../../../shared/kubelet/images/credential-provider.ts";
+} from "../../../../shared/node-agent/kubelet/images/credential-provider.ts";
 
 const ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com";
 const PROVIDER = {

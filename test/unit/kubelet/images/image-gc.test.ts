@@ -2,13 +2,13 @@
 // first; too many removed, or too few; a full disk that nobody hears of.
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { NodeEvent } from "../../../../shared/kubelet/events/event-recorder.ts";
-import type { ImageGcPolicy } from "../../../../shared/kubelet/types/node-options.ts";
-import type { NodePorts } from "../../../../shared/kubelet/node-ports/node-ports.ts";
-import { tooLittleFreed } from "../../../../shared/kubelet/images/image-gc.ts";
-import { ImageCollector } from "../../../../shared/kubelet/images/image-gc-manager.ts";
-import type { DiskSpace } from "../../../../shared/ports/node-files.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
+import type { ImageGcPolicy } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { NodePorts } from "../../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
+import { tooLittleFreed } from "../../../../shared/node-agent/kubelet/images/image-gc.ts";
+import { ImageCollector } from "../../../../shared/node-agent/kubelet/images/image-gc-manager.ts";
+import type { DiskSpace } from "../../../../shared/node-agent/ports/node-files.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { OPTIONS } from "../../../harness/node/fixtures.ts";
 

@@ -7,8 +7,8 @@ import {
   imageNameMistake,
   imageRef,
   pullBackOffKey,
-} from "../../../../shared/kubelet/images/image-pull.ts";
-import type { BackOffEntry } from "../../../../shared/ports/node-store.ts";
+} from "../../../../shared/node-agent/kubelet/images/image-pull.ts";
+import type { BackOffEntry } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const DIGEST = `sha256:${"0a".repeat(32)}`;

@@ -5,11 +5,11 @@
  * asked more often than it may be.
  */
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { takeToken } from "../../../../shared/api/token-bucket.ts";
-import type { TokenBucket } from "../../../../shared/api/token-bucket.ts";
-import { ImagePuller } from "../../../../shared/kubelet/images/image-puller.ts";
-import type { ImagePullPolicy } from "../../../../shared/kubelet/types/node-options.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { takeToken } from "../../../../shared/base/token-bucket.ts";
+import type { TokenBucket } from "../../../../shared/base/token-bucket.ts";
+import { ImagePuller } from "../../../../shared/node-agent/kubelet/images/image-puller.ts";
+import type { ImagePullPolicy } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
 
 const UNLIMITED: ImagePullPolicy = { serialize: false, registryQps: 0, registryBurst: 0 };
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

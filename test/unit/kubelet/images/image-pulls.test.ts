@@ -1,7 +1,7 @@
 // Would catch: pulls that come side by side, or not at all; a pod that waits for another's image; a back-off that is forgotten, or another's; words that are not upstream's.
 import { describe, expect, test } from "vitest";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
-import type { RemoteImage } from "../../../../shared/adapters/memory/cri/cri-script.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
+import type { RemoteImage } from "../../../../shared/node-agent/memory/cri/cri-script.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

@@ -5,7 +5,7 @@
  * after a general one; a broken secret that makes the pull throw.
  */
 import { describe, expect, it } from "vitest";
-import { pullCredentials } from "../../../../shared/kubelet/images/image-pull.ts";
+import { pullCredentials } from "../../../../shared/node-agent/kubelet/images/image-pull.ts";
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
 const secret = (...keys: readonly string[]) => ({

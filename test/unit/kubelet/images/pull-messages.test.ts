@@ -1,9 +1,9 @@
 // Would catch: words of a pull, or a reason of one that failed, that are not upstream's.
 import { describe, expect, it } from "vitest";
-import { goDuration } from "../../../../shared/kubelet/types/go-duration.ts";
-import { aggregateText, backOffMessage, pulledMessage, pullFailure } from "../../../../shared/kubelet/images/pull-messages.ts";
-import { criErrorText, pullErrorText } from "../../../../shared/kubelet/images/cri-error-text.ts";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
+import { goDuration } from "../../../../shared/node-agent/kubelet/types/go-duration.ts";
+import { aggregateText, backOffMessage, pulledMessage, pullFailure } from "../../../../shared/node-agent/kubelet/images/pull-messages.ts";
+import { criErrorText, pullErrorText } from "../../../../shared/node-agent/kubelet/images/cri-error-text.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 
 describe("durations", () => {
   const table = [

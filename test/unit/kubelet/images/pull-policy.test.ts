@@ -3,8 +3,8 @@ import { Command } from "commander";
 import { expect, it } from "vitest";
 import { addImagePullFlags, imagePullPolicy } from "../../../../cli/node/node-images.ts";
 import type { ImagePullFlags } from "../../../../cli/node/node-images.ts";
-import { UsageError } from "../../../../cli/command/usage-error.ts";
-import { pullsAtOnce } from "../../../../shared/kubelet/images/pull-policy.ts";
+import { UsageError } from "../../../../shared/base/usage-error.ts";
+import { pullsAtOnce } from "../../../../shared/node-agent/kubelet/images/pull-policy.ts";
 
 function parsed(line: string): ReturnType<typeof imagePullPolicy> {
   const command = addImagePullFlags(new Command("node")).exitOverride();

@@ -1,10 +1,10 @@
 // Would catch: a container started twice, never again or against its policy, a sandbox made for a pod that is done, a needless kill.
 import { describe, expect, it } from "vitest";
-import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import type { PodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerToKill } from "../../../../shared/kubelet/kuberuntime/init-container-actions.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { PodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerToKill } from "../../../../shared/node-agent/kubelet/kuberuntime/init-container-actions.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { container, containerSpec, exited, NO_PROBES, nodePod, NOTHING, observed, podActions, sandbox } from "../fixtures.ts";
 
 const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });

@@ -1,12 +1,12 @@
 // Would catch: a command that hides the image's own or is not expanded, a container that cannot be found or ended without its
 // spec, one that runs as root though it must not, or with more rights than its spec gives.
 import { describe, expect, it } from "vitest";
-import { containerConfig } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import type { ContainerConfigInput } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import { containerHash } from "../../../../shared/kubelet/types/pod.ts";
-import type { ContainerSpec, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/ports/cri-types.ts";
+import { containerConfig } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";
+import type { ContainerConfigInput } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";
+import { containerHash } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";

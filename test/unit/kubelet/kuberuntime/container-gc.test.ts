@@ -6,9 +6,9 @@ import {
   deadInstancesOf,
   logDirectoriesToRemove,
   sandboxesToRemove,
-} from "../../../../shared/kubelet/kuberuntime/container-gc.ts";
-import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
-import type { Container, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+} from "../../../../shared/node-agent/kubelet/kuberuntime/container-gc.ts";
+import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import type { Container, PodSandbox } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { container as observedContainer, exited } from "../fixtures.ts";
 
 const rest = { annotations: {}, image: "i", imageRef: "i" };

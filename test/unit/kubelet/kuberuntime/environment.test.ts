@@ -1,11 +1,15 @@
 // Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
 // an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
 import { describe, expect, it } from "vitest";
-import { ContainerConfigError, makeEnvironment, serviceEnvironment } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import { expand } from "../../../../shared/kubelet/types/expand.ts";
-import type { EnvironmentInput, ServiceInfo } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import type { ConfigMapData, SecretData } from "../../../../shared/kubelet/types/referenced-objects.ts";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import {
+  ContainerConfigError,
+  makeEnvironment,
+  serviceEnvironment,
+} from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import { expand } from "../../../../shared/node-agent/kubelet/types/expand.ts";
+import type { EnvironmentInput, ServiceInfo } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import type { ConfigMapData, SecretData } from "../../../../shared/node-agent/kubelet/types/referenced-objects.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 type Env = NonNullable<ContainerSpec["env"]>;

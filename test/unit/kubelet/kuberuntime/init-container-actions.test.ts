@@ -1,11 +1,11 @@
 // Would catch: regular containers before initialisation ends, an init container run twice or skipped, a sidecar left dead, a done pod
 // kept alive.
 import { describe, expect, it } from "vitest";
-import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import type { PodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import type { ContainerToKill } from "../../../../shared/kubelet/kuberuntime/init-container-actions.ts";
-import type { ObservedContainer, ProbeAnswer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { PodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import type { ContainerToKill } from "../../../../shared/node-agent/kubelet/kuberuntime/init-container-actions.ts";
+import type { ObservedContainer, ProbeAnswer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerSpec, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { container, containerSpec, exited, NO_PROBES, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
 
 const DEAD = sandbox({ state: "SANDBOX_NOTREADY" });

@@ -5,8 +5,8 @@
  * grace used for another kill; the grace of a deletion overlooked.
  */
 import { describe, expect, it } from "vitest";
-import { killGraceSeconds, terminationOrder } from "../../../../shared/kubelet/kuberuntime/kill-pod.ts";
-import type { ContainerSpec, NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { killGraceSeconds, terminationOrder } from "../../../../shared/node-agent/kubelet/kuberuntime/kill-pod.ts";
+import type { ContainerSpec, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 
 const container = (name: string, more: Partial<ContainerSpec> = {}): ContainerSpec => ({ name, image: "shop:1", ...more });
 const sidecar = (name: string): ContainerSpec => container(name, { restartPolicy: "Always" });

@@ -1,8 +1,8 @@
 // Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
 import { expect, test } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { KnownStatuses } from "../../../../shared/kubelet/node-ports/known-statuses.ts";
-import { LogRotation } from "../../../../shared/kubelet/kuberuntime/collect-garbage.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { KnownStatuses } from "../../../../shared/node-agent/kubelet/node-ports/known-statuses.ts";
+import { LogRotation } from "../../../../shared/node-agent/kubelet/kuberuntime/collect-garbage.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 /** Containers by id, each with its log; `broken` has none that could be read. */

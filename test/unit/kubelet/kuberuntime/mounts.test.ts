@@ -1,12 +1,12 @@
 // Would catch: a path out of its volume, a volume that is mounted writable though nobody may write, a hosts file over the
 // container's own, a hosts file without the pod's name or aliases.
 import { describe, expect, it } from "vitest";
-import { ContainerConfigError } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import type { EnvironmentVariable } from "../../../../shared/kubelet/kuberuntime/environment.ts";
-import { hostsFile } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
-import { isHostsFileManaged, planMounts } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import type { MountInput, PlannedMount } from "../../../../shared/kubelet/kuberuntime/container-config.ts";
-import type { ContainerSpec, VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import type { EnvironmentVariable } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import { hostsFile } from "../../../../shared/node-agent/kubelet/kuberuntime/dns-config.ts";
+import { isHostsFileManaged, planMounts } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";
+import type { MountInput, PlannedMount } from "../../../../shared/node-agent/kubelet/kuberuntime/container-config.ts";
+import type { ContainerSpec, VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { OPTIONS } from "../../../harness/node/fixtures.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 

@@ -1,6 +1,6 @@
 // Would catch: a sandbox that is replaced though it serves, kept though it does not, or numbered so that the runtime refuses it.
 import { describe, expect, it } from "vitest";
-import { podSandboxChanged } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
+import { podSandboxChanged } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import { nodePod, NOTHING, NOW_MS, observed, sandbox } from "../fixtures.ts";
 
 describe("podSandboxChanged", () => {

@@ -1,9 +1,9 @@
 // Would catch: a container restarted for nothing, one that keeps what was taken from it, and more given out than there is for a moment.
 import { describe, expect, it } from "vitest";
-import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import { isResizeInProgress, resizeStep } from "../../../../shared/kubelet/kuberuntime/resize-actions.ts";
-import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import { isResizeInProgress, resizeStep } from "../../../../shared/node-agent/kubelet/kuberuntime/resize-actions.ts";
+import type { ContainerResources } from "../../../../shared/node-agent/ports/node-store.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { container, containerSpec, NO_PROBES, nodePod, observed, sidecarSpec } from "../fixtures.ts";
 
 type Policy = NonNullable<ContainerSpec["resizePolicy"]>;

@@ -1,7 +1,7 @@
 // Would catch: a resize that restarts what it need not, room given twice, one that waits for ever, and a grant that a restart forgets.
 import { expect, test } from "vitest";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { allocatedPodOf } from "../../../../shared/kubelet/allocation/allocation-manager.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { allocatedPodOf } from "../../../../shared/node-agent/kubelet/allocation/allocation-manager.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness, NodeHarnessOptions } from "../../../harness/node/node.ts";
 

@@ -1,9 +1,14 @@
 // Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel
 // kills before those that asked for less.
 import { describe, expect, it } from "vitest";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { containerResources, oomScoreAdj, overheadResources, sandboxResources } from "../../../../shared/kubelet/kuberuntime/resources.ts";
-import { cpuQuota, cpuShares } from "../../../../shared/kubelet/container-manager/cpu-limits.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import {
+  containerResources,
+  oomScoreAdj,
+  overheadResources,
+  sandboxResources,
+} from "../../../../shared/node-agent/kubelet/kuberuntime/resources.ts";
+import { cpuQuota, cpuShares } from "../../../../shared/node-agent/kubelet/container-manager/cpu-limits.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 import { MACHINE } from "../../../harness/node/fixtures.ts";

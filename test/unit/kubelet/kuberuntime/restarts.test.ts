@@ -1,10 +1,10 @@
 // Would catch: a container that is ended for its restart and then taken for done, or started again though it was to be ended.
 import { describe, expect, it } from "vitest";
-import { computePodActions } from "../../../../shared/kubelet/kuberuntime/compute-pod-actions.ts";
-import { restartsOf } from "../../../../shared/kubelet/kuberuntime/restarts.ts";
-import type { ObservedContainer, ProbeAnswer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
-import type { Restarts } from "../../../../shared/ports/node-store.ts";
+import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
+import { restartsOf } from "../../../../shared/node-agent/kubelet/kuberuntime/restarts.ts";
+import type { ObservedContainer, ProbeAnswer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { Restarts } from "../../../../shared/node-agent/ports/node-store.ts";
 import { container, exited, NO_PROBES, nodePod, observed, podActions, sandbox, sidecarSpec } from "../fixtures.ts";
 
 type Policy = "Always" | "OnFailure" | "Never";

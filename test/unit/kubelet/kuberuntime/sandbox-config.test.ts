@@ -1,12 +1,12 @@
 // Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod that
 // asks the wrong DNS server, a port mapped twice.
 import { describe, expect, it } from "vitest";
-import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/kubelet/kuberuntime/dns-config.ts";
-import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
-import type { PodSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { podSandboxConfig } from "../../../../shared/kubelet/kuberuntime/sandbox-config.ts";
-import { podLogDirectory } from "../../../../shared/kubelet/types/log-paths.ts";
-import type { PodSandboxConfig } from "../../../../shared/ports/cri-types.ts";
+import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/node-agent/kubelet/kuberuntime/dns-config.ts";
+import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { podSandboxConfig } from "../../../../shared/node-agent/kubelet/kuberuntime/sandbox-config.ts";
+import { podLogDirectory } from "../../../../shared/node-agent/kubelet/types/log-paths.ts";
+import type { PodSandboxConfig } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
 import { MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";

@@ -1,8 +1,8 @@
 /** Would catch: a log option that kubectl sends read as another one, or a request let through that upstream refuses. */
 import { describe, expect, it } from "vitest";
 
-import { parseContainerLogRequest } from "../../../../shared/kubelet/logs/container-log-request.ts";
-import type { ParsedLogRequest } from "../../../../shared/kubelet/logs/container-log-request.ts";
+import { parseContainerLogRequest } from "../../../../shared/node-agent/kubelet/logs/container-log-request.ts";
+import type { ParsedLogRequest } from "../../../../shared/node-agent/kubelet/logs/container-log-request.ts";
 
 const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 const NONE = { follow: false, previous: false, timestamps: false };

@@ -1,9 +1,9 @@
 /** Would catch: the log of another instance than the one that was meant, and a user left without the reason why there is none. */
 import { describe, expect, it } from "vitest";
 
-import { podLogTarget } from "../../../../shared/kubelet/logs/pod-log-target.ts";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
-import { containerNamed, parseNodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { podLogTarget } from "../../../../shared/node-agent/kubelet/logs/pod-log-target.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { containerNamed, parseNodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 
 type State = NonNullable<ContainerStatusEntry["state"]>;
 

@@ -1,6 +1,6 @@
 // Would catch: a state that is older than the list, an address that never comes, limits as they were before a resize, memory that grows.
 import { describe, expect, it } from "vitest";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import type {
   Container,
   ContainerState,
@@ -8,8 +8,8 @@ import type {
   PodSandbox,
   PodSandboxState,
   PodSandboxStatus,
-} from "../../../../shared/ports/cri-types.ts";
-import { KnownStatuses } from "../../../../shared/kubelet/node-ports/known-statuses.ts";
+} from "../../../../shared/node-agent/ports/cri-types.ts";
+import { KnownStatuses } from "../../../../shared/node-agent/kubelet/node-ports/known-statuses.ts";
 
 const metadata = { name: "n", uid: "u", namespace: "ns", attempt: 0 };
 const common = { metadata, createdAtMs: 1, labels: {}, annotations: {} };

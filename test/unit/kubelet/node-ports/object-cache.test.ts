@@ -1,9 +1,9 @@
 // Would catch: an object that is kept for pods that are long gone, one that is dropped while pods still name it, and pods of one
 // namespace that name so much that those of others wait or lose what was kept for them.
 import { expect, test } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { NotSentError } from "../../../../shared/ports/errors.ts";
-import { ObjectCache } from "../../../../shared/kubelet/node-ports/object-cache.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { NotSentError } from "../../../../shared/kube/client/errors.ts";
+import { ObjectCache } from "../../../../shared/node-agent/kubelet/node-ports/object-cache.ts";
 
 const MINUTE = 60_000;
 

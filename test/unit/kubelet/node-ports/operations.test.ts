@@ -5,8 +5,8 @@
  * waits for an image pull.
  */
 import { beforeEach, describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { Operations, Pause } from "../../../../shared/kubelet/node-ports/operations.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { Operations, Pause } from "../../../../shared/node-agent/kubelet/node-ports/operations.ts";
 
 const PULL = { uid: "u", name: "pull", pause: "it is being pulled" } as const;
 const KILL = { uid: "u", name: "kill", pause: "it is ending" } as const;

@@ -1,6 +1,6 @@
 // Would catch: a node that says it has what it has not, conditions that flicker, a write each 10 s, others' fields lost.
 import { describe, expect, it } from "vitest";
-import { parseTime } from "../../../../shared/api/time.ts";
+import { parseTime } from "../../../../shared/kube/objects/time.ts";
 import {
   nodeBody,
   nodeEvents,
@@ -9,17 +9,17 @@ import {
   nodeStatusChanged,
   nodeStatusPatch,
   renewedLease,
-} from "../../../../shared/kubelet/node/node-object.ts";
-import type { NodeStatus, NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
-import { conditionOf } from "../../../../shared/kubelet/node/node-conditions.ts";
-import { allocatableOf, resourceQuantities } from "../../../../shared/kubelet/types/node-options.ts";
-import type { NodeOptions } from "../../../../shared/kubelet/types/node-options.ts";
-import type { JsonObject } from "../../../../shared/api/json.ts";
-import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
-import type { Image } from "../../../../shared/ports/cri-types.ts";
+} from "../../../../shared/node-agent/kubelet/node/node-object.ts";
+import type { NodeStatus, NodeStatusInput } from "../../../../shared/node-agent/kubelet/node/node-object.ts";
+import { conditionOf } from "../../../../shared/node-agent/kubelet/node/node-conditions.ts";
+import { allocatableOf, resourceQuantities } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { JsonObject } from "../../../../shared/base/json.ts";
+import { applyStrategicMergePatch } from "../../../../shared/api-server/rest/patch-strategic.ts";
+import type { Image } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { ago, NOW_MS } from "../fixtures.ts";
 import { FACTS, OPTIONS } from "../../../harness/node/fixtures.ts";
-import { KUBERNETES_VERSION } from "../../../../shared/api/release.ts";
+import { KUBERNETES_VERSION } from "../../../../shared/kube/objects/release.ts";
 
 const GIB = 1024 ** 3;
 const NOW = "2026-03-01T10:00:00Z";

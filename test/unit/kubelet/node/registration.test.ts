@@ -1,10 +1,10 @@
 /** Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and what people changed on a Node undone by a restart. */
 import { describe, expect, it, test } from "vitest";
 import { registrationOf } from "../../../../cli/node/node-registration.ts";
-import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/kubelet/node/node-object.ts";
-import type { NodeStatusInput } from "../../../../shared/kubelet/node/node-object.ts";
-import { parseNodeLabels, parseTaints } from "../../../../shared/kubelet/node/registration.ts";
-import type { NodeRegistration } from "../../../../shared/kubelet/types/node-options.ts";
+import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/node-agent/kubelet/node/node-object.ts";
+import type { NodeStatusInput } from "../../../../shared/node-agent/kubelet/node/node-object.ts";
+import { parseNodeLabels, parseTaints } from "../../../../shared/node-agent/kubelet/node/registration.ts";
+import type { NodeRegistration } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
 import { NOW_MS } from "../fixtures.ts";
 import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 

@@ -7,9 +7,9 @@ import {
   shutdownGracePeriods,
   shutdownGraceSeconds,
   shutdownMistakes,
-} from "../../../../shared/kubelet/nodeshutdown/grace-periods.ts";
-import type { ShutdownSettings } from "../../../../shared/kubelet/nodeshutdown/grace-periods.ts";
-import { readShutdownState, writtenShutdownState } from "../../../../shared/kubelet/nodeshutdown/shutdown-state.ts";
+} from "../../../../shared/node-agent/kubelet/nodeshutdown/grace-periods.ts";
+import type { ShutdownSettings } from "../../../../shared/node-agent/kubelet/nodeshutdown/grace-periods.ts";
+import { readShutdownState, writtenShutdownState } from "../../../../shared/node-agent/kubelet/nodeshutdown/shutdown-state.ts";
 import { nodePod } from "../fixtures.ts";
 
 const CRITICAL = 2_000_000_000;

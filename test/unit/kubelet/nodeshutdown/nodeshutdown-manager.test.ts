@@ -2,10 +2,10 @@
 // why, and a node that never takes pods again after a shutdown that was called off.
 import { expect, test } from "vitest";
 
-import { createMemoryLogind } from "../../../../shared/adapters/memory/logind.ts";
-import type { MemoryLogind } from "../../../../shared/adapters/memory/logind.ts";
-import type { ShutdownGracePeriod } from "../../../../shared/kubelet/types/node-options.ts";
-import type { Metrics } from "../../../../shared/ports/metrics.ts";
+import { createMemoryLogind } from "../../../../shared/node-agent/memory/logind.ts";
+import type { MemoryLogind } from "../../../../shared/node-agent/memory/logind.ts";
+import type { ShutdownGracePeriod } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
+import type { Metrics } from "../../../../shared/base/metrics/metrics.ts";
 import { countedMetrics } from "../../../support/counted.ts";
 import { NODE, startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness, NodeHarnessOptions } from "../../../harness/node/node.ts";

@@ -1,9 +1,9 @@
 // Would catch: a pod counted for a sandbox that has ended, or twice for two of them, and containers of others counted as a pod's.
 import { expect, test } from "vitest";
 
-import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
-import { countRunning } from "../../../../shared/kubelet/pleg/relist.ts";
-import type { Container, ContainerState, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import { countRunning } from "../../../../shared/node-agent/kubelet/pleg/relist.ts";
+import type { Container, ContainerState, PodSandbox } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const sandbox = (uid: string, state: PodSandbox["state"]): PodSandbox => ({
   id: `${uid}-${state}`,

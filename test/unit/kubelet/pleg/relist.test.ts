@@ -1,10 +1,10 @@
 // Would catch: a container whose end is never noticed, an event too many (each costs a sync), a change that is lost when its
 // status could not be read.
 import { describe, expect, it } from "vitest";
-import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
-import { relist, withUnread } from "../../../../shared/kubelet/pleg/relist.ts";
-import type { RelistEntry, RelistRecord } from "../../../../shared/kubelet/node-ports/relist-record.ts";
-import type { Container, ContainerState, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import { relist, withUnread } from "../../../../shared/node-agent/kubelet/pleg/relist.ts";
+import type { RelistEntry, RelistRecord } from "../../../../shared/node-agent/kubelet/node-ports/relist-record.ts";
+import type { Container, ContainerState, PodSandbox } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const rest = { createdAtMs: 1, annotations: {} };
 

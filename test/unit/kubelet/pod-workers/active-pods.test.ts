@@ -1,7 +1,7 @@
 // Would catch: a pod that holds room on the node and is not counted, or is counted and holds none.
 import { expect, test } from "vitest";
-import { activePods } from "../../../../shared/kubelet/pod-workers/active-pods.ts";
-import type { KnownPods } from "../../../../shared/kubelet/pod-workers/active-pods.ts";
+import { activePods } from "../../../../shared/node-agent/kubelet/pod-workers/active-pods.ts";
+import type { KnownPods } from "../../../../shared/node-agent/kubelet/pod-workers/active-pods.ts";
 import { nodePod } from "../fixtures.ts";
 import { started } from "../worker-builders.ts";
 

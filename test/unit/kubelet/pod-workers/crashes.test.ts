@@ -1,8 +1,8 @@
 // Would catch: an agent that cannot go on from wherever it was killed: a second sandbox, a container twice, a restart too many, a pod or mirror that stays, a sandbox that
 // nothing bounds.
 import { expect, test } from "vitest";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
-import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/types/labels.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
 import type { Call } from "../../../harness/node/life.ts";
 import { NodeHarness } from "../../../harness/node/node.ts";
 import { shareOf } from "../../../support/share.ts";

@@ -1,8 +1,8 @@
 // Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not; a hook that nobody waits for.
 import { expect, test } from "vitest";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
-import type { ContainerStatusEntry, PodSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
+import type { ContainerStatusEntry, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;

@@ -1,8 +1,8 @@
 // Would catch: a grace that grows or is lost, a kill without any, a stop that is not told that it has less time.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { effectiveGrace } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { GraceWishes } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
+import { effectiveGrace } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { GraceWishes } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 
 describe("effectiveGrace", () => {
   it.each<{ name: string; wishes: Partial<GraceWishes>; seconds: number; shortened?: boolean }>([

@@ -1,8 +1,8 @@
 // Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
 import { describe, expect, it } from "vitest";
-import { syncKnownPods } from "../../../../shared/kubelet/pod-workers/known-pods.ts";
-import { acceptUpdate, startTurn } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { syncKnownPods } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
+import { acceptUpdate, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, record, started, update } from "../worker-builders.ts";
 
 const PENDING = { kind: "sync", sinceMs: NOW_MS } as const;

@@ -1,9 +1,9 @@
 // Would catch: a container's life that no longer comes out in its pod's status: restarts, back-off, init order, messages, probes, hooks, deadlines.
 import { expect, test } from "vitest";
-import type { ContainerScript } from "../../../../shared/adapters/memory/cri/cri-script.ts";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
-import { LABELS } from "../../../../shared/kubelet/types/labels.ts";
-import type { HttpProbe } from "../../../../shared/ports/prober.ts";
+import type { ContainerScript } from "../../../../shared/node-agent/memory/cri/cri-script.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import type { HttpProbe } from "../../../../shared/node-agent/ports/prober.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

@@ -1,9 +1,9 @@
 // Would catch: a pod or a container that is counted twice, not at all, or as something it is not, and a count that stays when its pod has gone.
 import { expect, test } from "vitest";
 
-import { CriError } from "../../../../shared/ports/cri-error.ts";
-import { NODE_TABLES } from "../../../../shared/ports/node-store.ts";
-import type { NodeTable } from "../../../../shared/ports/node-store.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
+import { NODE_TABLES } from "../../../../shared/node-agent/ports/node-store.ts";
+import type { NodeTable } from "../../../../shared/node-agent/ports/node-store.ts";
 import { countedMetrics } from "../../../support/counted.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 

@@ -1,6 +1,6 @@
 // Would catch: a container or volume whose name is that of a member of every object, and that is taken for something which is there.
 import { describe, expect, test } from "vitest";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

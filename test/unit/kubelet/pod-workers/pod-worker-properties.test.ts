@@ -4,10 +4,10 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { PodUpdate, TurnEnd, TurnStart } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { Fence, WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
+import { acceptUpdate, endTurn, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { PodUpdate, TurnEnd, TurnStart } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { Fence, WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, update } from "../worker-builders.ts";
 
 const PODS = 20;

@@ -1,10 +1,10 @@
 // Would catch: a kill that is forgotten or taken back, a pod synced after it, a grace that grows, a message too few or a turn too
 // many, an orphan that is kept or a real pod taken for one.
 import { describe, expect, it } from "vitest";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { PodUpdate, TurnEnd } from "../../../../shared/kubelet/pod-workers/pod-worker.ts";
-import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
+import { acceptUpdate, endTurn, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { PodUpdate, TurnEnd } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, Worker, record, started, update } from "../worker-builders.ts";
 
 const EVICTED = { phase: "Failed", reason: "Evicted", message: "disk is full", isDisruption: true } as const;

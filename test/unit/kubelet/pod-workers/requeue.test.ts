@@ -1,7 +1,7 @@
 // Would catch: a pod that is not looked at again, or so often that it burns the node, or after its back-off is long over.
 import { describe, expect, it } from "vitest";
-import { requeueDelayMs } from "../../../../shared/kubelet/pod-workers/update-worker.ts";
-import type { TurnOutcome } from "../../../../shared/kubelet/pod-workers/update-worker.ts";
+import { requeueDelayMs } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
+import type { TurnOutcome } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
 import { NOW_MS } from "../worker-builders.ts";
 
 const error = (message: string, retryInMs?: number): TurnOutcome => ({

@@ -1,9 +1,9 @@
 // Would catch: a crash loop that spins or waits longer than upstream, a wait that outlives a healthy run or a new image.
 import { describe, expect, it } from "vitest";
-import { restartBackOffKey, restartDecision } from "../../../../shared/kubelet/pod-workers/back-off.ts";
-import type { RestartDecision } from "../../../../shared/kubelet/pod-workers/back-off.ts";
-import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { BackOffEntry } from "../../../../shared/ports/node-store.ts";
+import { restartBackOffKey, restartDecision } from "../../../../shared/node-agent/kubelet/pod-workers/back-off.ts";
+import type { RestartDecision } from "../../../../shared/node-agent/kubelet/pod-workers/back-off.ts";
+import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { BackOffEntry } from "../../../../shared/node-agent/ports/node-store.ts";
 import { container, containerSpec, exited, nodePod, NOW_MS, observed } from "../fixtures.ts";
 
 const FOO1 = containerSpec("foo1");

@@ -1,8 +1,8 @@
 // Would catch: two static pods of one name at once, one that waits for ever behind a dead one, a full name that nobody gives back.
 import { describe, expect, it } from "vitest";
-import { joinWaiting, releaseFullName, startGate } from "../../../../shared/kubelet/pod-workers/static-start.ts";
-import type { StartVerdict } from "../../../../shared/kubelet/pod-workers/static-start.ts";
-import type { StaticStart, WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import { joinWaiting, releaseFullName, startGate } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
+import type { StartVerdict } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
+import type { StaticStart, WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { record } from "../worker-builders.ts";
 
 const STATIC = record({ isStatic: true });

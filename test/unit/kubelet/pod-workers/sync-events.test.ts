@@ -1,7 +1,7 @@
 // Would catch: an Event that says that a status could not be determined when something else went wrong, and a failure without its own.
 import { expect, test } from "vitest";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
-import { NodeFilesError } from "../../../../shared/ports/node-files.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
+import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

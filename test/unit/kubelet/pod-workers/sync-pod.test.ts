@@ -1,9 +1,9 @@
 // Would catch: two turns that act at once, a pod started while it ends, an operation that nobody ends, state that is lost and missed.
 import { expect, test } from "vitest";
-import type { NodeStore, NodeTable } from "../../../../shared/ports/node-store.ts";
-import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/kubelet/types/labels.ts";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
-import { UnansweredError } from "../../../../shared/ports/errors.ts";
+import type { NodeStore, NodeTable } from "../../../../shared/node-agent/ports/node-store.ts";
+import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
+import { UnansweredError } from "../../../../shared/kube/client/errors.ts";
 import { NODE, startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

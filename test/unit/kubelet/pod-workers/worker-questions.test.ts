@@ -1,7 +1,7 @@
 // Would catch: something taken away of a pod that may still run, or of an unknown one before all sources have spoken.
 import { describe, expect, it } from "vitest";
-import * as questions from "../../../../shared/kubelet/pod-workers/worker-questions.ts";
-import type { WorkerRecord } from "../../../../shared/ports/node-store.ts";
+import * as questions from "../../../../shared/node-agent/kubelet/pod-workers/worker-questions.ts";
+import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { started } from "../worker-builders.ts";
 
 const TERMINATING = started({ terminatingAtMs: 1 });

@@ -1,7 +1,7 @@
 // Would catch: a mirror that the API server refuses or the garbage collector takes, and a mirror of an older manifest that stays.
 import { describe, expect, it } from "vitest";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { mirrorPod, mirrorStep } from "../../../../shared/kubelet/pod/mirror-client.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { mirrorPod, mirrorStep } from "../../../../shared/node-agent/kubelet/pod/mirror-client.ts";
 import { ago, nodePod } from "../fixtures.ts";
 
 const HASH = "kubernetes.io/config.hash";

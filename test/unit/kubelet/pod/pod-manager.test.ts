@@ -1,9 +1,9 @@
 // Would catch: static pods and mirrors that do not find each other, a pod that is forgotten while its worker still ends it, a mirror
 // that counts as a pod to run.
 import { describe, expect, it } from "vitest";
-import { mirrorStep } from "../../../../shared/kubelet/pod/mirror-client.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { PodManager } from "../../../../shared/kubelet/pod/pod-manager.ts";
+import { mirrorStep } from "../../../../shared/node-agent/kubelet/pod/mirror-client.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { PodManager } from "../../../../shared/node-agent/kubelet/pod/pod-manager.ts";
 import { nodePod } from "../fixtures.ts";
 
 const HASH = "kubernetes.io/config.hash";

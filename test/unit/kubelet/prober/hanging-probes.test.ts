@@ -1,6 +1,6 @@
 // Would catch: a probe that waits for an answer after its container has ended: its connection and its memory, and the next container's probe.
 import { expect, test } from "vitest";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

@@ -2,12 +2,12 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { hookRequest } from "../../../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
-import type { HookRequest, LifecycleHandler } from "../../../../shared/kubelet/kuberuntime/lifecycle-hooks.ts";
-import { execOutcome, probeNote, probeRequest } from "../../../../shared/kubelet/prober/probe-request.ts";
-import type { ProbeRequest } from "../../../../shared/kubelet/prober/probe-request.ts";
-import type { ProbeSpec } from "../../../../shared/kubelet/types/pod.ts";
-import type { HttpProbe } from "../../../../shared/ports/prober.ts";
+import { hookRequest } from "../../../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
+import type { HookRequest, LifecycleHandler } from "../../../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
+import { execOutcome, probeNote, probeRequest } from "../../../../shared/node-agent/kubelet/prober/probe-request.ts";
+import type { ProbeRequest } from "../../../../shared/node-agent/kubelet/prober/probe-request.ts";
+import type { ProbeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { HttpProbe } from "../../../../shared/node-agent/ports/prober.ts";
 import { containerSpec } from "../fixtures.ts";
 
 const POD_IP = "10.0.0.12";

@@ -1,7 +1,7 @@
 // Would catch: probes that drift, catch up on missed slots, start in step, or run late with a full node.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { firstDueMs, nextDueMs } from "../../../../shared/kubelet/prober/probe.ts";
+import { firstDueMs, nextDueMs } from "../../../../shared/node-agent/kubelet/prober/probe.ts";
 
 describe("nextDueMs", () => {
   it.each([

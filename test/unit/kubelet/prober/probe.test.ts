@@ -1,8 +1,15 @@
 // Would catch: a probe that runs too early, counts for the wrong container, kills twice, or is published when nothing changed.
 import { describe, expect, it } from "vitest";
-import { afterProbe, beforeProbe, initialResult, probeKey, probesOf, splitProbeKey } from "../../../../shared/kubelet/prober/probe.ts";
-import type { ProbedContainer, ProbeInput, ProbeStep } from "../../../../shared/kubelet/prober/probe.ts";
-import type { ProbeKind, ProbeRecord, ProbeResult } from "../../../../shared/ports/node-store.ts";
+import {
+  afterProbe,
+  beforeProbe,
+  initialResult,
+  probeKey,
+  probesOf,
+  splitProbeKey,
+} from "../../../../shared/node-agent/kubelet/prober/probe.ts";
+import type { ProbedContainer, ProbeInput, ProbeStep } from "../../../../shared/node-agent/kubelet/prober/probe.ts";
+import type { ProbeKind, ProbeRecord, ProbeResult } from "../../../../shared/node-agent/ports/node-store.ts";
 import { containerSpec, nodePod, NOW_MS, sidecarSpec } from "../fixtures.ts";
 
 const KINDS: readonly ProbeKind[] = ["readiness", "liveness", "startup"];

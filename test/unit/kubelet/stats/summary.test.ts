@@ -1,11 +1,11 @@
 /** Would catch: a figure under another name than upstream's, one of another pod or disk, and a sum that stands for a part. */
 import { describe, expect, it } from "vitest";
 
-import { machineFigures } from "../../../../shared/adapters/system/node-usage.ts";
-import type { PodUsage } from "../../../../shared/kubelet/eviction/usage.ts";
-import { CpuRates } from "../../../../shared/kubelet/stats/cpu-rates.ts";
-import { summaryOf } from "../../../../shared/kubelet/stats/summary.ts";
-import type { Measured } from "../../../../shared/kubelet/stats/summary.ts";
+import { machineFigures } from "../../../../shared/node-agent/system/node-usage.ts";
+import type { PodUsage } from "../../../../shared/node-agent/kubelet/eviction/usage.ts";
+import { CpuRates } from "../../../../shared/node-agent/kubelet/stats/cpu-rates.ts";
+import { summaryOf } from "../../../../shared/node-agent/kubelet/stats/summary.ts";
+import type { Measured } from "../../../../shared/node-agent/kubelet/stats/summary.ts";
 
 const T0 = Date.parse("2026-03-01T10:00:00.750Z");
 const AT = "2026-03-01T10:00:00Z";

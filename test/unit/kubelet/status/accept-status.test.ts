@@ -1,10 +1,10 @@
 // Would catch: a status sent for nothing or never, a start time that moves, a container that rises from the dead in the API.
 import { describe, expect, it } from "vitest";
-import { deepFreeze } from "../../../../shared/api/freeze.ts";
-import { acceptStatus } from "../../../../shared/kubelet/status/accept-status.ts";
-import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
+import { deepFreeze } from "../../../../shared/base/freeze.ts";
+import { acceptStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
+import type { PodCondition } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { CachedStatus, PodStatus } from "../../../../shared/node-agent/ports/node-store.ts";
 import { ended, failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { NOW_MS, ago, containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 

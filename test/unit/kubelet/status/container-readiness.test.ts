@@ -1,8 +1,8 @@
 // Would catch: traffic sent to a container that did not pass its probes, or withheld from one that has none.
 import { describe, expect, it } from "vitest";
-import { withReadiness } from "../../../../shared/kubelet/status/container-statuses.ts";
-import type { ProbeAnswer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerSpec, ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
+import { withReadiness } from "../../../../shared/node-agent/kubelet/status/container-statuses.ts";
+import type { ProbeAnswer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerSpec, ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { backOff, ended, failed, running, succeeded, waiting } from "../container-status-fixtures.ts";
 import { containerSpec, sidecarSpec } from "../fixtures.ts";
 

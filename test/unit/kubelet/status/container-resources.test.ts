@@ -1,10 +1,10 @@
 // Would catch: a status that hides what a container has, one that shows rounding of the kernel's units, and amounts that the API server
 // writes otherwise, so that they would be sent for ever.
 import { expect, it } from "vitest";
-import { statusResources } from "../../../../shared/kubelet/status/container-resources.ts";
-import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerStatusEntry } from "../../../../shared/kubelet/types/pod.ts";
-import type { ContainerResources } from "../../../../shared/ports/node-store.ts";
+import { statusResources } from "../../../../shared/node-agent/kubelet/status/container-resources.ts";
+import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerResources } from "../../../../shared/node-agent/ports/node-store.ts";
 import { running } from "../container-status-fixtures.ts";
 import { container, containerSpec } from "../fixtures.ts";
 

@@ -1,9 +1,9 @@
 // Would catch: a restart that is not counted or counted twice, an exit code that is lost, a running pod thrown back to Pending.
 import { describe, expect, it } from "vitest";
-import { containerStatuses } from "../../../../shared/kubelet/status/container-statuses.ts";
-import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import type { WaitingReason } from "../../../../shared/ports/node-store.ts";
+import { containerStatuses } from "../../../../shared/node-agent/kubelet/status/container-statuses.ts";
+import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { WaitingReason } from "../../../../shared/node-agent/ports/node-store.ts";
 import { backOff, ended, entry, running, succeeded, waiting } from "../container-status-fixtures.ts";
 import { IMAGE, ago, container, containerSpec, exited, nodePod, observed, sidecarSpec } from "../fixtures.ts";
 

@@ -1,10 +1,10 @@
 // Would catch: a pod that leaves a terminal phase, a reason that is lost or stale, a restart that is not counted, others' conditions lost.
 import { describe, expect, it } from "vitest";
-import { generateApiPodStatus } from "../../../../shared/kubelet/status/generate-status.ts";
-import { isPastActiveDeadline } from "../../../../shared/kubelet/pod-workers/active-deadline.ts";
-import type { StatusInput } from "../../../../shared/kubelet/status/generate-status.ts";
-import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
-import type { AbnormalTermination, PodStatus } from "../../../../shared/ports/node-store.ts";
+import { generateApiPodStatus } from "../../../../shared/node-agent/kubelet/status/generate-status.ts";
+import { isPastActiveDeadline } from "../../../../shared/node-agent/kubelet/pod-workers/active-deadline.ts";
+import type { StatusInput } from "../../../../shared/node-agent/kubelet/status/generate-status.ts";
+import type { PodCondition } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { AbnormalTermination, PodStatus } from "../../../../shared/node-agent/ports/node-store.ts";
 import { running } from "../container-status-fixtures.ts";
 import { IMAGE, NOTHING, NOW_MS, ago, container, containerSpec, exited, nodePod, observed, sandbox } from "../fixtures.ts";
 

@@ -1,14 +1,14 @@
 // Would catch: a terminal phase shown too early, others' conditions touched, a patch that does not bring the API server to what was meant.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deepFreeze } from "../../../../shared/api/freeze.ts";
-import { canBeDeleted, mergePodStatus, statusPatch } from "../../../../shared/kubelet/status/merge-status.ts";
-import { isOwnedCondition } from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
-import { sameField } from "../../../../shared/kubelet/status/accept-status.ts";
-import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
-import type { JsonObject } from "../../../../shared/api/json.ts";
-import type { CachedStatus, PodStatus } from "../../../../shared/ports/node-store.ts";
+import { deepFreeze } from "../../../../shared/base/freeze.ts";
+import { canBeDeleted, mergePodStatus, statusPatch } from "../../../../shared/node-agent/kubelet/status/merge-status.ts";
+import { isOwnedCondition } from "../../../../shared/node-agent/kubelet/status/pod-conditions.ts";
+import type { PodCondition } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { sameField } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
+import { applyStrategicMergePatch } from "../../../../shared/api-server/rest/patch-strategic.ts";
+import type { JsonObject } from "../../../../shared/base/json.ts";
+import type { CachedStatus, PodStatus } from "../../../../shared/node-agent/ports/node-store.ts";
 import { ended, started } from "../container-status-fixtures.ts";
 import { ago, nodePod, NOW_MS } from "../fixtures.ts";
 

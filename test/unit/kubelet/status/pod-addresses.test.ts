@@ -1,6 +1,6 @@
 // Would catch: addresses in the wrong order or family, and a pod that loses its address before its end.
 import { expect, it } from "vitest";
-import { hostAddresses, podAddresses } from "../../../../shared/kubelet/status/generate-status.ts";
+import { hostAddresses, podAddresses } from "../../../../shared/node-agent/kubelet/status/generate-status.ts";
 import { nodePod, NOTHING, observed, sandbox } from "../fixtures.ts";
 
 const V4 = "10.0.0.1";

@@ -5,9 +5,9 @@ import {
   ownedConditions,
   podReadyCondition,
   withTerminalReadiness,
-} from "../../../../shared/kubelet/status/pod-conditions.ts";
-import type { PodCondition } from "../../../../shared/kubelet/types/pod.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
+} from "../../../../shared/node-agent/kubelet/status/pod-conditions.ts";
+import type { PodCondition } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { NOTHING, ago, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
 

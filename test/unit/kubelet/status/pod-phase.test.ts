@@ -1,7 +1,7 @@
 // Would catch: a phase that upstream would not give, above all a pod that falls back to Pending or ends while it restarts.
 import { describe, expect, it } from "vitest";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { podPhase } from "../../../../shared/kubelet/status/pod-phase.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { podPhase } from "../../../../shared/node-agent/kubelet/status/pod-phase.ts";
 import { backOff, ended, entry, failed, running, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { NOTHING, container, containerSpec, exited, nodePod, observed, sandbox, sidecarSpec } from "../fixtures.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: statuses that are sent twice, out of order, to the wrong pod or not at all; a pod deleted before it has ended.
 import { expect, test } from "vitest";
-import { CONFIG_ANNOTATIONS } from "../../../../shared/kubelet/types/labels.ts";
-import { flushStatus } from "../../../../shared/kubelet/status/status-manager.ts";
-import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
+import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
+import { flushStatus } from "../../../../shared/node-agent/kubelet/status/status-manager.ts";
+import { KubeApiError, UnansweredError } from "../../../../shared/kube/client/errors.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness, SentRequest } from "../../../harness/node/node.ts";
 

@@ -1,8 +1,8 @@
 // Would catch: a deleted pod that never reaches a terminal phase, or one shown as a success whose end nobody saw.
 import { describe, expect, it } from "vitest";
-import { terminatedStatus } from "../../../../shared/kubelet/status/accept-status.ts";
-import type { ContainerStatusEntry, NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import type { PodStatus } from "../../../../shared/ports/node-store.ts";
+import { terminatedStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
+import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { PodStatus } from "../../../../shared/node-agent/ports/node-store.ts";
 import { backOff, ended, failed, started, succeeded, waiting } from "../container-status-fixtures.ts";
 import { ago, nodePod, NOW_MS } from "../fixtures.ts";
 

@@ -1,6 +1,6 @@
 // Would catch: a hash that is not the kubelet's, or differs between versions of the agent (every container of the node would restart), or misses an image.
 import { expect, it } from "vitest";
-import { containerHash } from "../../../../shared/kubelet/types/pod.ts";
+import { containerHash } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec } from "../fixtures.ts";
 
 /** What upstream's own HashContainer makes of them. */

@@ -6,8 +6,8 @@ import {
   parseStatements,
   parseThresholds,
   withContainerFs,
-} from "../../../../shared/kubelet/types/eviction-thresholds.ts";
-import type { Threshold } from "../../../../shared/kubelet/types/eviction-thresholds.ts";
+} from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
+import type { Threshold } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 
 const statements = (text: string, separator: "<" | "=" = "="): ReadonlyMap<string, string> => parseStatements(text, separator);
 interface Settings {

@@ -1,6 +1,6 @@
 // Would catch: an update that is invented because two spellings of one object differ, and one that is missed.
 import { describe, expect, it } from "vitest";
-import { canonicalJson, jsonEqual } from "../../../../shared/kubelet/types/json-equal.ts";
+import { canonicalJson, jsonEqual } from "../../../../shared/node-agent/kubelet/types/json-equal.ts";
 
 describe("jsonEqual and canonicalJson agree", () => {
   const table: { name: string; a: unknown; b: unknown; equal: boolean }[] = [

@@ -1,7 +1,7 @@
 // Would catch: a node that is filled beyond what it has, because init containers, sidecars or the overhead were counted wrongly.
 import { describe, expect, it } from "vitest";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { podRequests, wholeAmount } from "../../../../shared/kubelet/types/pod-requests.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { podRequests, wholeAmount } from "../../../../shared/node-agent/kubelet/types/pod-requests.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 describe("podRequests", () => {

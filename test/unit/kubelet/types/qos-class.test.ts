@@ -1,7 +1,7 @@
 // Would catch: a pod in the wrong cgroup, or one whose class changes while it lives.
 import { expect, it } from "vitest";
-import { qosClass } from "../../../../shared/kubelet/types/pod-requests.ts";
-import type { ContainerSpec } from "../../../../shared/kubelet/types/pod.ts";
+import { qosClass } from "../../../../shared/node-agent/kubelet/types/pod-requests.ts";
+import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 type Resources = NonNullable<ContainerSpec["resources"]>;

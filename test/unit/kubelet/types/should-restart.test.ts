@@ -1,7 +1,7 @@
 // Would catch: a container that comes back though its policy or its pod's end forbids it, or stays away though it should run.
 import { describe, expect, it } from "vitest";
-import { shouldContainerBeRestarted } from "../../../../shared/kubelet/types/observed-pod.ts";
-import type { ObservedContainer } from "../../../../shared/kubelet/types/observed-pod.ts";
+import { shouldContainerBeRestarted } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import type { ObservedContainer } from "../../../../shared/node-agent/kubelet/types/observed-pod.ts";
 import { container, containerSpec, exited, nodePod, observed, sidecarSpec } from "../fixtures.ts";
 
 type Policy = "Always" | "OnFailure" | "Never";

@@ -1,6 +1,6 @@
 // Would catch: an object that is not fetched before a container or volume needs it, one that the agent has no business to read.
 import { expect, it } from "vitest";
-import { podReferences } from "../../../../shared/kubelet/volume/prepare-volumes.ts";
+import { podReferences } from "../../../../shared/node-agent/kubelet/volume/prepare-volumes.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 it("[node-agent 108] names what environment, volumes and image pulls refer to, each once, optional or not", () => {

@@ -1,6 +1,6 @@
 // Would catch: a token that expires in its volume, one that is asked for too often, and all pods asking at once.
 import { describe, expect, it } from "vitest";
-import { tokenRenewalAtMs } from "../../../../shared/kubelet/volume/volume-payload.ts";
+import { tokenRenewalAtMs } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import { NOW_MS } from "../fixtures.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,10 +1,10 @@
 // Would catch: a look that waits for a walk through volumes, or walks again and again; a volume that cannot be measured and hides others, or
 // goes unmentioned, or is mentioned each time.
 import { expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { VolumeMeasures } from "../../../../shared/kubelet/volume/volume-measures.ts";
-import type { VolumePlace, VolumeUsage } from "../../../../shared/ports/node-files.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { VolumeMeasures } from "../../../../shared/node-agent/kubelet/volume/volume-measures.ts";
+import type { VolumePlace, VolumeUsage } from "../../../../shared/node-agent/ports/node-files.ts";
 import { recordingLog } from "../../recording-log.ts";
 import { nodePod } from "../fixtures.ts";
 

@@ -1,11 +1,11 @@
 // Would catch: a file missing, under a wrong path or with a wrong mode, a token that others can read, a pod that starts without
 // what it needs, and an error that says too little or holds a secret.
 import { describe, expect, it } from "vitest";
-import type { ConfigMapData, SecretData } from "../../../../shared/kubelet/types/referenced-objects.ts";
-import type { NodePod, VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { VolumeError } from "../../../../shared/kubelet/volume/downward-api.ts";
-import { tokensOf, volumePayload } from "../../../../shared/kubelet/volume/volume-payload.ts";
-import type { TokenSpec } from "../../../../shared/kubelet/volume/volume-payload.ts";
+import type { ConfigMapData, SecretData } from "../../../../shared/node-agent/kubelet/types/referenced-objects.ts";
+import type { NodePod, VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { VolumeError } from "../../../../shared/node-agent/kubelet/volume/downward-api.ts";
+import { tokensOf, volumePayload } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
+import type { TokenSpec } from "../../../../shared/node-agent/kubelet/volume/volume-payload.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
 const base64 = (text: string) => Buffer.from(text, "latin1").toString("base64");

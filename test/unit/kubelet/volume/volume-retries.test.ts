@@ -1,6 +1,6 @@
 // Would catch: a pod that waits long for a volume whose trouble has passed, a trouble asked after without end, two hands at one volume.
 import { expect, test } from "vitest";
-import { NodeFilesError } from "../../../../shared/ports/node-files.ts";
+import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 

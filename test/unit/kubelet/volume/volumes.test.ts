@@ -1,8 +1,8 @@
 // Would catch: a volume made in the wrong place or on disk instead of memory, one that is ignored, and a tmpfs without bound.
 import { describe, expect, it } from "vitest";
-import type { VolumeSpec } from "../../../../shared/kubelet/types/pod.ts";
-import { fsGroupOf, volumePlans } from "../../../../shared/kubelet/volume/volumes.ts";
-import type { VolumePlan } from "../../../../shared/kubelet/volume/volumes.ts";
+import type { VolumeSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { fsGroupOf, volumePlans } from "../../../../shared/node-agent/kubelet/volume/volumes.ts";
+import type { VolumePlan } from "../../../../shared/node-agent/kubelet/volume/volumes.ts";
 import { containerSpec, nodePod, sidecarSpec } from "../fixtures.ts";
 
 const MI = 1024 * 1024;

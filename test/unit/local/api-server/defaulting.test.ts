@@ -1,8 +1,8 @@
 // Would catch: a default that is missing, misplaced or new: each changes every pod-template-hash.
 import { expect, test } from "vitest";
-import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/local/api-server/rest/protobuf.ts";
-import { parsed } from "../../../../shared/local/api-server/rest/request-body.ts";
-import { canonicalQuantity } from "../../../../shared/api/quantity-text.ts";
+import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/api-server/rest/protobuf.ts";
+import { parsed } from "../../../../shared/api-server/rest/request-body.ts";
+import { canonicalQuantity } from "../../../../shared/kube/quantity/quantity-text.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
 
 /** deployment.md §7.3: what `kubectl create deployment nginx --image=nginx` yields; the hash of it with v1.36 is 7f8fbb96d. */

@@ -1,9 +1,9 @@
 /** What these tests share: a server on a virtual clock, and requests without ceremony. */
-import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
-import { createVirtualClock, type VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { ApiServer, type ApiServerOptions } from "../../../../shared/local/api-server/api-server.ts";
-import { isObject, type JsonObject, objectAt, textAt } from "../../../../shared/api/json.ts";
-import type { WatchStream } from "../../../../shared/local/api-server/rest/watch.ts";
+import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
+import { createVirtualClock, type VirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { ApiServer, type ApiServerOptions } from "../../../../shared/api-server/api-server.ts";
+import { isObject, type JsonObject, objectAt, textAt } from "../../../../shared/base/json.ts";
+import type { WatchStream } from "../../../../shared/api-server/rest/watch.ts";
 
 export const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 

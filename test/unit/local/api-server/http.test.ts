@@ -1,10 +1,10 @@
 // Would catch: a watch that is buffered until it ends, a list that is no JSON, a port that stays open, a client that mistakes a refusal for an answer.
 import { expect, test } from "vitest";
-import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../../shared/local/api-server/http.ts";
-import { createClient } from "../../../../shared/adapters/kube-http/client.ts";
+import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createApiServer } from "../../../../shared/api-server/api-server.ts";
+import { serveHttp } from "../../../../shared/api-server/http.ts";
+import { createClient } from "../../../../shared/kube/http/client.ts";
 import { rawClientOf } from "../../../support/raw-client.ts";
 import type { RawClient } from "../../../support/raw-client.ts";
 import { CONFIGMAPS, MERGE, START_MS } from "./fixture.ts";

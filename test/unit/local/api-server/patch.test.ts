@@ -1,9 +1,9 @@
 // Would catch: a merge that replaces, a replacement that merges, an order that changes, a directive that stays in the object.
 import { expect, test } from "vitest";
-import type { Json, JsonObject } from "../../../../shared/api/json.ts";
-import { applyJsonPatch } from "../../../../shared/local/api-server/rest/patch-json.ts";
-import { applyMergePatch } from "../../../../shared/local/api-server/rest/patch-merge.ts";
-import { applyStrategicMergePatch } from "../../../../shared/local/api-server/rest/patch-strategic.ts";
+import type { Json, JsonObject } from "../../../../shared/base/json.ts";
+import { applyJsonPatch } from "../../../../shared/api-server/rest/patch-json.ts";
+import { applyMergePatch } from "../../../../shared/api-server/rest/patch-merge.ts";
+import { applyStrategicMergePatch } from "../../../../shared/api-server/rest/patch-strategic.ts";
 
 interface Case {
   readonly name: string;

@@ -1,8 +1,8 @@
 // Would catch: kubectl that shows NAME and AGE only, finds no resource, or asks for documents that are not there.
 import { expect, test } from "vitest";
-import { humanDuration } from "../../../../shared/local/api-server/kubectl/human-duration.ts";
+import { humanDuration } from "../../../../shared/api-server/kubectl/human-duration.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, setUp } from "./fixture.ts";
-import { KUBERNETES_VERSION } from "../../../../shared/api/release.ts";
+import { KUBERNETES_VERSION } from "../../../../shared/kube/objects/release.ts";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 

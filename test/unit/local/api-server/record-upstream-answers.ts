@@ -7,8 +7,8 @@
  */
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isObject } from "../../../../shared/api/json.ts";
-import { kubeHttpConfigFrom } from "../../../../cli/kubeconfig/kubeconfig.ts";
+import { isObject } from "../../../../shared/base/json.ts";
+import { kubeHttpConfigFrom } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createApiClient } from "../../../envtest/api-client.ts";
 import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, sendOver } from "./upstream-answers.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { ApiClient } from "../../../envtest/api-client.ts";
 import { readFileSync } from "node:fs";
-import { isObject, type Json, type JsonObject } from "../../../../shared/api/json.ts";
+import { isObject, type Json, type JsonObject } from "../../../../shared/base/json.ts";
 
 export interface Exchange {
   readonly name: string;

@@ -1,8 +1,8 @@
 // Would catch: pods that never run, run on no node, run twice, or outlive their deletion; leases that lapse; a watch that is never resumed.
 import { expect, test } from "vitest";
-import { createInProcessKube } from "../../../../shared/local/api-server/in-process-client.ts";
-import { runScriptedNodes, type ScriptedNodesOptions } from "../../../../shared/local/scripted-nodes/scripted-nodes.ts";
-import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
+import { createInProcessKube } from "../../../../shared/api-server/in-process-client.ts";
+import { runScriptedNodes, type ScriptedNodesOptions } from "../../../../shared/api-server/scripted-nodes/scripted-nodes.ts";
+import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { at, type Fixture, pod, PODS, setUp, START_MS } from "../api-server/fixture.ts";
 
 interface Running extends Fixture {

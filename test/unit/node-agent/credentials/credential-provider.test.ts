@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { nodeCredentials } from "../../../../cli/node/node-credentials.ts";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { VirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { createNodeCredentials } from "../../../../shared/node-agent/credentials/credential-provider.ts";
-import type { NodeCredentials } from "../../../../shared/ports/node-credentials.ts";
+import type { NodeCredentials } from "../../../../shared/node-agent/ports/node-credentials.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 const ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com";

@@ -1,11 +1,11 @@
 // Would catch: a probe that is late because it was scheduled after a later one; a host that looks for nothing, or all the time.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { VirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { VirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
 import { createDueWatch } from "../../../../shared/node-agent/host/due-watch.ts";
-import type { NodeStore } from "../../../../shared/ports/node-store.ts";
+import type { NodeStore } from "../../../../shared/node-agent/ports/node-store.ts";
 
 const LOOK_MS = 100;
 

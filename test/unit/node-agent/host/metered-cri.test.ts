@@ -1,11 +1,11 @@
 // Would catch: a call of the runtime that nobody counts, a refusal that is swallowed or not counted, and a wrapper that loses arguments.
 import { expect, it } from "vitest";
 
-import { createMemoryCri } from "../../../../shared/adapters/memory/cri/cri.ts";
-import { createPrometheusMetrics } from "../../../../shared/adapters/prometheus/registry.ts";
-import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
+import { createMemoryCri } from "../../../../shared/node-agent/memory/cri/cri.ts";
+import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
+import { createSystemRandom } from "../../../../shared/base/system/random.ts";
 import { meterCri } from "../../../../shared/node-agent/host/metered-cri.ts";
-import type { Clock } from "../../../../shared/ports/clock.ts";
+import type { Clock } from "../../../../shared/base/clock.ts";
 
 const SANDBOX = { metadata: { name: "p", namespace: "default", uid: "u1", attempt: 0 } };
 

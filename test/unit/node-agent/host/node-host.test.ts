@@ -1,7 +1,7 @@
 // Would catch: probes of one pod that keep those of others waiting, a probe that runs twice at once, one that is forgotten because it ran.
 import { expect, test } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createMemoryNodeStore } from "../../../../shared/adapters/memory/node-store.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
 import { createDueWatch } from "../../../../shared/node-agent/host/due-watch.ts";
 import { createNodeQueues, runNodeHost } from "../../../../shared/node-agent/host/node-host.ts";
 import { recordingLog } from "../../recording-log.ts";

@@ -1,10 +1,10 @@
 // Would catch: a pod's status or volumes that wait for the next round because the API server's authorizer had not seen the pod yet,
 // and an error that is hidden, or a request repeated, where retry budget cannot help.
 import { describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { patientKube } from "../../../../shared/node-agent/host/patient-kube.ts";
-import { KubeApiError } from "../../../../shared/ports/errors.ts";
-import type { RetryBudget } from "../../../../shared/ports/retry-budget.ts";
+import { KubeApiError } from "../../../../shared/kube/client/errors.ts";
+import type { RetryBudget } from "../../../../shared/base/retry-budget.ts";
 
 type NodeKube = Parameters<typeof patientKube>[0]["calls"];
 

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 
 import { shareLists } from "../../../../shared/node-agent/host/shared-lists.ts";
-import type { Cri } from "../../../../shared/ports/cri.ts";
-import type { PodSandbox } from "../../../../shared/ports/cri-types.ts";
+import type { Cri } from "../../../../shared/node-agent/ports/cri.ts";
+import type { PodSandbox } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const PODS = ["a", "b", "c", "d", "e"];
 

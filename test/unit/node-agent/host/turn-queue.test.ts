@@ -5,7 +5,7 @@
  */
 import { expect, test } from "vitest";
 
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { TurnQueue } from "../../../../shared/node-agent/host/turn-queue.ts";
 import { recordingLog } from "../../recording-log.ts";
 

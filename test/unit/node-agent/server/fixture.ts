@@ -7,15 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 
-import { createMemoryCri } from "../../../../shared/adapters/memory/cri/cri.ts";
-import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
-import { createSystemRandom } from "../../../../shared/adapters/system/random.ts";
-import { parseNodePod } from "../../../../shared/kubelet/types/pod.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { createMemoryCri } from "../../../../shared/node-agent/memory/cri/cri.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../../shared/base/system/random.ts";
+import { parseNodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startNodeApi } from "../../../../shared/node-agent/server/server.ts";
 import type { NodeApiOptions } from "../../../../shared/node-agent/server/server.ts";
-import type { Clock } from "../../../../shared/ports/clock.ts";
-import { CriError } from "../../../../shared/ports/cri-error.ts";
+import type { Clock } from "../../../../shared/base/clock.ts";
+import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import type {
   AttachRequest,
   Container,
@@ -23,8 +23,8 @@ import type {
   ExecRequest,
   ExecSyncResponse,
   PodSandbox,
-} from "../../../../shared/ports/cri-types.ts";
-import type { KubeWriter } from "../../../../shared/ports/kube.ts";
+} from "../../../../shared/node-agent/ports/cri-types.ts";
+import type { KubeWriter } from "../../../../shared/kube/client/kube.ts";
 import { createPki } from "../../../envtest/pki.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";

@@ -1,9 +1,9 @@
 // Would catch: figures under the wrong container, pod or unit, of containers that do not run, and a runtime's failure that looks like no pods.
 import { expect, it } from "vitest";
 
-import { machineUsage, processesOf } from "../../../../shared/adapters/system/node-usage.ts";
+import { machineUsage, processesOf } from "../../../../shared/node-agent/system/node-usage.ts";
 import { resourceMetrics } from "../../../../shared/node-agent/server/resource-metrics.ts";
-import type { Container, ContainerStats } from "../../../../shared/ports/cri-types.ts";
+import type { Container, ContainerStats } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const NODE = { timestampMs: 1_700_000_000_500, cpuSeconds: 12.5, workingSetBytes: 4_096 };
 const labelsOf = (name: string, pod: string) => ({

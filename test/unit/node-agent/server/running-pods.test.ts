@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 
 import { runningPods } from "../../../../shared/node-agent/server/running-pods.ts";
-import type { Container, PodSandbox } from "../../../../shared/ports/cri-types.ts";
+import type { Container, PodSandbox } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const labelsOf = (pod: string, container?: string): Readonly<Record<string, string>> => ({
   "io.kubernetes.pod.uid": `uid-${pod}`,

@@ -10,7 +10,7 @@ import { connect as tlsConnect } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { subresourcesOf } from "../../../../shared/node-agent/server/authorization.ts";
-import { KubeApiError } from "../../../../shared/ports/errors.ts";
+import { KubeApiError } from "../../../../shared/kube/client/errors.ts";
 import type { Certificate, Pki } from "../../../envtest/pki.ts";
 import { eventually } from "../../../support/e2e.ts";
 import { createTestPki, startFixture, TOKEN } from "./fixture.ts";

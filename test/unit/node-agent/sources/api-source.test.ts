@@ -1,18 +1,18 @@
 // Would catch: a pod of this node that is missed or kept too long, a list that loses pods because a connection broke, a source that
 // hammers the API server, and one malformed pod that stops all.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createKubeHttp } from "../../../../shared/adapters/kube-http/kube-http.ts";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createSeededRandom } from "../../../../shared/adapters/memory/random.ts";
-import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
-import type { Resource } from "../../../../shared/api/resources.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
-import { createApiServer } from "../../../../shared/local/api-server/api-server.ts";
-import { serveHttp } from "../../../../shared/local/api-server/http.ts";
+import { createKubeHttp } from "../../../../shared/kube/http/kube-http.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
+import type { Resource } from "../../../../shared/kube/objects/resources.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
+import { createApiServer } from "../../../../shared/api-server/api-server.ts";
+import { serveHttp } from "../../../../shared/api-server/http.ts";
 import { runApiSource } from "../../../../shared/node-agent/sources/api-source.ts";
 import type { ApiSourceOptions } from "../../../../shared/node-agent/sources/api-source.ts";
-import { KubeApiError, UnansweredError } from "../../../../shared/ports/errors.ts";
-import type { KubeWatch, ListQuery, WatchQuery } from "../../../../shared/ports/kube.ts";
+import { KubeApiError, UnansweredError } from "../../../../shared/kube/client/errors.ts";
+import type { KubeWatch, ListQuery, WatchQuery } from "../../../../shared/kube/client/kube.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 let stop = new AbortController();

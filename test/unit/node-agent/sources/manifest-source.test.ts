@@ -4,12 +4,12 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import { createSystemClock } from "../../../../shared/adapters/system/clock.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { manifestPod } from "../../../../shared/node-agent/sources/manifest.ts";
 import { runManifestSource } from "../../../../shared/node-agent/sources/manifest-source.ts";
-import type { Clock } from "../../../../shared/ports/clock.ts";
+import type { Clock } from "../../../../shared/base/clock.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 const YAML = (name: string, image = "registry.test/web:v1"): string => `

@@ -4,8 +4,8 @@ import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createVirtualClock } from "../../../../shared/adapters/memory/clock.ts";
-import type { NodePod } from "../../../../shared/kubelet/types/pod.ts";
+import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
+import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { podsOf, runUrlSource } from "../../../../shared/node-agent/sources/url-source.ts";
 import { recordingLog } from "../../recording-log.ts";
 

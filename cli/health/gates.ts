@@ -1,8 +1,0 @@
-import { CONTROLLERS } from "../../shared/api/resources.ts";
-import type { Store } from "../../shared/ports/store.ts";
-
-/** Why some controller's keys are not handed out yet; undefined once those of all are. */
-export async function shutGate(store: Pick<Store, "gate">): Promise<string | undefined> {
-  const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller)));
-  return gates.find((gate) => !gate.open)?.reason;
-}

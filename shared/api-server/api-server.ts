@@ -1,0 +1,373 @@
+/**
+ * The in-memory API server: one `request` function in front of storage, registry and watches. No real time, no randomness
+ * and no I/O of its own, so it runs in a simulation; `http.ts` puts it on a port.
+ *
+ *     const server = createApiServer({ clock, random });
+ *     await server.request({ method: "POST", path: "/apis/apps/v1/namespaces/default/deployments", body: deployment });
+ */
+import type { Clock, Random } from "@deltaloop/base";
+import { deletedStatus, listAnswer } from "./rest/answers.ts";
+import { ApiError, badRequest, methodNotAllowed, noSuchPath, tooLargeResourceVersion, tooOldResourceVersion } from "./scheme/api-error.ts";
+import { deleteOptionsOf } from "./rest/delete-options.ts";
+import { serveMeta } from "./kubectl/discovery.ts";
+import { GarbageCollector } from "./controllers/garbage-collection.ts";
+import { generateUid, timestamp } from "./registry/generate-name.ts";
+import { clone, isObject, type JsonObject, metaOf, nameOf } from "@deltaloop/base";
+import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
+import { runNamespaceController } from "./controllers/namespace-controller.ts";
+import { patcherFor } from "./rest/patch.ts";
+import { Registry } from "./registry/registry.ts";
+import { bodyOf, optionalBodyOf, parsed } from "./rest/request-body.ts";
+import { type ApiRequest, isTrue, parseResourcePath, queryOf, type ResourcePath, type Verb, verbOf } from "./rest/request-info.ts";
+import { type RequestRecord, requestRecord } from "./rest/request-record.ts";
+import type { ResourceDefinition } from "./scheme/resource-definitions.ts";
+import { scaleOf } from "./rest/scale.ts";
+import { selectorOf } from "./storage/selectors.ts";
+import { review } from "./rest/self-review.ts";
+import { Storage } from "./storage/storage.ts";
+import { bindPod, updateScale } from "./rest/subresources.ts";
+import { metadataOf, wantsMetadata } from "./rest/partial-metadata.ts";
+import { tableOf, wantsTable } from "./kubectl/table.ts";
+import { openWatch, type WatchEvent, type WatchStream } from "./rest/watch.ts";
+
+export interface ApiServerOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Events of one resource that can still be watched or listed from. */
+  readonly historyEvents?: number;
+  /** A watcher this far behind is dropped. */
+  readonly watchBufferEvents?: number;
+  readonly garbageCollection?: boolean;
+  /** The revision before the first write; choose it beyond 2^53 to catch who computes with numbers. */
+  readonly firstRevision?: bigint;
+}
+
+export type { RequestRecord } from "./rest/request-record.ts";
+
+export type ApiResponse =
+  | { readonly kind: "object"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: JsonObject }
+  | { readonly kind: "text"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
+  | { readonly kind: "watch"; readonly status: 200; readonly headers: Readonly<Record<string, string>>; readonly stream: WatchStream };
+
+const DEFAULT_HISTORY_EVENTS = 50_000;
+const DEFAULT_WATCH_BUFFER_EVENTS = 100_000;
+/** How long the server's own controllers (garbage collection, namespaces) take to notice something. */
+const CONTROLLER_DELAY_MS = 20;
+/** Upstream draws one between 30 and 60 minutes. */
+const DEFAULT_WATCH_TIMEOUT_MS = 30 * 60_000;
+/** How long a read waits for a revision of the future. Source: storage/cacher (blockTimeout). */
+const FRESHNESS_WAIT_MS = 3_000;
+
+export class ApiServer {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #storage: Storage;
+  readonly #registry: Registry;
+  readonly #watchBufferEvents: number;
+  readonly #listeners = new Set<(record: RequestRecord) => void>();
+  readonly #watches = new Set<{ readonly resource: string; readonly stream: WatchStream }>();
+  readonly #closed = new AbortController();
+
+  constructor(options: ApiServerOptions) {
+    this.#clock = options.clock;
+    this.#random = options.random;
+    this.#watchBufferEvents = options.watchBufferEvents ?? DEFAULT_WATCH_BUFFER_EVENTS;
+    this.#storage = new Storage({
+      historyEvents: options.historyEvents ?? DEFAULT_HISTORY_EVENTS,
+      firstRevision: options.firstRevision ?? 1n,
+    });
+    this.#registry = new Registry(this.#storage, this.#clock, this.#random);
+    const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };
+    if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
+    this.#bootstrap();
+    runNamespaceController(this.#storage, this.#registry, this.#clock, background);
+  }
+
+  /** The revision of the last write. */
+  get resourceVersion(): string {
+    return String(this.#storage.revision);
+  }
+
+  /** Hears of every answered request of a resource. @returns how to stop. */
+  onRequest(listener: (record: RequestRecord) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Never rejects: what is refused is answered with a Status. */
+  async request(request: ApiRequest): Promise<ApiResponse> {
+    try {
+      const path = parseResourcePath(request.path);
+      if (path === undefined) return this.#serveOther(request);
+      return await this.#serveResource(request, path);
+    } catch (error) {
+      if (error instanceof ApiError) return answer(error.code, error.status);
+      return answer(500, new ApiError(500, "InternalError", `Internal error occurred: ${String(error)}`).status);
+    }
+  }
+
+  /** The stored object, without a request: for tests and the demo's view. */
+  peek(resource: string, namespace: string, name: string): JsonObject | undefined {
+    return this.#storage.get(resource, namespace, name);
+  }
+
+  /** Stores an object of `deployments.apps` as it stands elsewhere, with its uid and what else only a server decides; its version alone is ours. */
+  place(resource: string, object: JsonObject): JsonObject {
+    return this.#storage.put(resource, clone(object));
+  }
+
+  /** Forgets all history: older watches and continue tokens answer 410. */
+  compact(): void {
+    this.#storage.compact();
+  }
+
+  /** @returns how to restore etcd from this moment: revisions go on from here once more, watches end as with a restart. */
+  backup(): () => void {
+    const restore = this.#storage.backup();
+    return () => {
+      restore();
+      this.closeWatches();
+    };
+  }
+
+  /** Ends open watches cleanly, as a server does at its timeout. */
+  closeWatches(resource?: string): void {
+    for (const watch of this.#watches) if (resource === undefined || watch.resource === resource) watch.stream.end();
+  }
+
+  /** Sends open watches an ERROR event 410 and ends them. */
+  expireWatches(resource?: string): void {
+    const { status } = tooOldResourceVersion(this.#storage.revision, this.#storage.revision + 1n);
+    for (const watch of this.#watches) {
+      if (resource !== undefined && watch.resource !== resource) continue;
+      watch.stream.push({ type: "ERROR", object: status });
+      watch.stream.end();
+    }
+  }
+
+  /** Ends watches and the server's own controllers. */
+  close(): void {
+    this.#closed.abort(new Error("the API server is closed"));
+    this.closeWatches();
+  }
+
+  #bootstrap(): void {
+    for (const name of ["default", "kube-system", "kube-public", "kube-node-lease"]) {
+      this.#storage.put("namespaces", {
+        kind: "Namespace",
+        apiVersion: "v1",
+        metadata: {
+          name,
+          uid: generateUid(this.#random),
+          creationTimestamp: timestamp(this.#clock.now()),
+          labels: { "kubernetes.io/metadata.name": name },
+        },
+        spec: { finalizers: ["kubernetes"] },
+        status: { phase: "Active" },
+      });
+      this.#storage.put("serviceaccounts", {
+        kind: "ServiceAccount",
+        apiVersion: "v1",
+        metadata: { name: "default", namespace: name, uid: generateUid(this.#random), creationTimestamp: timestamp(this.#clock.now()) },
+      });
+    }
+  }
+
+  #serveOther(request: ApiRequest): ApiResponse {
+    const reviewed = request.method === "POST" ? review(request.path, bodyOf(request)) : undefined;
+    if (reviewed !== undefined) return answer(201, reviewed);
+    const meta = serveMeta(request.path, request.headers?.["accept"] ?? "");
+    if (meta === undefined) throw noSuchPath();
+    if (typeof meta === "string") return { kind: "text", status: 200, headers: { "content-type": "text/plain" }, body: meta };
+    return { kind: "object", status: 200, headers: { "content-type": meta.contentType }, body: meta.body };
+  }
+
+  async #serveResource(request: ApiRequest, path: ResourcePath): Promise<ApiResponse> {
+    const query = queryOf(request);
+    const verb = verbOf(request.method, path, isTrue(query("watch")) && query("watch") !== undefined);
+    let response: ApiResponse;
+    try {
+      response = await this.#serve(verb, request, path, query);
+    } catch (error) {
+      if (error instanceof ApiError) this.#record(request, path, verb, error.code, error.status);
+      throw error;
+    }
+    this.#record(request, path, verb, response.status, response.kind === "object" ? response.body : undefined);
+    const accept = request.headers?.["accept"] ?? "";
+    const isRead = verb === "get" || verb === "list";
+    if (isRead && response.kind === "object" && response.status === 200 && path.subresource === "" && wantsTable(accept)) {
+      return answer(200, tableOf(path.definition, response.body, { nowMs: this.#clock.now(), includeObject: query("includeObject") }));
+    }
+    if (verb === "list" && response.kind === "object" && wantsMetadata(accept)) return answer(200, metadataOf(response.body));
+    return response;
+  }
+
+  async #serve(verb: Verb, request: ApiRequest, path: ResourcePath, query: (name: string) => string | undefined): Promise<ApiResponse> {
+    const { definition, namespace, name, subresource } = path;
+    if (subresource !== "" && !definition.subresources.some((one) => one === subresource)) throw noSuchPath();
+    const dryRun = (query("dryRun") ?? "") !== "";
+    const isScale = subresource === "scale";
+    switch (verb) {
+      case "get": {
+        const object = this.#registry.get(definition, namespace, name);
+        return answer(200, isScale ? scaleOf(object) : object);
+      }
+      case "list":
+        return answer(200, await this.#list(path, query));
+      case "watch":
+        return this.#watch(request, path, query);
+      case "create": {
+        if (subresource === "binding") return answer(201, bindPod(this.#registry, path, bodyOf(request), this.#clock.now()));
+        if (subresource !== "" || name !== "") throw methodNotAllowed(definition, verb);
+        if (definition.namespaced && namespace === "") throw badRequest("an empty namespace may not be set during creation");
+        return answer(201, this.#registry.create(definition, namespace, bodyOf(request), { dryRun }));
+      }
+      case "update": {
+        const body = bodyOf(request);
+        if (isScale)
+          return answer(
+            200,
+            updateScale(this.#registry, path, () => body, { verb, dryRun }),
+          );
+        // The body is taken over, so a transform that ran twice would see its own work.
+        const { object, isCreated } = this.#registry.update(definition, {
+          namespace,
+          name,
+          subresource,
+          verb,
+          dryRun,
+          transform: () => body,
+        });
+        return answer(isCreated ? 201 : 200, object);
+      }
+      case "patch": {
+        const apply = patcherFor(isScale ? "Scale" : definition.kind, request.headers?.["content-type"] ?? "", parsed(request.body));
+        if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun }));
+        return answer(200, this.#registry.update(definition, { namespace, name, subresource, verb, dryRun, transform: apply }).object);
+      }
+      case "delete": {
+        if (subresource !== "") throw methodNotAllowed(definition, verb);
+        const { object, isGone } = this.#registry.delete(definition, {
+          namespace,
+          name,
+          ...deleteOptionsOf(query, optionalBodyOf(request)),
+        });
+        return answer(200, isGone && !definition.returnsDeletedObject ? deletedStatus(definition, object) : object);
+      }
+      case "deletecollection": {
+        const body = await this.#list(path, query);
+        const options = deleteOptionsOf(query, optionalBodyOf(request));
+        const items = Array.isArray(body["items"]) ? body["items"].filter(isObject) : [];
+        for (const item of items) {
+          const at = { namespace: String(metaOf(item)["namespace"] ?? ""), name: nameOf(item) };
+          this.#registry.delete(definition, { ...at, ...options });
+        }
+        return answer(200, body);
+      }
+    }
+  }
+
+  async #list(path: ResourcePath, query: (name: string) => string | undefined): Promise<JsonObject> {
+    const { definition, namespace } = path;
+    const options = {
+      resourceVersion: query("resourceVersion"),
+      resourceVersionMatch: query("resourceVersionMatch"),
+      continueToken: nonEmpty(query("continue")),
+    };
+    checkListOptions({ ...options, isWatch: false, sendInitialEvents: undefined });
+    await this.#waitUntilFresh(options.resourceVersion);
+    const selects = selectorOf(definition, query("labelSelector"), query("fieldSelector"));
+    const result = listObjects(this.#storage, definition, { namespace, selects, limit: Number(query("limit") ?? 0), ...options });
+    return listAnswer(definition, result);
+  }
+
+  async #watch(request: ApiRequest, path: ResourcePath, query: (name: string) => string | undefined): Promise<ApiResponse> {
+    const { definition } = path;
+    const resourceVersion = nonEmpty(query("resourceVersion"));
+    const sendInitialEvents = query("sendInitialEvents") === undefined ? undefined : isTrue(query("sendInitialEvents"));
+    checkListOptions({
+      isWatch: true,
+      sendInitialEvents,
+      resourceVersion,
+      resourceVersionMatch: query("resourceVersionMatch"),
+      continueToken: undefined,
+    });
+    // `kubectl get -w NAME` watches one object by its path.
+    const byName = path.name === "" ? query("fieldSelector") : `metadata.name=${path.name}`;
+    const selects = selectorOf(definition, query("labelSelector"), byName);
+    const bookmarks = isTrue(query("allowWatchBookmarks")) && query("allowWatchBookmarks") !== undefined;
+    const timeoutMs = query("timeoutSeconds") === undefined ? DEFAULT_WATCH_TIMEOUT_MS : Number(query("timeoutSeconds")) * 1000;
+    const wantsState = sendInitialEvents === true || ((resourceVersion ?? "0") === "0" && sendInitialEvents !== false);
+    if (sendInitialEvents === true) await this.#waitUntilFresh(resourceVersion);
+
+    const after = wantsState || resourceVersion === undefined ? this.#storage.revision : parseResourceVersion(resourceVersion);
+    const history = this.#storage.history(definition.id).since(after);
+    const start = wantsState
+      ? { kind: "state" as const, endsWithBookmark: sendInitialEvents === true && bookmarks }
+      : { kind: "events" as const, history: history ?? [], after };
+    const base = { definition, namespace: path.namespace, selects, bookmarks, timeoutMs, bufferEvents: this.#watchBufferEvents };
+    const stream = openWatch(this.#storage, this.#clock, { ...base, start });
+    if (history === undefined) {
+      // Found out after the answer has begun, so it comes in the stream, as upstream's watch cache does it.
+      stream.push({ type: "ERROR", object: tooOldResourceVersion(after, this.#storage.history(definition.id).compactedAt + 1n).status });
+      stream.end();
+    }
+    const watch = { resource: definition.id, stream };
+    this.#watches.add(watch);
+    stream.ended.addEventListener("abort", () => this.#watches.delete(watch), { once: true });
+    if (wantsTable(request.headers?.["accept"] ?? "")) this.#showAsTable(stream, definition, query("includeObject"));
+    return { kind: "watch", status: 200, headers: { "content-type": "application/json" }, stream };
+  }
+
+  #showAsTable(stream: WatchStream, definition: ResourceDefinition, includeObject: string | undefined): void {
+    let isFirst = true;
+    stream.transform = (event: WatchEvent): WatchEvent => {
+      if (event.type === "ERROR") return event;
+      const object = tableOf(definition, event.object, {
+        nowMs: this.#clock.now(),
+        includeObject,
+        noHeaders: !isFirst,
+        isBookmark: event.type === "BOOKMARK",
+      });
+      isFirst = false;
+      return { type: event.type, object };
+    };
+  }
+
+  #record(request: ApiRequest, path: ResourcePath, verb: Verb, status: number, response?: JsonObject): void {
+    if (this.#listeners.size === 0) return;
+    const record = requestRecord(request, path, { atMs: this.#clock.now(), verb, status, response });
+    for (const listener of this.#listeners) listener(record);
+  }
+
+  /** @throws {ApiError} 504 if `resourceVersion` stays in the future. */
+  async #waitUntilFresh(resourceVersion: string | undefined): Promise<void> {
+    if (resourceVersion === undefined || resourceVersion === "") return;
+    const asked = parseResourceVersion(resourceVersion);
+    if (asked <= this.#storage.revision) return;
+    const reached = new AbortController();
+    const unsubscribe = this.#storage.subscribe(({ revision }) => {
+      if (revision >= asked) reached.abort(new Error("reached"));
+    });
+    try {
+      await this.#clock.after(FRESHNESS_WAIT_MS, reached.signal);
+    } catch (error) {
+      if (!reached.signal.aborted) throw error;
+    } finally {
+      unsubscribe();
+    }
+    if (asked > this.#storage.revision) throw tooLargeResourceVersion(asked, this.#storage.revision);
+  }
+}
+
+export function createApiServer(options: ApiServerOptions): ApiServer {
+  return new ApiServer(options);
+}
+
+function answer(status: number, body: JsonObject): ApiResponse {
+  return { kind: "object", status, headers: { "content-type": "application/json" }, body };
+}
+
+function nonEmpty(text: string | undefined): string | undefined {
+  return text === "" ? undefined : text;
+}

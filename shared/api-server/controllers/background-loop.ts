@@ -1,0 +1,36 @@
+/** A work queue of one worker for the server's own controllers: keys added together are handled together, a little later. */
+import type { Clock } from "@deltaloop/base";
+
+export interface BackgroundLoop {
+  add(key: string): void;
+}
+
+/** `handle` must not throw. Nothing is scheduled while there is no key, so a virtual clock can come to rest. */
+export function createBackgroundLoop(clock: Clock, delayMs: number, signal: AbortSignal, handle: (key: string) => void): BackgroundLoop {
+  const keys = new Set<string>();
+  let isScheduled = false;
+
+  const run = async (): Promise<void> => {
+    try {
+      while (keys.size > 0) {
+        await clock.after(delayMs, signal);
+        const taken = [...keys];
+        keys.clear();
+        for (const key of taken) handle(key);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      isScheduled = false;
+    }
+  };
+
+  return {
+    add(key) {
+      keys.add(key);
+      if (isScheduled || signal.aborted) return;
+      isScheduled = true;
+      void run();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * The life of namespaces: a default ServiceAccount when one appears, its contents deleted before it goes.
+ *
+ * Source: kubernetes/pkg/controller/namespace/deletion/namespaced_resources_deleter.go, pkg/controller/serviceaccount.
+ */
+import type { Clock } from "@deltaloop/base";
+import { ApiError } from "../scheme/api-error.ts";
+import { createBackgroundLoop } from "./background-loop.ts";
+import { clone, ensureObject, metaOf, nameOf, namespaceOf } from "@deltaloop/base";
+import type { Registry } from "../registry/registry.ts";
+import { RESOURCE_DEFINITIONS, resourceById } from "../scheme/resource-definitions.ts";
+import type { Storage } from "../storage/storage.ts";
+
+export function runNamespaceController(
+  storage: Storage,
+  registry: Registry,
+  clock: Clock,
+  options: { readonly delayMs: number; readonly signal: AbortSignal },
+): void {
+  const loop = createBackgroundLoop(clock, options.delayMs, options.signal, (name) => syncNamespace(storage, registry, name));
+  storage.subscribe(({ type, resource, object }) => {
+    if (resource === "namespaces") {
+      if (type !== "DELETED") loop.add(nameOf(object));
+      return;
+    }
+    // Something has left a namespace: it may have been the last one.
+    if (type === "DELETED" && isTerminating(storage, namespaceOf(object))) loop.add(namespaceOf(object));
+  });
+}
+
+function isTerminating(storage: Storage, name: string): boolean {
+  const namespace = storage.get("namespaces", "", name);
+  return namespace !== undefined && metaOf(namespace)["deletionTimestamp"] !== undefined;
+}
+
+function syncNamespace(storage: Storage, registry: Registry, name: string): void {
+  if (storage.get("namespaces", "", name) === undefined) return;
+  try {
+    if (isTerminating(storage, name)) empty(storage, registry, name);
+    else if (storage.get("serviceaccounts", name, "default") === undefined) {
+      registry.create(resourceById("serviceaccounts"), name, { metadata: { name: "default" } });
+    }
+  } catch (error) {
+    // A refusal means the namespace has changed meanwhile, which brings it back here.
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+function empty(storage: Storage, registry: Registry, name: string): void {
+  let left = 0;
+  for (const definition of RESOURCE_DEFINITIONS.filter((one) => one.namespaced)) {
+    for (const object of storage.list(definition.id, name)) {
+      if (metaOf(object)["deletionTimestamp"] === undefined) {
+        registry.delete(definition, { namespace: name, name: nameOf(object), propagationPolicy: "Background" });
+      }
+    }
+    left += storage.count(definition.id, name);
+  }
+  if (left > 0) return;
+  registry.update(resourceById("namespaces"), {
+    namespace: "",
+    name,
+    subresource: "finalize",
+    verb: "patch",
+    transform: (current) => {
+      const object = clone(current);
+      ensureObject(object, "spec")["finalizers"] = [];
+      return object;
+    },
+  });
+}

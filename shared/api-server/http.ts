@@ -1,0 +1,115 @@
+/** The API server on a loopback port: plain HTTP/1.1, chunked watches. */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { ApiResponse, ApiServer } from "./api-server.ts";
+import { frozenText, type JsonObject } from "@deltaloop/base";
+import { PROTOBUF_MEDIA_TYPE } from "./rest/protobuf.ts";
+import type { WatchEvent, WatchStream } from "./rest/watch.ts";
+
+export interface HttpApiServer {
+  /** `http://127.0.0.1:PORT`. */
+  readonly url: string;
+  readonly port: number;
+  /** Ends watches and connections. */
+  close(): Promise<void>;
+}
+
+/** Upstream's limit of a request body. */
+const BODY_BYTES_MAX = 3 * 1024 * 1024;
+
+/** Port 0 takes a free one. @throws what `listen` throws, a taken port above all. */
+export async function serveHttp(server: ApiServer, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
+  const http = createServer((request, response) => {
+    handle(server, request, response).catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
+  });
+  // Clients keep their connections; an idle one is theirs to close.
+  http.keepAliveTimeout = 0;
+  http.requestTimeout = 0;
+  http.listen(port, "127.0.0.1");
+  await once(http, "listening");
+  const address = http.address();
+  const bound = typeof address === "object" && address !== null ? address.port : port;
+  return { url: `http://127.0.0.1:${bound}`, port: bound, close: () => close(http, server) };
+}
+
+async function close(http: Server, server: ApiServer): Promise<void> {
+  server.closeWatches();
+  const closed = once(http, "close");
+  http.close();
+  http.closeAllConnections();
+  await closed;
+}
+
+async function handle(server: ApiServer, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const body = await read(request);
+  if (body === undefined) {
+    response.writeHead(413).end();
+    return;
+  }
+  const url = new URL(request.url ?? "/", "http://localhost");
+  const headers: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(request.headers)) headers[name] = Array.isArray(value) ? value.join(", ") : value;
+  send(response, await server.request({ method: request.method ?? "GET", path: url.pathname, query: url.searchParams, headers, body }));
+}
+
+/** The body, or `undefined` if it is too large. */
+async function read(request: IncomingMessage): Promise<string | Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    bytes += chunk.length;
+    if (bytes > BODY_BYTES_MAX) return undefined;
+    chunks.push(chunk);
+  }
+  const body = Buffer.concat(chunks);
+  return request.headers["content-type"]?.startsWith(PROTOBUF_MEDIA_TYPE) === true ? body : body.toString("utf8");
+}
+
+function send(response: ServerResponse, answer: ApiResponse): void {
+  if (answer.kind === "watch") {
+    response.writeHead(answer.status, { ...answer.headers, "transfer-encoding": "chunked" });
+    response.flushHeaders();
+    response.socket?.setNoDelay(true);
+    void sendWatch(response, answer.stream);
+    return;
+  }
+  const text = answer.kind === "text" ? answer.body : bodyText(answer.body);
+  response.writeHead(answer.status, { ...answer.headers, "content-length": Buffer.byteLength(text) });
+  response.end(text);
+}
+
+/** Lists are put together from the texts of their items, each made once. */
+function bodyText(body: JsonObject): string {
+  const { items, ...rest } = body;
+  if (!Array.isArray(items)) return frozenText(body);
+  const texts = items.map((item) =>
+    typeof item === "object" && item !== null && !Array.isArray(item) ? frozenText(item) : JSON.stringify(item),
+  );
+  return `${JSON.stringify(rest).slice(0, -1)},"items":[${texts.join(",")}]}`;
+}
+
+async function sendWatch(response: ServerResponse, stream: WatchStream): Promise<void> {
+  response.once("close", () => stream.end());
+  for await (const events of stream.batches()) {
+    if (response.destroyed) return;
+    if (!response.write(events.map(line).join(""))) await drained(response);
+  }
+  response.end();
+}
+
+function line({ type, object }: WatchEvent): string {
+  return `{"type":"${type}","object":${frozenText(object)}}\n`;
+}
+
+async function drained(response: ServerResponse): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      response.off("drain", done);
+      response.off("close", done);
+      resolve();
+    };
+    response.once("drain", done);
+    response.once("close", done);
+  });
+}

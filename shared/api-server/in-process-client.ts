@@ -1,0 +1,54 @@
+/** The in-memory API server without a socket: the product's own reader, writer and watch on `ApiServer.request`. */
+import type { KubeClient } from "@deltaloop/kube/http";
+import { kubeOver, statusError } from "@deltaloop/kube/http";
+import { exactText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
+import type { KubeApiError, Kube } from "@deltaloop/kube/client";
+import type { ApiResponse, ApiServer } from "./api-server.ts";
+
+/** `component` is the User-Agent as it stands, and the field manager. */
+export interface InProcessOptions {
+  readonly component: string;
+}
+
+export function createInProcessKube(server: ApiServer, options: InProcessOptions): Kube {
+  return kubeOver(createInProcessClient(server, options));
+}
+
+/** Nothing is lost or late on the way, so there is nothing to wait for or to send again (K3 to K5). */
+export function createInProcessClient(server: Pick<ApiServer, "request">, { component }: InProcessOptions): KubeClient {
+  return {
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    fieldManager: component,
+
+    async json({ method, path, query = {}, body, contentType = "application/json", accept = "", signal }) {
+      signal?.throwIfAborted();
+      const headers = { "user-agent": component, "content-type": contentType, accept };
+      const answer = await server.request({ method, path, query, headers, ...(body && { body: exactText(body) }) });
+      if (answer.status >= 400) throw refusalOf(answer);
+      return answer.kind === "object" ? answer.body : undefined;
+    },
+
+    async *lines({ path, query = {}, signal }) {
+      signal.throwIfAborted();
+      const answer = await server.request({ method: "GET", path, query, headers: { "user-agent": component } });
+      if (answer.kind !== "watch") throw refusalOf(answer);
+      const { stream } = answer;
+      const end = (): void => stream.end();
+      signal.addEventListener("abort", end, { once: true });
+      try {
+        for await (const events of stream.batches()) {
+          signal.throwIfAborted();
+          yield events.map((event) => exactText(event));
+        }
+        signal.throwIfAborted();
+      } finally {
+        signal.removeEventListener("abort", end);
+        end();
+      }
+    },
+  };
+}
+
+function refusalOf(answer: ApiResponse): KubeApiError {
+  return statusError(answer.status, {}, JSON.stringify(answer.kind === "object" ? answer.body : {}));
+}

@@ -1,0 +1,173 @@
+/**
+ * What is no resource: discovery (plain and aggregated), `/version`, health, OpenAPI.
+ *
+ * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
+ */
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "@deltaloop/kube/objects";
+import type { JsonObject } from "@deltaloop/base";
+import { openApiDocument, openApiRoot } from "./openapi.ts";
+import { RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+export interface MetaAnswer {
+  readonly contentType: string;
+  readonly body: JsonObject;
+}
+
+const JSON_TYPE = "application/json";
+const AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+const VERSION: JsonObject = {
+  major: KUBERNETES_MAJOR,
+  minor: KUBERNETES_MINOR,
+  gitVersion: KUBERNETES_VERSION,
+  gitCommit: "",
+  gitTreeState: "clean",
+  buildDate: "1970-01-01T00:00:00Z",
+  goVersion: "",
+  compiler: "deltaloop",
+  platform: "in-memory",
+};
+
+const HEALTH = new Set(["/healthz", "/livez", "/readyz"]);
+
+/** Groups without resources of their own: the reviews are answered elsewhere. */
+const REVIEW_GROUPS = ["authentication.k8s.io", "authorization.k8s.io"];
+
+/** The answer for `path`, text or object, or `undefined` if nothing is there. */
+export function serveMeta(path: string, accept: string): MetaAnswer | string | undefined {
+  if (HEALTH.has(path)) return "ok";
+  if (path === "/version" || path === "/version/") return json(VERSION);
+  if (path === "/openapi/v3") return json(openApiRoot());
+  if (path.startsWith("/openapi/v3/")) {
+    const document = openApiDocument(path.slice("/openapi/v3/".length));
+    return document === undefined ? undefined : json(document);
+  }
+  const isAggregated = accept.includes("as=APIGroupDiscoveryList") && accept.includes("v=v2");
+  const segments = path.split("/").filter((segment) => segment !== "");
+  switch (segments.join("/")) {
+    case "api":
+      return isAggregated ? aggregated([""]) : json({ kind: "APIVersions", versions: ["v1"], serverAddressByClientCIDRs: [] });
+    case "apis":
+      return isAggregated ? aggregated(groups()) : json({ kind: "APIGroupList", apiVersion: "v1", groups: groups().map(apiGroup) });
+    case "api/v1":
+      return json(resourceList("", "v1"));
+    default:
+      return group(segments);
+  }
+}
+
+function group([root, name = "", version, extra]: readonly string[]): MetaAnswer | undefined {
+  if (root !== "apis" || extra !== undefined || !groups().includes(name)) return undefined;
+  if (version === undefined) return json({ kind: "APIGroup", apiVersion: "v1", ...apiGroup(name) });
+  return version === "v1" ? json(resourceList(name, `${name}/v1`)) : undefined;
+}
+
+function json(body: JsonObject): MetaAnswer {
+  return { contentType: JSON_TYPE, body };
+}
+
+function groups(): string[] {
+  return [...new Set(RESOURCE_DEFINITIONS.map((definition) => definition.group)), ...REVIEW_GROUPS].filter((name) => name !== "");
+}
+
+function apiGroup(name: string): JsonObject {
+  const version = { groupVersion: `${name}/v1`, version: "v1" };
+  return { name, versions: [version], preferredVersion: version };
+}
+
+const MAIN_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const PART_VERBS = ["get", "patch", "update"];
+
+function resourceList(name: string, groupVersion: string): JsonObject {
+  const resources = RESOURCE_DEFINITIONS.filter((definition) => definition.group === name).flatMap((definition) => [
+    {
+      name: definition.resource,
+      singularName: definition.singular,
+      namespaced: definition.namespaced,
+      kind: definition.kind,
+      verbs: MAIN_VERBS,
+      ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
+      ...(definition.inAll ? { categories: ["all"] } : {}),
+    },
+    ...definition.subresources.map((subresource) => part(definition, subresource)),
+  ]);
+  return { kind: "APIResourceList", apiVersion: "v1", groupVersion, resources: [...resources, ...reviewResources(name)] };
+}
+
+function part(definition: ResourceDefinition, subresource: string): JsonObject {
+  const { kind, group: ofGroup, version } = partKind(definition, subresource);
+  return {
+    name: `${definition.resource}/${subresource}`,
+    singularName: "",
+    namespaced: definition.namespaced,
+    ...(ofGroup === definition.group ? {} : { group: ofGroup, version }),
+    kind,
+    verbs: partVerbs(subresource),
+  };
+}
+
+function partKind(
+  definition: ResourceDefinition,
+  subresource: string,
+): { readonly group: string; readonly version: string; readonly kind: string } {
+  if (subresource === "scale") return { group: "autoscaling", version: "v1", kind: "Scale" };
+  return { group: definition.group, version: definition.version, kind: subresource === "binding" ? "Binding" : definition.kind };
+}
+
+function partVerbs(subresource: string): string[] {
+  if (subresource === "binding") return ["create"];
+  return subresource === "finalize" ? ["update"] : PART_VERBS;
+}
+
+function reviewResources(name: string): JsonObject[] {
+  const reviews: Readonly<Record<string, readonly string[]>> = {
+    "authentication.k8s.io": ["SelfSubjectReview"],
+    "authorization.k8s.io": ["SelfSubjectAccessReview", "SelfSubjectRulesReview"],
+  };
+  return (reviews[name] ?? []).map((kind) => ({
+    name: `${kind.toLowerCase()}s`,
+    singularName: kind.toLowerCase(),
+    namespaced: false,
+    kind,
+    verbs: ["create"],
+  }));
+}
+
+/** One document for all groups, which current clients ask for first. */
+function aggregated(names: readonly string[]): MetaAnswer {
+  const items = names.map((name) => ({
+    metadata: name === "" ? {} : { name },
+    versions: [
+      {
+        version: "v1",
+        freshness: "Current",
+        resources: [
+          ...RESOURCE_DEFINITIONS.filter((definition) => definition.group === name).map((definition) => ({
+            resource: definition.resource,
+            responseKind: { group: definition.group, version: definition.version, kind: definition.kind },
+            scope: definition.namespaced ? "Namespaced" : "Cluster",
+            singularResource: definition.singular,
+            verbs: MAIN_VERBS,
+            ...(definition.shortNames.length === 0 ? {} : { shortNames: [...definition.shortNames] }),
+            ...(definition.inAll ? { categories: ["all"] } : {}),
+            subresources: definition.subresources.map((subresource) => {
+              const { group: ofGroup, version, kind } = partKind(definition, subresource);
+              return { subresource, responseKind: { group: ofGroup, version, kind }, verbs: partVerbs(subresource) };
+            }),
+          })),
+          ...reviewResources(name).map(({ name: resource, singularName, kind }) => ({
+            resource: resource ?? "",
+            responseKind: { group: name, version: "v1", kind: kind ?? "" },
+            scope: "Cluster",
+            singularResource: singularName ?? "",
+            verbs: ["create"],
+          })),
+        ],
+      },
+    ],
+  }));
+  return {
+    contentType: AGGREGATED_TYPE,
+    body: { kind: "APIGroupDiscoveryList", apiVersion: "apidiscovery.k8s.io/v2", metadata: {}, items },
+  };
+}

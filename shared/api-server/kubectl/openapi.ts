@@ -1,0 +1,88 @@
+/**
+ * Just enough OpenAPI v3 for kubectl: it looks for the PATCH operation of a kind and its `fieldValidation` parameter before
+ * it creates or applies, and falls back to its built-in types for merge keys where the schemas are silent.
+ *
+ * Source: kubectl/pkg/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
+ */
+import type { JsonObject } from "@deltaloop/base";
+import { KUBERNETES_VERSION } from "@deltaloop/kube/objects";
+import { apiVersionOf, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+export function openApiRoot(): JsonObject {
+  const paths: JsonObject = {};
+  for (const definition of RESOURCE_DEFINITIONS)
+    paths[rootOf(definition)] = { serverRelativeURL: `/openapi/v3/${rootOf(definition)}?hash=1` };
+  return { paths };
+}
+
+/** The document of `api/v1` or `apis/apps/v1`. */
+export function openApiDocument(root: string): JsonObject | undefined {
+  const definitions = RESOURCE_DEFINITIONS.filter((definition) => rootOf(definition) === root);
+  if (definitions.length === 0) return undefined;
+  return {
+    openapi: "3.0.0",
+    info: { title: "Kubernetes", version: KUBERNETES_VERSION },
+    paths: Object.fromEntries(definitions.map((definition) => [pathOf(definition), operations(definition)])),
+    components: { schemas: Object.fromEntries(definitions.map((definition) => [schemaName(definition), schema(definition)])) },
+  };
+}
+
+function rootOf({ group, version }: ResourceDefinition): string {
+  return group === "" ? `api/${version}` : `apis/${group}/${version}`;
+}
+
+function pathOf(definition: ResourceDefinition): string {
+  return `/${rootOf(definition)}/${definition.namespaced ? "namespaces/{namespace}/" : ""}${definition.resource}/{name}`;
+}
+
+function gvk({ group, version, kind }: ResourceDefinition): JsonObject {
+  return { group, version, kind };
+}
+
+/** Without strategic merge among them kubectl merges by the types built into it, which is what we want: our schemas name no merge keys. */
+const PATCH_TYPES = ["application/json-patch+json", "application/merge-patch+json"];
+
+function operations(definition: ResourceDefinition): JsonObject {
+  const parameters = ["dryRun", "fieldManager", "fieldValidation"].map((name) => ({
+    name,
+    in: "query",
+    schema: { type: "string", uniqueItems: true },
+  }));
+  const operation = (verb: string): JsonObject => ({
+    operationId: `${verb}${definition.kind}`,
+    parameters: verb === "get" ? [] : parameters,
+    responses: {
+      "200": { description: "OK", content: { "application/json": { schema: { $ref: `#/components/schemas/${schemaName(definition)}` } } } },
+    },
+    "x-kubernetes-action": verb,
+    "x-kubernetes-group-version-kind": gvk(definition),
+  });
+  const patchContent = Object.fromEntries(PATCH_TYPES.map((type) => [type, { schema: { type: "object" } }]));
+  return {
+    get: operation("get"),
+    put: operation("put"),
+    patch: { ...operation("patch"), requestBody: { content: patchContent, required: true } },
+    delete: operation("delete"),
+  };
+}
+
+function schemaName(definition: ResourceDefinition): string {
+  const group = definition.group === "" ? "core" : (definition.group.split(".")[0] ?? "");
+  return `io.k8s.api.${group}.${definition.version}.${definition.kind}`;
+}
+
+function schema(definition: ResourceDefinition): JsonObject {
+  return {
+    type: "object",
+    description: `${definition.kind} (${apiVersionOf(definition)})`,
+    properties: {
+      apiVersion: { type: "string" },
+      kind: { type: "string" },
+      metadata: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+      spec: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+      status: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+    },
+    "x-kubernetes-group-version-kind": [gvk(definition)],
+    "x-kubernetes-preserve-unknown-fields": true,
+  };
+}

@@ -1,0 +1,116 @@
+/**
+ * Defaults by kind, set after decoding a request and again after applying a patch.
+ *
+ * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.36.
+ */
+import { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod, normalise, normaliseDeploymentStatus } from "@deltaloop/kube/pod-template";
+import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+/** Changes `object` in place. */
+export function setDefaults(definition: ResourceDefinition, object: JsonObject): JsonObject {
+  object["kind"] = definition.kind;
+  object["apiVersion"] = apiVersionOf(definition);
+  normalise(object);
+  // The one zero that is written or not by its kind: `replicas,omitempty` in a DeploymentStatus alone.
+  if (definition.kind === "Deployment") normaliseDeploymentStatus(objectAt(object, "status"));
+  ensureObject(object, "metadata");
+  DEFAULTS[definition.kind]?.(object);
+  return object;
+}
+
+const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
+  Deployment: setDefaultsDeployment,
+  ReplicaSet: (rs) => {
+    const spec = ensureObject(rs, "spec");
+    spec["replicas"] ??= 1;
+    setDefaultsTemplate(spec);
+    ensureObject(rs, "status")["replicas"] ??= 0;
+  },
+  ReplicationController: setDefaultsReplicationController,
+  Pod: setObjectDefaultsPod,
+  Namespace: (namespace) => {
+    const meta = ensureObject(namespace, "metadata");
+    const name = textAt(meta, "name");
+    if (name !== undefined) ensureObject(meta, "labels")["kubernetes.io/metadata.name"] = name;
+    ensureObject(namespace, "status")["phase"] ??= "Active";
+  },
+  Node: (node) => {
+    ensureObject(node, "spec");
+    const status = ensureObject(node, "status");
+    const capacity = objectAt(status, "capacity");
+    if (capacity !== undefined) status["allocatable"] ??= { ...capacity };
+    for (const list of ["capacity", "allocatable"]) canonicalise(objectAt(status, list) ?? {});
+  },
+  ResourceQuota: (quota) => {
+    canonicalise(objectAt(ensureObject(quota, "spec"), "hard") ?? {});
+    ensureObject(quota, "status");
+  },
+  Service: setDefaultsService,
+  Secret: (secret) => {
+    secret["type"] ??= "Opaque";
+    const plain = secret["stringData"];
+    if (!isObject(plain)) return;
+    const data = ensureObject(secret, "data");
+    for (const [key, value] of Object.entries(stringMap(plain))) data[key] = Buffer.from(value).toString("base64");
+    delete secret["stringData"];
+  },
+  Lease: (lease) => void ensureObject(lease, "spec"),
+  Event: (event) => {
+    // Not `omitempty` upstream, so always served.
+    event["metadata"] ??= {};
+    event["source"] ??= {};
+    event["eventTime"] ??= null;
+    event["reportingComponent"] ??= textAt(objectAt(event, "source"), "component") ?? "";
+    event["reportingInstance"] ??= "";
+  },
+};
+
+/** No defaults upstream, but fields that are served even when nobody has set them. */
+function setDefaultsDeployment(deployment: JsonObject): void {
+  const spec = ensureObject(deployment, "spec");
+  spec["replicas"] ??= 1;
+  const strategy = ensureObject(spec, "strategy");
+  strategy["type"] ??= "RollingUpdate";
+  if (strategy["type"] === "RollingUpdate") {
+    const rollingUpdate = ensureObject(strategy, "rollingUpdate");
+    rollingUpdate["maxUnavailable"] ??= "25%";
+    rollingUpdate["maxSurge"] ??= "25%";
+  }
+  spec["revisionHistoryLimit"] ??= 10;
+  spec["progressDeadlineSeconds"] ??= 600;
+  setDefaultsTemplate(spec);
+  ensureObject(deployment, "status");
+}
+
+function setDefaultsReplicationController(rc: JsonObject): void {
+  const spec = ensureObject(rc, "spec");
+  spec["replicas"] ??= 1;
+  const labels = objectAt(objectAt(objectAt(spec, "template"), "metadata"), "labels");
+  if (labels !== undefined) {
+    if (Object.keys(objectAt(spec, "selector") ?? {}).length === 0) spec["selector"] = { ...labels };
+    const meta = ensureObject(rc, "metadata");
+    if (Object.keys(objectAt(meta, "labels") ?? {}).length === 0) meta["labels"] = { ...labels };
+  }
+  setDefaultsTemplate(spec);
+  ensureObject(rc, "status")["replicas"] ??= 0;
+}
+
+function setDefaultsTemplate(spec: JsonObject): void {
+  const template = objectAt(spec, "template");
+  if (template === undefined) return;
+  ensureObject(template, "metadata");
+  setDefaultsPodSpec(ensureObject(template, "spec"));
+}
+
+function setDefaultsService(service: JsonObject): void {
+  const spec = ensureObject(service, "spec");
+  spec["sessionAffinity"] ??= "None";
+  spec["type"] ??= "ClusterIP";
+  spec["internalTrafficPolicy"] ??= "Cluster";
+  for (const port of objectsAt(spec, "ports")) {
+    port["protocol"] ??= "TCP";
+    port["targetPort"] ??= port["port"] ?? 0;
+  }
+  ensureObject(ensureObject(service, "status"), "loadBalancer");
+}

@@ -1,0 +1,132 @@
+/**
+ * What a DELETE does to an object: removes it, or marks it and leaves the rest to its node, its finalizers or the garbage collector.
+ *
+ * Source: apiserver/pkg/registry/rest/delete.go (BeforeDelete), generic/registry/store.go (updateForGracefulDeletionAndFinalizers),
+ * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage/storage.go.
+ */
+import { conflict } from "../scheme/api-error.ts";
+import { timestamp } from "./generate-name.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "@deltaloop/base";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+export type PropagationPolicy = "Background" | "Foreground" | "Orphan";
+
+export interface DeleteOptions {
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+  readonly gracePeriodSeconds?: number | undefined;
+  readonly propagationPolicy?: PropagationPolicy | undefined;
+  readonly dryRun?: boolean | undefined;
+}
+
+export interface DeletionPlan {
+  /** What to store first; absent if the object stays as it is until it goes. */
+  readonly marked?: JsonObject;
+  readonly isImmediate: boolean;
+}
+
+export const ORPHAN_FINALIZER = "orphan";
+export const FOREGROUND_FINALIZER = "foregroundDeletion";
+
+/** @throws {ApiError} 409 where a precondition fails. */
+export function planDeletion(definition: ResourceDefinition, current: JsonObject, options: DeleteOptions, nowMs: number): DeletionPlan {
+  checkPreconditions(definition, current, options);
+  const object = clone(current);
+  const meta = ensureObject(object, "metadata");
+  const isTerminating = meta["deletionTimestamp"] !== undefined;
+  const isGraceful = definition.kind === "Pod" && markGracefully(object, options, nowMs);
+  if (isGraceful === "pending") return { isImmediate: false };
+
+  const finalizers = finalizersFor(definition, listAt(meta, "finalizers"), options.propagationPolicy);
+  if (finalizers.length > 0 || meta["finalizers"] !== undefined) meta["finalizers"] = [...finalizers];
+  if (finalizers.length === 0) delete meta["finalizers"];
+  const isHeld = finalizers.length > 0 || listAt(objectAt(object, "spec"), "finalizers").length > 0;
+  if (isHeld && isGraceful === false) markNow(definition, object, isTerminating, nowMs);
+  const isImmediate = !isHeld && (isGraceful === false || numberAt(meta, "deletionGracePeriodSeconds") === 0);
+  return jsonEqual(object, current) ? { isImmediate } : { marked: object, isImmediate };
+}
+
+function checkPreconditions(definition: ResourceDefinition, current: JsonObject, { uid, resourceVersion }: DeleteOptions): void {
+  const about = { group: definition.group, resource: definition.kind };
+  const record = metaOf(current);
+  if (uid !== undefined && uid !== record["uid"]) {
+    const why = `the UID in the precondition (${uid}) does not match the UID in record (${textAt(record, "uid")}). The object might have been deleted and then recreated`;
+    throw conflict(about, nameOf(current), why);
+  }
+  if (resourceVersion !== undefined && resourceVersion !== record["resourceVersion"]) {
+    const why = `the ResourceVersion in the precondition (${resourceVersion}) does not match the ResourceVersion in record (${textAt(record, "resourceVersion")}). The object might have been modified`;
+    throw conflict(about, nameOf(current), why);
+  }
+}
+
+/** Gives a pod its time: `true` if marked, "pending" if an earlier mark stands, `false` if it may go at once. */
+function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number): boolean | "pending" {
+  const meta = ensureObject(pod, "metadata");
+  const asked = options.gracePeriodSeconds === undefined ? undefined : atLeastOneIfNegative(options.gracePeriodSeconds);
+  const marked = textAt(meta, "deletionTimestamp");
+  if (marked !== undefined) {
+    const old = numberAt(meta, "deletionGracePeriodSeconds") ?? 0;
+    if (old === 0) return false;
+    // An earlier deletion can only be made shorter.
+    if (asked === undefined || asked >= old) return "pending";
+    const moved = Date.parse(marked) + (asked - old) * 1000;
+    meta["deletionTimestamp"] = timestamp(Math.max(moved, nowMs));
+    meta["deletionGracePeriodSeconds"] = moved < nowMs && asked !== 0 ? 1 : asked;
+    return true;
+  }
+  const grace = gracePeriodOf(pod, asked);
+  meta["deletionTimestamp"] = timestamp(nowMs + grace * 1000);
+  meta["deletionGracePeriodSeconds"] = grace;
+  raiseGeneration(meta);
+  return true;
+}
+
+function gracePeriodOf(pod: JsonObject, asked: number | undefined): number {
+  const spec = objectAt(pod, "spec");
+  const phase = textAt(objectAt(pod, "status"), "phase");
+  // Nobody runs it: nothing to wait for.
+  if (textAt(spec, "nodeName") === undefined || phase === "Failed" || phase === "Succeeded") return 0;
+  return atLeastOneIfNegative(asked ?? numberAt(spec, "terminationGracePeriodSeconds") ?? 0);
+}
+
+function atLeastOneIfNegative(seconds: number): number {
+  return seconds < 0 ? 1 : seconds;
+}
+
+function markNow(definition: ResourceDefinition, object: JsonObject, isTerminating: boolean, nowMs: number): void {
+  if (isTerminating) return;
+  const meta = ensureObject(object, "metadata");
+  meta["deletionTimestamp"] = timestamp(nowMs);
+  if (definition.kind === "Namespace") {
+    ensureObject(object, "status")["phase"] = "Terminating";
+    return;
+  }
+  meta["deletionGracePeriodSeconds"] = 0;
+  raiseGeneration(meta);
+}
+
+function raiseGeneration(meta: JsonObject): void {
+  const generation = numberAt(meta, "generation") ?? 0;
+  if (generation > 0) meta["generation"] = generation + 1;
+}
+
+function finalizersFor(definition: ResourceDefinition, existing: readonly unknown[], policy: PropagationPolicy | undefined): string[] {
+  const others = existing.filter(
+    (one): one is string => typeof one === "string" && one !== ORPHAN_FINALIZER && one !== FOREGROUND_FINALIZER,
+  );
+  switch (policy ?? policyOf(definition, existing)) {
+    case "Orphan":
+      return [...others, ORPHAN_FINALIZER];
+    case "Foreground":
+      return [...others, FOREGROUND_FINALIZER];
+    case "Background":
+      return others;
+  }
+}
+
+/** Where the request is silent a finalizer already there decides, then the kind. */
+function policyOf(definition: ResourceDefinition, existing: readonly unknown[]): PropagationPolicy {
+  if (existing.includes(ORPHAN_FINALIZER)) return "Orphan";
+  if (existing.includes(FOREGROUND_FINALIZER)) return "Foreground";
+  return definition.defaultPropagation;
+}

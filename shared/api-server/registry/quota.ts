@@ -1,0 +1,91 @@
+/**
+ * ResourceQuota with object counts: `pods` (those not yet terminated) and `count/<resource>[.<group>]`.
+ *
+ * Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (controller.go, text of the refusal),
+ * kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+ */
+import { forbidden } from "../scheme/api-error.ts";
+import { clone, type JsonObject, jsonEqual, nameOf, objectAt, stringMap, textAt } from "@deltaloop/base";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { resourceById } from "../scheme/resource-definitions.ts";
+import type { Storage } from "../storage/storage.ts";
+import type { StorageEvent } from "../storage/watch-history.ts";
+
+const QUOTAS = "resourcequotas";
+
+/**
+ * Called before `object` is created.
+ *
+ * @throws {ApiError} 403 where a quota of the namespace has no room for it.
+ */
+export function admitByQuota(storage: Storage, definition: ResourceDefinition, namespace: string, object: JsonObject): void {
+  if (!definition.namespaced || storage.count(QUOTAS, namespace) === 0) return;
+  for (const quota of storage.list(QUOTAS, namespace)) {
+    const hard = hardLimits(quota);
+    const exceeded = Object.keys(hard)
+      .filter((name) => counts(name, definition, object))
+      .map((name) => ({ name, used: usage(storage, namespace, name), limited: hard[name] ?? "0" }))
+      .filter(({ used, limited }) => used + 1 > Number(limited));
+    if (exceeded.length === 0) continue;
+    const print = (value: (one: (typeof exceeded)[number]) => string | number): string =>
+      exceeded.map((one) => `${one.name}=${value(one)}`).join(",");
+    throw forbidden(
+      definition,
+      nameOf(object),
+      `exceeded quota: ${nameOf(quota)}, requested: ${print(() => 1)}, used: ${print(({ used }) => used)}, limited: ${print(({ limited }) => limited)}`,
+    );
+  }
+}
+
+/** Keeps `status.hard` and `status.used` of a namespace's quotas right after a change there. */
+export function refreshQuotas(storage: Storage, event: StorageEvent): void {
+  const { namespace } = stringMap(event.object["metadata"]);
+  if (namespace === undefined || storage.count(QUOTAS, namespace) === 0) return;
+  // Only a quota's own spec and objects that come, go or end change the figures.
+  if (event.type === "MODIFIED" && event.resource !== QUOTAS && event.resource !== "pods") return;
+  for (const quota of storage.list(QUOTAS, namespace)) {
+    const hard = hardLimits(quota);
+    const used = Object.fromEntries(
+      Object.keys(hard)
+        .filter(isCounted)
+        .map((name) => [name, String(usage(storage, namespace, name))]),
+    );
+    const status: JsonObject = { hard, used };
+    if (jsonEqual(quota["status"], status)) continue;
+    storage.put(QUOTAS, { ...clone(quota), status });
+  }
+}
+
+function hardLimits(quota: JsonObject): Record<string, string> {
+  return stringMap(objectAt(quota, "spec")?.["hard"]);
+}
+
+function isCounted(name: string): boolean {
+  return countedResource(name) !== undefined;
+}
+
+function countedResource(name: string): ResourceDefinition | undefined {
+  if (name === "pods") return resourceById("pods");
+  if (!name.startsWith("count/")) return undefined;
+  try {
+    return resourceById(name.slice("count/".length));
+  } catch {
+    return undefined;
+  }
+}
+
+function counts(name: string, definition: ResourceDefinition, object: JsonObject): boolean {
+  return countedResource(name)?.id === definition.id && (name !== "pods" || !isTerminated(object));
+}
+
+function usage(storage: Storage, namespace: string, name: string): number {
+  const definition = countedResource(name);
+  if (definition === undefined) return 0;
+  if (name !== "pods") return storage.count(definition.id, namespace);
+  return storage.list("pods", namespace).filter((pod) => !isTerminated(pod)).length;
+}
+
+function isTerminated(pod: JsonObject): boolean {
+  const phase = textAt(objectAt(pod, "status"), "phase");
+  return phase === "Succeeded" || phase === "Failed";
+}

@@ -1,0 +1,213 @@
+/**
+ * Create, update and delete with all their rules: what stands between a request and the storage.
+ *
+ * Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update}.go.
+ */
+import type { Clock, Random } from "@deltaloop/base";
+import { admitIntoNamespace, admitNamespaceDeletion, admitPod } from "./admission.ts";
+import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJECT_MODIFIED } from "../scheme/api-error.ts";
+import { setDefaults } from "./defaulting.ts";
+import { type DeleteOptions, planDeletion } from "./deletion.ts";
+import { generateName, generateUid, timestamp } from "./generate-name.ts";
+import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "@deltaloop/base";
+import { admitByQuota, refreshQuotas } from "./quota.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { Storage } from "../storage/storage.ts";
+import type { StorageEvent } from "../storage/watch-history.ts";
+import { prepareForCreate, prepareForUpdate } from "./strategy.ts";
+import { validateCreate, validateUpdate } from "./validation.ts";
+
+/** Tries of a generated name that is taken. Source: apiserver's RetryGenerateName. */
+const GENERATE_NAME_TRIES = 8;
+
+export interface Update {
+  readonly namespace: string;
+  readonly name: string;
+  readonly subresource: string;
+  /** Makes the wanted object from the current one, which it must not change. */
+  readonly transform: (current: JsonObject) => JsonObject;
+  /** A PUT takes the uid it carries for a precondition (409); a PATCH that changes it is invalid (422). */
+  readonly verb: "update" | "patch";
+  readonly dryRun?: boolean;
+}
+
+export interface Deletion extends DeleteOptions {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export class Registry {
+  readonly #storage: Storage;
+  readonly #clock: Clock;
+  readonly #random: Random;
+
+  constructor(storage: Storage, clock: Clock, random: Random) {
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#random = random;
+    // Quotas follow after the write that changed them has been told to everyone.
+    storage.subscribe((event) => this.#written.push(event));
+  }
+
+  #written: StorageEvent[] = [];
+
+  /** @throws {ApiError} 404 */
+  get(definition: ResourceDefinition, namespace: string, name: string): JsonObject {
+    const object = this.#storage.get(definition.id, namespace, name);
+    if (object === undefined) throw notFound(definition, name);
+    return object;
+  }
+
+  /** Takes `object` over. @throws {ApiError} */
+  create(definition: ResourceDefinition, namespace: string, object: JsonObject, options: { readonly dryRun?: boolean } = {}): JsonObject {
+    checkKind(definition, object);
+    const meta = ensureObject(object, "metadata");
+    checkNamespace(definition, namespace, meta);
+    if ((textAt(meta, "resourceVersion") ?? "") !== "")
+      throw new ApiError(500, "", "resourceVersion should not be set on objects to be created");
+    this.#giveName(definition, namespace, meta);
+    admitIntoNamespace(this.#storage, definition, namespace, object);
+
+    setDefaults(definition, object);
+    if (definition.kind === "Pod") admitPod(object, this.#random);
+    prepareForCreate(definition, object);
+    meta["uid"] = generateUid(this.#random);
+    meta["creationTimestamp"] = timestamp(this.#clock.now());
+
+    const errors = validateCreate(definition, object);
+    if (errors.length > 0) throw invalid(definition, nameOf(object), errors);
+    admitByQuota(this.#storage, definition, namespace, object);
+    if (this.#storage.get(definition.id, namespace, nameOf(object)) !== undefined) throw alreadyExists(definition, nameOf(object));
+    return options.dryRun === true ? object : this.#write(() => this.#storage.put(definition.id, object));
+  }
+
+  /** @throws {ApiError} */
+  update(definition: ResourceDefinition, update: Update): { readonly object: JsonObject; readonly isCreated: boolean } {
+    const { namespace, name, subresource } = update;
+    const current = this.#storage.get(definition.id, namespace, name);
+    if (current === undefined) {
+      if (update.verb !== "update" || !definition.createOnUpdate || subresource !== "") throw notFound(definition, name);
+      const created = update.transform({});
+      delete ensureObject(created, "metadata")["resourceVersion"];
+      return { object: this.create(definition, namespace, created), isCreated: true };
+    }
+    const object = update.transform(current);
+    this.#checkPreconditions(definition, update, object, current);
+    setDefaults(definition, object);
+    prepareForUpdate(definition, subresource, object, current);
+    const errors = validateUpdate(definition, subresource, object, current);
+    if (errors.length > 0) throw invalid(definition, name, errors);
+
+    if (this.#completesDeletion(object, current)) {
+      if (update.dryRun !== true) this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);
+      return { object, isCreated: false };
+    }
+    // A write that changes nothing is none: no new revision, no event.
+    if (jsonEqual(object, current)) return { object: current, isCreated: false };
+    return { object: update.dryRun === true ? object : this.#write(() => this.#storage.put(definition.id, object)), isCreated: false };
+  }
+
+  /** @throws {ApiError} */
+  delete(definition: ResourceDefinition, deletion: Deletion): { readonly object: JsonObject; readonly isGone: boolean } {
+    const { namespace, name } = deletion;
+    const current = this.#storage.get(definition.id, namespace, name);
+    if (current === undefined) throw notFound(definition, name);
+    const plan = planDeletion(definition, current, deletion, this.#clock.now());
+    if (definition.kind === "Namespace") admitNamespaceDeletion(name);
+    if (deletion.dryRun === true) return { object: plan.marked ?? current, isGone: plan.isImmediate };
+    let object = current;
+    const { marked } = plan;
+    if (marked !== undefined) object = this.#write(() => this.#storage.put(definition.id, marked));
+    if (plan.isImmediate) object = this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);
+    return { object, isGone: plan.isImmediate };
+  }
+
+  #write(write: () => JsonObject): JsonObject {
+    const object = write();
+    for (let events = this.#written; events.length > 0; events = this.#written) {
+      this.#written = [];
+      for (const event of events) refreshQuotas(this.#storage, event);
+    }
+    return object;
+  }
+
+  #giveName(definition: ResourceDefinition, namespace: string, meta: JsonObject): void {
+    const base = textAt(meta, "generateName") ?? "";
+    if ((textAt(meta, "name") ?? "") !== "" || base === "") return;
+    for (let tries = 0; tries < GENERATE_NAME_TRIES; tries += 1) {
+      const name = generateName(this.#random, base);
+      meta["name"] = name;
+      if (this.#storage.get(definition.id, namespace, name) === undefined) return;
+    }
+  }
+
+  #checkPreconditions(definition: ResourceDefinition, update: Update, object: JsonObject, current: JsonObject): void {
+    checkKind(definition, object);
+    const meta = ensureObject(object, "metadata");
+    checkNamespace(definition, update.namespace, meta);
+    meta["name"] ??= update.name;
+    if (meta["name"] !== update.name)
+      throw badRequest(`the name of the object (${nameOf(object)}) does not match the name on the URL (${update.name})`);
+    const uid = textAt(meta, "uid") ?? "";
+    const currentUid = textAt(metaOf(current), "uid");
+    if (update.verb === "update" && uid !== "" && uid !== currentUid) {
+      throw conflict(definition, update.name, preconditionFailed(definition, update, uid, currentUid));
+    }
+    if (uid === "") meta["uid"] = currentUid ?? "";
+    const resourceVersion = textAt(meta, "resourceVersion") ?? "";
+    const currentVersion = textAt(metaOf(current), "resourceVersion") ?? "";
+    if (resourceVersion === "" && !definition.unconditionalUpdate) {
+      throw invalid({ group: definition.group, kind: definition.resource }, update.name, [
+        { type: "FieldValueInvalid", field: "metadata.resourceVersion", message: "Invalid value: 0: must be specified for an update" },
+      ]);
+    }
+    if (resourceVersion !== "" && resourceVersion !== "0" && resourceVersion !== currentVersion)
+      throw conflict(definition, update.name, OBJECT_MODIFIED);
+    meta["resourceVersion"] = currentVersion;
+  }
+
+  /** The last finalizer has gone from an object that waits for nothing else. Source: ShouldDeleteDuringUpdate. */
+  #completesDeletion(object: JsonObject, current: JsonObject): boolean {
+    if (listAt(metaOf(object), "finalizers").length > 0 || metaOf(current)["deletionTimestamp"] === undefined) return false;
+    if (listAt(objectAt(object, "spec"), "finalizers").length > 0) return false;
+    return (numberAt(metaOf(current), "deletionGracePeriodSeconds") ?? 0) === 0;
+  }
+}
+
+function checkKind(definition: ResourceDefinition, object: JsonObject): void {
+  const kind = textAt(object, "kind");
+  if (kind !== undefined && kind !== definition.kind) {
+    const version = textAt(object, "apiVersion")?.split("/").at(-1) ?? "";
+    throw badRequest(`${kind} in version "${version}" cannot be handled as a ${definition.kind}`);
+  }
+}
+
+function checkNamespace(definition: ResourceDefinition, namespace: string, meta: JsonObject): void {
+  if (!definition.namespaced) {
+    delete meta["namespace"];
+    return;
+  }
+  if ((textAt(meta, "namespace") ?? "") === "") meta["namespace"] = namespace;
+  if (meta["namespace"] !== namespace)
+    throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+}
+
+/** Source: apiserver/pkg/storage/errors.go (StorageError, NewInvalidObjError). */
+function preconditionFailed(
+  definition: ResourceDefinition,
+  { namespace, name }: Update,
+  uid: string,
+  currentUid: string | undefined,
+): string {
+  const key = ["", "registry", definition.resource, namespace, name].filter((part, i) => i === 0 || part !== "").join("/");
+  const why = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${currentUid}`;
+  return `StorageError: invalid object, Code: 4, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: ${why}`;
+}
+
+/** For callers outside of a request (garbage collection): the current object without one finalizer. */
+export function withoutFinalizer(current: JsonObject, finalizer: string): JsonObject {
+  const object = clone(current);
+  const meta = ensureObject(object, "metadata");
+  meta["finalizers"] = listAt(meta, "finalizers").filter((one) => one !== finalizer);
+  return object;
+}

@@ -1,0 +1,88 @@
+/**
+ * What a request may set and what the server decides: status, generation, metadata of the system.
+ *
+ * Source: kubernetes/pkg/registry/{apps/deployment,apps/replicaset,core/replicationcontroller,core/pod,core/node}/strategy.go,
+ * apiserver/pkg/registry/rest/update.go (BeforeUpdate).
+ */
+import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "@deltaloop/base";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+/** Changes `object` in place into what a fresh one looks like. */
+export function prepareForCreate(definition: ResourceDefinition, object: JsonObject): void {
+  const meta = ensureObject(object, "metadata");
+  for (const field of ["resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"])
+    delete meta[field];
+  if (definition.generation !== "none") meta["generation"] = 1;
+  const status = INITIAL_STATUS[definition.kind];
+  if (status !== undefined) object["status"] = status(object);
+  if (definition.kind === "Namespace") ensureObject(object, "spec")["finalizers"] ??= ["kubernetes"];
+}
+
+const INITIAL_STATUS: Readonly<Record<string, (object: JsonObject) => JsonObject>> = {
+  Deployment: () => ({}),
+  ReplicaSet: () => ({ replicas: 0 }),
+  ReplicationController: () => ({ replicas: 0 }),
+  Pod: (pod) => ({ phase: "Pending", qosClass: qosClassOf(pod) }),
+  Namespace: () => ({ phase: "Active" }),
+  ResourceQuota: () => ({}),
+};
+
+/** Changes `object` in place: what this subresource may not touch comes from `current`. */
+export function prepareForUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): void {
+  const meta = ensureObject(object, "metadata");
+  const currentMeta = metaOf(current);
+  delete meta["managedFields"];
+  restore(meta, currentMeta, ["generation"]);
+  if (subresource === "status") keepAllButStatus(definition, object, current);
+  else if (definition.subresources.includes("status") && subresource !== "binding") restore(object, current, ["status"]);
+  if (changesGeneration(definition, subresource, object, current)) meta["generation"] = (numberAt(currentMeta, "generation") ?? 0) + 1;
+
+  meta["uid"] ??= currentMeta["uid"] ?? "";
+  restore(meta, currentMeta, ["creationTimestamp"]);
+  // An update can never take a deletion back.
+  if (currentMeta["deletionTimestamp"] !== undefined) restore(meta, currentMeta, ["deletionTimestamp", "deletionGracePeriodSeconds"]);
+}
+
+function keepAllButStatus(definition: ResourceDefinition, object: JsonObject, current: JsonObject): void {
+  restore(object, current, ["spec"]);
+  const meta = ensureObject(object, "metadata");
+  // Labels of a Deployment are not for /status to change; its annotations are, the revision annotation is written there.
+  if (definition.kind === "Deployment") restore(meta, metaOf(current), ["labels"]);
+  if (definition.kind === "Pod") {
+    restore(meta, metaOf(current), ["ownerReferences"]);
+    delete meta["deletionTimestamp"];
+    const status = ensureObject(object, "status");
+    status["qosClass"] ??= objectAt(current, "status")?.["qosClass"] ?? "BestEffort";
+  }
+}
+
+/** Annotations count only for Deployments (they flow to the ReplicaSets), and never through /status; binding a pod does not count. */
+function changesGeneration({ generation }: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): boolean {
+  if (generation === "none" || subresource === "status" || subresource === "binding") return false;
+  if (!semanticEqual(object["spec"], current["spec"])) return true;
+  return generation === "spec and annotations" && !semanticEqual(metaOf(object)["annotations"], metaOf(current)["annotations"]);
+}
+
+function restore(target: JsonObject, source: JsonObject, fields: readonly string[]): void {
+  for (const field of fields) {
+    const value = source[field];
+    if (value === undefined) delete target[field];
+    else target[field] = value;
+  }
+}
+
+const COMPUTE = ["cpu", "memory"] as const;
+
+/** Source: kubernetes/pkg/apis/core/helper/qos/qos.go. */
+function qosClassOf(pod: JsonObject): "Guaranteed" | "Burstable" | "BestEffort" {
+  const spec = objectAt(pod, "spec");
+  const resources = [...objectsAt(spec, "initContainers"), ...objectsAt(spec, "containers")].map((container) => ({
+    limits: objectAt(objectAt(container, "resources"), "limits") ?? {},
+    requests: objectAt(objectAt(container, "resources"), "requests") ?? {},
+  }));
+  if (resources.every(({ limits, requests }) => COMPUTE.every((name) => !(name in limits) && !(name in requests)))) return "BestEffort";
+  const isGuaranteed = resources.every(({ limits, requests }) =>
+    COMPUTE.every((name) => name in limits && (requests[name] ?? limits[name]) === limits[name]),
+  );
+  return isGuaranteed ? "Guaranteed" : "Burstable";
+}

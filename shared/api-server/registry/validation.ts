@@ -1,0 +1,187 @@
+/**
+ * The validation that clients rely on: names, metadata, selectors, workload specs and statuses. Far from all of upstream's:
+ * a pod spec is checked for names and images only.
+ *
+ * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
+ */
+import { type FieldError, fieldForbidden, fieldInvalid } from "../scheme/api-error.ts";
+import {
+  jsonEqual,
+  type Json,
+  type JsonObject,
+  listAt,
+  metaOf,
+  namespaceOf,
+  nameOf,
+  numberAt,
+  objectAt,
+  objectsAt,
+  semanticEqual,
+  stringMap,
+  textAt,
+} from "@deltaloop/base";
+import { validateAnnotationKeys, validateLabels, validateName } from "./validation-names.ts";
+import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";
+import { validateContainers } from "./validation-pod.ts";
+
+export function validateCreate(definition: ResourceDefinition, object: JsonObject): FieldError[] {
+  return [...validateName(definition, nameOf(object)), ...validateMetadata(object), ...validateSpec(definition, object)];
+}
+
+export function validateUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): FieldError[] {
+  const errors = [...validateMetadataUpdate(object, current), ...validateMetadata(object)];
+  if (subresource === "status") return [...errors, ...validateStatus(definition, object, current)];
+  errors.push(...validateSpec(definition, object));
+  if (definition.kind === "Deployment" || definition.kind === "ReplicaSet")
+    errors.push(...immutable("spec.selector", object["spec"], current["spec"], "selector"));
+  if (definition.kind === "Pod" && subresource === "") errors.push(...validatePodUpdate(object, current));
+  if (definition.kind === "Pod" && subresource === "resize") errors.push(...validatePodResize(object, current));
+  return errors;
+}
+
+function validateSpec(definition: ResourceDefinition, object: JsonObject): FieldError[] {
+  const spec = objectAt(object, "spec") ?? {};
+  switch (definition.kind) {
+    case "Deployment":
+      return validateDeploymentSpec(spec);
+    case "ReplicaSet":
+      return validateReplicaSetSpec(spec);
+    case "ReplicationController":
+      return validateReplicationControllerSpec(spec);
+    case "Pod":
+      return validateContainers(spec, "spec");
+    case "Event": {
+      const involved = textAt(objectAt(object, "involvedObject"), "namespace") ?? "";
+      const isMisplaced = involved !== "" && involved !== namespaceOf(object);
+      return isMisplaced ? [fieldInvalid("involvedObject.namespace", involved, "does not match event.namespace")] : [];
+    }
+    default:
+      return [];
+  }
+}
+
+function validateMetadata(object: JsonObject): FieldError[] {
+  const meta = metaOf(object);
+  return [
+    ...validateLabels(stringMap(meta["labels"]), "metadata.labels"),
+    ...validateAnnotationKeys(stringMap(meta["annotations"]), "metadata.annotations"),
+    ...validateOwnerReferences(meta),
+  ];
+}
+
+function validateOwnerReferences(meta: JsonObject): FieldError[] {
+  const errors: FieldError[] = [];
+  let controller: string | undefined;
+  for (const reference of objectsAt(meta, "ownerReferences")) {
+    for (const field of ["apiVersion", "kind", "name", "uid"]) {
+      const why = field === "apiVersion" ? "version must not be empty" : "must not be empty";
+      if ((textAt(reference, field) ?? "") === "") errors.push(fieldInvalid(`metadata.ownerReferences.${field}`, "", why));
+    }
+    if (reference["controller"] !== true) continue;
+    const label = `${textAt(reference, "kind")}/${textAt(reference, "name")}`;
+    if (controller === undefined) controller = label;
+    else
+      errors.push(
+        fieldInvalid(
+          "metadata.ownerReferences",
+          meta["ownerReferences"],
+          `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${label}`,
+        ),
+      );
+  }
+  return errors;
+}
+
+function validateMetadataUpdate(object: JsonObject, current: JsonObject): FieldError[] {
+  const errors: FieldError[] = [];
+  if (metaOf(current)["deletionTimestamp"] !== undefined) {
+    const old = listAt(metaOf(current), "finalizers");
+    const added = listAt(metaOf(object), "finalizers").filter((one) => !old.includes(one));
+    if (added.length > 0) {
+      errors.push(
+        fieldForbidden(
+          "metadata.finalizers",
+          `no new finalizers can be added if the object is being deleted, found new finalizers ${goStrings(added)}`,
+        ),
+      );
+    }
+  }
+  for (const field of ["name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"]) {
+    errors.push(...immutable(`metadata.${field}`, metaOf(object), metaOf(current), field));
+  }
+  return errors;
+}
+
+/** `[]string{"a", "b"}`, as Go prints it. */
+function goStrings(values: readonly Json[]): string {
+  return `[]string{${values.map((value) => JSON.stringify(value)).join(", ")}}`;
+}
+
+function immutable(path: string, object: Json | undefined, current: Json | undefined, field: string): FieldError[] {
+  const wrap = (value: Json | undefined): Json | undefined =>
+    value !== null && typeof value === "object" && !Array.isArray(value) ? value[field] : undefined;
+  const value = wrap(object);
+  return semanticEqual(value, wrap(current)) ? [] : [fieldInvalid(path, value, "field is immutable")];
+}
+
+const PATCHABLE_POD_FIELDS =
+  "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+function validatePodResize(object: JsonObject, current: JsonObject): FieldError[] {
+  const fixed = (pod: JsonObject): JsonObject => {
+    const spec = { ...objectAt(pod, "spec") };
+    for (const list of ["containers", "initContainers"])
+      spec[list] = objectsAt(spec, list).map(({ resources: _resources, resizePolicy: _policy, ...container }) => container);
+    return spec;
+  };
+  return semanticEqual(fixed(object), fixed(current)) ? [] : [fieldForbidden("spec", "only cpu and memory resources are mutable")];
+}
+
+function validatePodUpdate(object: JsonObject, current: JsonObject): FieldError[] {
+  const fixed = (pod: JsonObject): JsonObject => {
+    const { activeDeadlineSeconds: _deadline, tolerations: _tolerations, schedulingGates: _gates, ...spec } = objectAt(pod, "spec") ?? {};
+    for (const list of ["containers", "initContainers"])
+      spec[list] = objectsAt(spec, list).map(({ image: _image, ...container }) => container);
+    return spec;
+  };
+  if (semanticEqual(fixed(object), fixed(current))) return [];
+  return [fieldForbidden("spec", `pod updates may not change fields other than ${PATCHABLE_POD_FIELDS}`)];
+}
+
+const COUNTERS = [
+  "observedGeneration",
+  "replicas",
+  "fullyLabeledReplicas",
+  "updatedReplicas",
+  "readyReplicas",
+  "availableReplicas",
+  "unavailableReplicas",
+  "terminatingReplicas",
+  "collisionCount",
+];
+
+function validateStatus(definition: ResourceDefinition, object: JsonObject, current: JsonObject): FieldError[] {
+  const status = objectAt(object, "status") ?? {};
+  if (definition.kind === "Pod") {
+    const old = objectAt(current, "status")?.["qosClass"];
+    return jsonEqual(status["qosClass"], old) ? [] : [fieldInvalid("status.qosClass", status["qosClass"], "field is immutable")];
+  }
+  if (!definition.subresources.includes("scale")) return [];
+  const count = (field: string): number => numberAt(status, field) ?? 0;
+  const errors = COUNTERS.filter((field) => count(field) < 0).map((field) =>
+    fieldInvalid(`status.${field}`, count(field), "must be greater than or equal to 0"),
+  );
+  for (const field of ["fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "availableReplicas"]) {
+    if (count(field) > count("replicas"))
+      errors.push(fieldInvalid(`status.${field}`, count(field), "cannot be greater than status.replicas"));
+  }
+  if (count("availableReplicas") > count("readyReplicas"))
+    errors.push(fieldInvalid("status.availableReplicas", count("availableReplicas"), "cannot be greater than readyReplicas"));
+  if (definition.kind === "Deployment") {
+    const old = numberAt(objectAt(current, "status"), "collisionCount");
+    if (old !== undefined && count("collisionCount") < old)
+      errors.push(fieldInvalid("status.collisionCount", count("collisionCount"), "cannot be decremented"));
+  }
+  return errors;
+}

@@ -1,0 +1,38 @@
+/** Objects as they are answered: items of a list, the Status of a deletion. */
+import { type JsonObject, metaOf, nameOf } from "@deltaloop/base";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import type { ListResult } from "./list.ts";
+
+export function listAnswer(
+  definition: ResourceDefinition,
+  { items: objects, resourceVersion, continueToken, remainingItemCount }: ListResult,
+): JsonObject {
+  return {
+    kind: `${definition.kind}List`,
+    apiVersion: apiVersionOf(definition),
+    metadata: {
+      resourceVersion: String(resourceVersion),
+      ...(continueToken === undefined ? {} : { continue: continueToken }),
+      ...(remainingItemCount === undefined ? {} : { remainingItemCount }),
+    },
+    items: objects.map(listItem),
+  };
+}
+
+const items = new WeakMap<JsonObject, JsonObject>();
+
+/** List items carry no kind and apiVersion, as upstream's typed lists. */
+function listItem(object: JsonObject): JsonObject {
+  let item = items.get(object);
+  if (item === undefined) {
+    const { kind: _kind, apiVersion: _apiVersion, ...rest } = object;
+    item = Object.freeze(rest);
+    items.set(object, item);
+  }
+  return item;
+}
+
+export function deletedStatus({ group, resource }: ResourceDefinition, object: JsonObject): JsonObject {
+  const details = { name: nameOf(object), ...(group === "" ? {} : { group }), kind: resource, uid: String(metaOf(object)["uid"] ?? "") };
+  return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", details };
+}

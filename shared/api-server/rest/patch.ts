@@ -1,0 +1,23 @@
+/** Which patch a request carries, by its content type. */
+import { badRequest, unsupportedMediaType } from "../scheme/api-error.ts";
+import { clone, isObject, type Json, type JsonObject } from "@deltaloop/base";
+import { applyJsonPatch } from "./patch-json.ts";
+import { applyMergePatch } from "./patch-merge.ts";
+import { applyStrategicMergePatch } from "./patch-strategic.ts";
+
+const MEDIA_TYPES = ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+
+/** @throws {ApiError} 415 for other content types (server-side apply among them), 400 for a body that is no patch. */
+export function patcherFor(kind: string, contentType: string, body: unknown): (object: JsonObject) => JsonObject {
+  const mediaType = contentType.split(";")[0]?.trim() ?? "";
+  if (!MEDIA_TYPES.includes(mediaType)) throw unsupportedMediaType();
+  if (mediaType === "application/json-patch+json") {
+    if (!Array.isArray(body)) throw badRequest("a JSON patch is a list of operations");
+    // What JSON.parse or an in-process caller gives for a list of operations; every operation is checked as it is applied.
+    const operations = body as Json[];
+    return (object) => applyJsonPatch(object, operations);
+  }
+  if (!isObject(body)) throw badRequest("the patch is no object");
+  const apply = mediaType === "application/merge-patch+json" ? applyMergePatch : applyStrategicMergePatch.bind(undefined, kind);
+  return (object) => apply(clone(object), clone(body));
+}

@@ -1,0 +1,55 @@
+/** What listeners hear of a request: like a line of the audit log. */
+import { isObject, type JsonObject, nameOf } from "@deltaloop/base";
+import { parsedOrText } from "./request-body.ts";
+import { type ApiRequest, queryOf, type ResourcePath, type Verb } from "./request-info.ts";
+
+/** One answered request, like a line of the audit log; for the demo's view and for tests. */
+export interface RequestRecord {
+  readonly atMs: number;
+  readonly verb: Verb;
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly userAgent: string;
+  readonly fieldManager: string;
+  readonly contentType: string;
+  readonly body: unknown;
+  readonly status: number;
+  /** The answer; absent for watches. */
+  readonly response?: JsonObject;
+}
+
+export interface Answered {
+  readonly atMs: number;
+  readonly verb: Verb;
+  readonly status: number;
+  readonly response: JsonObject | undefined;
+}
+
+export function requestRecord(request: ApiRequest, path: ResourcePath, { atMs, verb, status, response }: Answered): RequestRecord {
+  const { definition, namespace, name, subresource } = path;
+  const body = parsedOrText(request.body);
+  return {
+    atMs,
+    verb,
+    group: definition.group,
+    resource: definition.resource,
+    subresource,
+    namespace,
+    name: name === "" && verb === "create" ? nameOf(createdBy(body, response, status)) : name,
+    userAgent: request.headers?.["user-agent"] ?? "",
+    fieldManager: queryOf(request)("fieldManager") ?? "",
+    contentType: request.headers?.["content-type"] ?? "",
+    body,
+    status,
+    ...(response === undefined ? {} : { response }),
+  };
+}
+
+/** What a POST was about: what came of it, or else what was asked for. */
+function createdBy(body: unknown, response: JsonObject | undefined, status: number): JsonObject {
+  if (response !== undefined && status < 300) return response;
+  return isObject(body) ? body : {};
+}

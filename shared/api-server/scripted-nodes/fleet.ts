@@ -1,0 +1,62 @@
+import { createSlots } from "@deltaloop/base";
+import type { Clock, Random } from "@deltaloop/base";
+import { CALLS_AT_ONCE_MAX } from "@deltaloop/kube/client";
+import type { Kube } from "@deltaloop/kube/client";
+
+export interface ScriptedNodesOptions {
+  readonly count: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** True only where no scheduler runs. */
+  readonly bindPods: boolean;
+  /** From Pending to Ready. */
+  readonly readyAfterMs?: readonly [min: number, max: number];
+  /** Pods that start and are never ready. */
+  readonly staysUnready?: (pod: object) => boolean;
+  /** From the deletion to Succeeded, and once more until the pod is gone. */
+  readonly deleteAfterMs?: readonly [min: number, max: number];
+}
+
+/** What its nodes and their pods have in common. */
+export interface Fleet {
+  readonly kube: Kube;
+  readonly options: ScriptedNodesOptions;
+  readonly signal: AbortSignal;
+  /** The nodes' names, by index. */
+  readonly names: readonly string[];
+  /** As the API server writes times. */
+  now(): string;
+  /** No more tasks at once than a client has calls; the others wait. */
+  inTurn<T>(task: () => Promise<T>): Promise<T>;
+  /** False if the wait was ended by the signal. */
+  wait(ms: number): Promise<boolean>;
+}
+
+export function createFleet(kube: Kube, options: ScriptedNodesOptions, signal: AbortSignal): Fleet {
+  const { clock, count } = options;
+  const slots = createSlots(CALLS_AT_ONCE_MAX);
+  return {
+    kube,
+    options,
+    signal,
+    names: Array.from({ length: count }, (_, index) => `scripted-${index}`),
+    now: () => new Date(clock.now()).toISOString().replace(/\.\d{3}Z$/u, "Z"),
+    async inTurn(task) {
+      const release = await slots.acquire(signal);
+      try {
+        return await task();
+      } finally {
+        release();
+      }
+    },
+    async wait(ms) {
+      try {
+        await clock.after(ms, signal);
+        return true;
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        return false;
+      }
+    },
+  };
+}

@@ -1,0 +1,136 @@
+/**
+ * What etcd is to a real API server: one revision counter for everything, one history per resource.
+ *
+ * AS1 every write takes the next revision, which becomes the object's resourceVersion.
+ * AS2 stored objects are frozen and never change; a write stores a new one.
+ * AS3 listeners hear of a write before it returns, in revision order.
+ */
+import { deepFreeze, clone, ensureObject, type JsonObject, nameOf, namespaceOf } from "@deltaloop/base";
+import { type StorageEvent, WatchHistory } from "./watch-history.ts";
+
+export interface StorageOptions {
+  /** Events kept per resource; older ones are compacted. */
+  readonly historyEvents: number;
+  readonly firstRevision: bigint;
+}
+
+export class Storage {
+  readonly #options: StorageOptions;
+  readonly #objects = new Map<string, Map<string, Map<string, JsonObject>>>();
+  readonly #histories = new Map<string, WatchHistory>();
+  readonly #listeners = new Set<(event: StorageEvent) => void>();
+  #revision: bigint;
+
+  constructor(options: StorageOptions) {
+    this.#options = options;
+    this.#revision = options.firstRevision;
+  }
+
+  get revision(): bigint {
+    return this.#revision;
+  }
+
+  get(resource: string, namespace: string, name: string): JsonObject | undefined {
+    return this.#objects.get(resource)?.get(namespace)?.get(name);
+  }
+
+  /** Objects in key order (namespace, then name, by code unit), as etcd lists them. An empty namespace means all. */
+  list(resource: string, namespace: string): JsonObject[] {
+    const byNamespace = this.#objects.get(resource);
+    if (byNamespace === undefined) return [];
+    const names = namespace === "" ? [...byNamespace.keys()].sort() : [namespace];
+    return names.flatMap((one) => {
+      const byName = byNamespace.get(one);
+      if (byName === undefined) return [];
+      return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
+    });
+  }
+
+  count(resource: string, namespace: string): number {
+    return this.#objects.get(resource)?.get(namespace)?.size ?? 0;
+  }
+
+  /** Creates or replaces; takes `object` over. */
+  put(resource: string, object: JsonObject): JsonObject {
+    const namespace = namespaceOf(object);
+    const name = nameOf(object);
+    const previous = this.get(resource, namespace, name);
+    const revision = this.#next();
+    ensureObject(object, "metadata")["resourceVersion"] = String(revision);
+    deepFreeze(object);
+    const byNamespace = getOrCreate(this.#objects, resource, () => new Map<string, Map<string, JsonObject>>());
+    getOrCreate(byNamespace, namespace, () => new Map<string, JsonObject>()).set(name, object);
+    this.#commit({
+      type: previous === undefined ? "ADDED" : "MODIFIED",
+      resource,
+      revision,
+      object,
+      ...(previous === undefined ? {} : { previous }),
+    });
+    return object;
+  }
+
+  /** The object's last state under the revision of its deletion. */
+  delete(resource: string, namespace: string, name: string): JsonObject | undefined {
+    const previous = this.get(resource, namespace, name);
+    if (previous === undefined) return undefined;
+    this.#objects.get(resource)?.get(namespace)?.delete(name);
+    const revision = this.#next();
+    const object = clone(previous);
+    ensureObject(object, "metadata")["resourceVersion"] = String(revision);
+    deepFreeze(object);
+    this.#commit({ type: "DELETED", resource, revision, object, previous });
+    return object;
+  }
+
+  history(resource: string): WatchHistory {
+    return getOrCreate(this.#histories, resource, () => new WatchHistory(this.#options.historyEvents, this.#options.firstRevision));
+  }
+
+  /** Forgets all history up to now: a watch or page from before answers 410. */
+  compact(): void {
+    for (const resource of this.#objects.keys()) this.history(resource).compact(this.#revision);
+  }
+
+  /** Remembers everything. @returns how to put it back, revision included: what was written since has never been, and nobody is told. */
+  backup(): () => void {
+    const revision = this.#revision;
+    const objects = [...this.#objects].map(
+      ([resource, byNamespace]) => [resource, [...byNamespace].map(([namespace, byName]) => [namespace, [...byName]] as const)] as const,
+    );
+    return () => {
+      this.#revision = revision;
+      this.#objects.clear();
+      this.#histories.clear();
+      for (const [resource, byNamespace] of objects) {
+        this.#objects.set(resource, new Map(byNamespace.map(([namespace, byName]) => [namespace, new Map(byName)])));
+        this.#histories.set(resource, new WatchHistory(this.#options.historyEvents, revision));
+      }
+    };
+  }
+
+  /** @returns how to stop listening. */
+  subscribe(listener: (event: StorageEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #next(): bigint {
+    this.#revision += 1n;
+    return this.#revision;
+  }
+
+  #commit(event: StorageEvent): void {
+    this.history(event.resource).add(event);
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+function getOrCreate<K, V>(map: Map<K, V>, key: K, create: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = create();
+    map.set(key, value);
+  }
+  return value;
+}

@@ -1,0 +1,1 @@
+export { createEmfMetrics } from "./emf/emf.ts";

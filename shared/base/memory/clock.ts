@@ -1,0 +1,93 @@
+/**
+ * A clock whose time moves only when told to. Timers fire in the order of their time, equal ones in the order in which they
+ * were set, and everything a timer wakes runs to its next wait before the following one fires: a run is repeatable.
+ */
+import type { Clock } from "../clock.ts";
+
+export interface VirtualClock extends Clock {
+  /** Moves `ms` on and fires what becomes due on the way, also what is set meanwhile. */
+  advance(ms: number): Promise<void>;
+  /** Fires timers until none is left. @returns the time then. @throws {Error} past `timersMax`: something never rests. */
+  runUntilIdle(timersMax?: number): Promise<number>;
+  /** When the next timer is due; `undefined` when nobody waits. */
+  nextDueMs(): number | undefined;
+}
+
+interface Timer {
+  readonly dueMs: number;
+  readonly fire: () => void;
+}
+
+/** Far above what a simulation of a quarter of an hour needs, and reached within seconds. */
+const TIMERS_MAX = 1_000_000;
+
+export function createVirtualClock(startMs: number): VirtualClock {
+  let nowMs = startMs;
+  const timers: Timer[] = []; // by dueMs, then by age
+
+  const fireDue = async (untilMs: number, timersMax: number): Promise<void> => {
+    await turn(); // what the caller started just now may still set timers
+    for (let fired = 0; ; fired++) {
+      const [next] = timers;
+      if (!next || next.dueMs > untilMs) return;
+      if (fired >= timersMax) throw new Error(`still waiting after ${timersMax} timers`);
+      timers.shift();
+      nowMs = Math.max(nowMs, next.dueMs);
+      next.fire();
+      await turn();
+    }
+  };
+
+  return {
+    now: () => nowMs,
+    after: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(reasonOf(signal));
+        const timer: Timer = {
+          dueMs: nowMs + Math.max(0, Math.ceil(ms)),
+          fire: () => {
+            signal?.removeEventListener("abort", abort);
+            resolve();
+          },
+        };
+        const abort = (): void => {
+          const at = timers.indexOf(timer);
+          if (at >= 0) timers.splice(at, 1);
+          reject(reasonOf(signal));
+        };
+        signal?.addEventListener("abort", abort, { once: true });
+        timers.splice(insertionPoint(timers, timer.dueMs), 0, timer);
+      }),
+    async advance(ms) {
+      const untilMs = nowMs + ms;
+      await fireDue(untilMs, TIMERS_MAX);
+      nowMs = Math.max(nowMs, untilMs);
+    },
+    async runUntilIdle(timersMax = TIMERS_MAX) {
+      await fireDue(Number.POSITIVE_INFINITY, timersMax);
+      return nowMs;
+    },
+    nextDueMs: () => timers[0]?.dueMs,
+  };
+}
+
+/** Lets every promise that can go on do so. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Behind all timers of the same time. */
+function insertionPoint(timers: readonly Timer[], dueMs: number): number {
+  let [low, high] = [0, timers.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((timers[middle]?.dueMs ?? 0) <= dueMs) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** An abort's reason is whatever the aborter chose; the contract is to reject with exactly that (CL3). */
+function reasonOf(signal: AbortSignal | undefined): Error {
+  return signal?.reason as Error;
+}

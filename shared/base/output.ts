@@ -1,0 +1,2 @@
+export { consoleLog, jsonLog } from "./output/console-log.ts";
+export { printable, printableJson } from "./output/printable.ts";

@@ -1,0 +1,2 @@
+export { createPrometheusMetrics } from "./prometheus/registry.ts";
+export type { PrometheusMetrics } from "./prometheus/registry.ts";

@@ -1,0 +1,59 @@
+/** Metrics of one process as Prometheus reads them: text on request, nothing sent. The only file that knows prom-client. */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+
+import { METRICS } from "../metrics/metric-table.ts";
+import type { MetricName, MetricProcess, MetricRow } from "../metrics/metric-table.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+
+export interface PrometheusMetrics extends Metrics {
+  readonly contentType: string;
+  /** The exposition format, of all rows of the process, and of the process itself (process_*, nodejs_*). */
+  text(): Promise<string>;
+  /** What the leader tells is told no longer. */
+  forgetLeading(): void;
+}
+
+/** Gauges that are named as counters are: Prometheus' own check refuses them, and nodejs_active_resources says the same by type. */
+const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
+
+/** How often the delay of the event loop is looked at. Each look wakes the process; by default 100 a second, of one that sleeps else. */
+const LAG_LOOKED_AT_MS = 100;
+
+/** Rows of `process` are registered, others are counted by nobody here. */
+export function createPrometheusMetrics(process: MetricProcess): PrometheusMetrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_LOOKED_AT_MS });
+  for (const name of MISNAMED) registry.removeSingleMetric(name);
+  const counters = new Map<string, Counter>();
+  const gauges = new Map<string, Gauge>();
+  const histograms = new Map<string, Histogram>();
+  for (const [name, row] of Object.entries<MetricRow>(METRICS)) {
+    if (!row.processes.includes(process)) continue;
+    const options = { name, help: row.help, labelNames: Object.keys(row.labels), registers: [registry] };
+    if (row.type === "histogram") histograms.set(name, new Histogram({ ...options, ...(row.buckets && { buckets: [...row.buckets] }) }));
+    else if (row.type === "gauge") gauges.set(name, new Gauge(options));
+    else counters.set(name, new Counter(options));
+  }
+  const forgetLeading = (): void => {
+    const rows: Readonly<Record<string, MetricRow>> = METRICS;
+    for (const [name, each] of [...gauges, ...counters]) {
+      if (!rows[name]?.leader) continue;
+      each.reset();
+      each.remove({}); // one without labels is told as 0 by whoever has never set it
+    }
+  };
+  forgetLeading();
+  return {
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    forgetLeading,
+    count: (name, labels, by = 1) => counters.get(name)?.inc(labels, by),
+    set(name: MetricName, labels: Readonly<Record<string, string>>, value) {
+      gauges.get(name)?.set(labels, value);
+      const kept = counters.get(name);
+      kept?.remove(labels);
+      kept?.inc(labels, value);
+    },
+    observe: (name, labels, value) => histograms.get(name)?.observe(labels, value),
+  };
+}

@@ -1,0 +1,3 @@
+export { createSystemClock } from "./system/clock.ts";
+export { createSystemRandom } from "./system/random.ts";
+export { replaceFile } from "./system/replace-file.ts";

@@ -1,0 +1,55 @@
+/** The machine's time. */
+import { performance } from "node:perf_hooks";
+import type { Clock } from "../clock.ts";
+
+/** Node fires a longer timer at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/**
+ * Wall clock time; where the machine's is set back it goes on at half its pace until that has caught up (CL1): it must not go back,
+ * and whoever waits for a time of day must not wait for the whole set-back. Waits go by the monotonic clock as well.
+ */
+export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: () => number = () => performance.now()): Clock {
+  let latestMs = -Infinity;
+  let readAtMs = monotonicMs();
+  const now = (): number => {
+    const atMs = monotonicMs();
+    latestMs = Math.max(wallMs(), latestMs + (atMs - readAtMs) / 2);
+    readAtMs = atMs;
+    return Math.trunc(latestMs);
+  };
+  return {
+    now,
+    async after(ms, signal) {
+      const waitMs = Math.max(0, Math.ceil(ms));
+      const dueMs = now() + waitMs;
+      const startMs = monotonicMs();
+      let leftMs = waitMs;
+      do {
+        await sleep(Math.min(leftMs, TIMER_MS_MAX), signal);
+        // A timer may fire a fraction of a millisecond early by the wall clock (CL2), hence the one millisecond of grace.
+        leftMs = Math.min(dueMs - now(), waitMs + 1 - (monotonicMs() - startMs));
+      } while (leftMs > 0);
+    },
+  };
+}
+
+/**
+ * Rejects with the signal's reason (CL3). That of node:timers/promises makes an error with a stack for each wait that is ended early, which
+ * every lease and every time limit is: 2 % of a function's time.
+ */
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return new Promise((resolve) => setTimeout(resolve, ms));
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error); // or whatever else the caller gave as its reason
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,26 @@
+/** Real randomness, from the operating system's generator: lease tokens and epoch ids must not repeat between processes. */
+import { getRandomValues } from "node:crypto";
+import type { Random } from "../random.ts";
+
+/** A double's fraction has 53 bits: 27 of one word, 26 of another. */
+const HIGH_SHIFT = 5;
+const LOW_SHIFT = 6;
+
+/** A call of the generator costs more than what it is for, mostly a jitter: so many words at once. */
+const WORDS = 64;
+
+export function createSystemRandom(): Random {
+  const words = new Uint32Array(WORDS);
+  let used = WORDS;
+  return {
+    next() {
+      if (used === WORDS) {
+        getRandomValues(words);
+        used = 0;
+      }
+      const high = words[used++] ?? 0;
+      const low = words[used++] ?? 0;
+      return ((high >>> HIGH_SHIFT) * 2 ** 26 + (low >>> LOW_SHIFT)) / 2 ** 53;
+    },
+  };
+}

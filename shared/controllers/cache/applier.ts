@@ -1,0 +1,471 @@
+/**
+ * The applier: folds one Q1 message into the index (informer §11.2). It owns the looking up; the Store owns the rules; the
+ * controllers' events tables say whom a change concerns.
+ *
+ * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
+ * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on. An item
+ *     whose effects cannot be decided is quarantined by name, too, but cached: it wakes nobody, and a sweep stays whole.
+ * AP2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
+ * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
+ * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
+ * AP5 a message that does not end in time gets further each time: calls are 100 items, when it comes again 10, then one, and grow while they
+ *     are quick. What an earlier delivery has applied is left out: it is neither decided again nor read live.
+ */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { controllerOf, splitKey, compareResourceVersions, isCurrent, messageOf } from "@deltaloop/kube/objects";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type {
+  Signer,
+  Doorbell,
+  Doorbells,
+  ApplyResult,
+  Ended,
+  Forged,
+  IndexView,
+  ItemChange,
+  PackHeader,
+  Store,
+} from "@deltaloop/store/ports";
+import { strip } from "@deltaloop/kube/strip";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeReader } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
+import { decodeEnvelope } from "./messages/decode.ts";
+import type { Envelope, EnvelopeItem } from "./messages/envelope.ts";
+import type { AffectedKeys } from "./affected-keys.ts";
+import { reportForgery } from "./messages/forgery.ts";
+import { prepareChanges, prepareUnread } from "./prepare.ts";
+import type { Change, Prepared } from "./prepare.ts";
+import { repair, readLive } from "./repair.ts";
+import { callLength, faultOf, highestVersion, identityOf, readable } from "./messages/pack-items.ts";
+import { informerLabels } from "./informer-labels.ts";
+import { ring } from "./ring.ts";
+import { withRenewedKeys } from "./messages/signed-body.ts";
+
+/** What stands behind one cluster id. */
+export interface AppliedCluster {
+  readonly store: Store;
+  readonly doorbells: Doorbells;
+  readonly reader: KubeReader;
+  /** Tells the watcher's messages from others. */
+  readonly signer: Signer;
+}
+
+export interface ApplierPorts {
+  /** The cluster a message names; undefined = not one of ours. */
+  readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
+  /** All of ours: they keep the id of a message that names none. */
+  readonly clusters: readonly string[];
+  readonly registry: readonly AffectedKeys[];
+  readonly digester: Digester;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  /** Reads MAC keys again, now and then; whether there are others. */
+  readonly renewKeys?: () => Promise<boolean>;
+  /** Tells a replay or a live view what each change concerned. */
+  readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
+}
+
+/** `retry`: leave the message and all later ones of its lane in the queue and look again after so many seconds. */
+export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
+
+/**
+ * What is known of where items go: nothing, so that the Store does what shows to be right by itself and answers with the rest (IX10);
+ * what it answered; or nothing, and it is read first.
+ */
+type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
+
+/** What of a message one call carries. */
+interface Call {
+  readonly kind: "D" | "L";
+  readonly listRV?: string;
+  /** With the last one. */
+  readonly commit?: { readonly watermark?: string };
+}
+
+export interface Message {
+  readonly id: string;
+  readonly body: string;
+  /**
+   * How often it has come, this time included; also behind a message of its lane that came again, when nobody tried it. Who has counted
+   * that is the queue, and a function that died knows no better. So its calls may be smaller than they need be, by a few milliseconds in all.
+   */
+  readonly receiveCount?: number;
+}
+
+const ACK: Verdict = { kind: "ack" };
+/** Lua runs one call at a time; 100 items keep a call near a millisecond. */
+const ITEMS_PER_CALL_MAX = 100;
+/** By so much a call is smaller each time the message comes again. */
+const CALL_SHRINKS_BY = 10;
+/** A call that took less may be followed by one of twice the size: the shortest function has five of them. */
+const QUICK_CALL_MS = 1_000;
+/** How often in a row rows may move under a call before the message goes back to the queue. */
+const RETRIES_MAX = 5;
+const RETRY_SECONDS = 5;
+/** A store that is full for a moment is waited for. After that, what makes room must not stand behind what needs it (FU2). */
+const FULL_RECEIVES = 3;
+const EARLY_MANIFEST_SECONDS = 2;
+
+/** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
+export async function applyMessage(ports: ApplierPorts, message: Message): Promise<Verdict> {
+  const decoded = await withRenewedKeys(() => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
+  if (decoded.kind === "forged") {
+    await reportForgery(ports, { id: message.id, body: message.body, where: "Q1" }, decoded);
+    return ACK;
+  }
+  if (decoded.kind === "newer") {
+    ports.log.error("message is of a newer envelope version: deploy this applier's successor", {
+      messageId: message.id,
+      version: decoded.version,
+    });
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `envelope version ${decoded.version}` };
+  }
+  if (decoded.kind === "undecodable") {
+    await quarantine(
+      ports,
+      decoded.cluster,
+      { what: message.id, where: "Q1 message", why: decoded.why },
+      {
+        ...(decoded.resource && { resource: decoded.resource }),
+        items: 1,
+      },
+    );
+    return ACK;
+  }
+  const { envelope } = decoded;
+  const cluster = ports.cluster(envelope.c);
+  if (!cluster) throw new Error(`the message was signed for cluster ${envelope.c}, which is not configured`);
+  return new MessageApplier(ports, cluster, envelope, message.receiveCount ?? 1).run();
+}
+
+async function quarantine(
+  ports: ApplierPorts,
+  cid: string | undefined,
+  entry: { readonly what: string; readonly where: string; readonly why: string },
+  ended: Omit<Ended, "fate">,
+): Promise<void> {
+  ports.log.error("quarantined", entry);
+  await ports.cluster(cid)?.store.quarantine({ ...entry, atMs: ports.clock.now() }, { ...ended, fate: "quarantined" });
+}
+
+class MessageApplier {
+  readonly #ports: ApplierPorts;
+  readonly #cluster: AppliedCluster;
+  readonly #envelope: Envelope;
+  readonly #receiveCount: number;
+  readonly #bells = new Map<string, Doorbell>();
+  /** Named already: what moves is prepared again. */
+  readonly #faulty = new Set<ObjectKey>();
+
+  constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
+    this.#ports = ports;
+    this.#cluster = cluster;
+    this.#envelope = envelope;
+    this.#receiveCount = receiveCount;
+  }
+
+  async run(): Promise<Verdict> {
+    const { clock, log, metrics } = this.#ports;
+    const startedMs = clock.now();
+    try {
+      const verdict = await this.#apply();
+      this.#count(verdict.kind, startedMs);
+      return verdict;
+    } finally {
+      if (this.#bells.size > 0) await ring({ doorbells: this.#cluster.doorbells, log, metrics }, [...this.#bells.values()]);
+    }
+  }
+
+  #count(verdict: Verdict["kind"], startedMs: number): void {
+    const { clock, metrics } = this.#ports;
+    const { r: resource, ts: receivedMs, k: kind } = this.#envelope;
+    const nowMs = clock.now();
+    metrics?.count("deltaloop_messages_total", { resource, verdict });
+    metrics?.observe("informer_processing_latency_seconds", informerLabels(resource), (nowMs - startedMs) / 1000);
+    // What is listed may be old, and a heartbeat is of no event.
+    if (kind === "D" && verdict === "ack")
+      metrics?.observe("deltaloop_delta_lag_seconds", { resource }, Math.max(0, nowMs - receivedMs) / 1000);
+  }
+
+  #countItems(result: ApplyResult): void {
+    if (result.kind !== "applied" && result.kind !== "retry") return;
+    const { r: resource } = this.#envelope;
+    const full = result.outcomes.filter((outcome) => outcome === "full").length;
+    if (full > 0)
+      this.#ports.log.error("the store is full: objects are left out, all is listed once there is room", { resource, count: full });
+    for (const outcome of result.outcomes) this.#ports.metrics?.count("deltaloop_applied_items_total", { resource, outcome });
+  }
+
+  #apply(): Promise<Verdict> {
+    const envelope = this.#envelope;
+    switch (envelope.k) {
+      case "D":
+        return this.#applyItems("D", envelope.items, undefined);
+      case "L":
+        return this.#applyItems("L", envelope.items, envelope.L);
+      case "W":
+        return this.#commitOnly(envelope.rv);
+      case "M":
+        return this.#applyManifest(envelope);
+    }
+  }
+
+  async #commitOnly(watermark: string): Promise<Verdict> {
+    return this.#verdict(await this.#cluster.store.applyPack(this.#header("W"), [], { counts: [], commit: { watermark } }));
+  }
+
+  async #applyItems(kind: "D" | "L", items: readonly EnvelopeItem[], listRV: string | undefined): Promise<Verdict> {
+    const { clock } = this.#ports;
+    const highest = kind === "D" ? highestVersion(items) : "0";
+    const commit = highest === "0" ? {} : { watermark: highest };
+    const list = listRV === undefined ? {} : { listRV };
+    let size = Math.max(1, Math.floor(ITEMS_PER_CALL_MAX / CALL_SHRINKS_BY ** (this.#receiveCount - 1)));
+    let rest = await this.#unapplied(items, list);
+    for (;;) {
+      const startedMs = clock.now();
+      const length = callLength(rest, size);
+      const changes = await this.#changesOf(rest.slice(0, length));
+      rest = rest.slice(length);
+      const last = rest.length === 0;
+      if (changes.length === 0 && !last) continue;
+      const verdict = await this.#applyCall(changes, { kind, ...list, ...(last && { commit }) });
+      if (verdict || last) return verdict ?? ACK;
+      if (clock.now() - startedMs < QUICK_CALL_MS) size = Math.min(ITEMS_PER_CALL_MAX, size * 2);
+    }
+  }
+
+  /** Undefined when all of it is applied; the doorbells are noted. */
+  async #applyCall(changes: readonly Change[], { kind, listRV, commit }: Call): Promise<Verdict | undefined> {
+    let look: Look = { kind: kind === "D" ? "unread" : "read" };
+    let rest = changes;
+    for (let retries = 0; retries <= RETRIES_MAX;) {
+      const prepared = await this.#prepare(rest, { ...(listRV !== undefined && { listRV }), look });
+      const result = await this.#cluster.store.applyPack(this.#header(kind), prepared.items, {
+        counts: prepared.counts,
+        ...(listRV !== undefined && { listRV }),
+        ...(commit && { commit }),
+        leaveOut: this.#receiveCount >= FULL_RECEIVES,
+      });
+      this.#countItems(result);
+      if (look.kind === "unread") this.#tellChanges(prepared.items, result);
+      if (result.kind === "retry") {
+        retries = result.index > 0 ? 0 : retries + 1;
+        this.#ringLater(result.bells);
+        rest = rest.slice(result.index);
+        look = result.found ? { kind: "found", found: result.found } : { kind: "read" };
+        continue;
+      }
+      // What is rung again is what the items concern (A3), and of deletes that were not read that is not known.
+      if (result.kind === "duplicate" && look.kind === "unread" && prepared.items.some(({ type }) => type === "delete")) {
+        this.#ringLater(result.bells);
+        look = { kind: "read" };
+        continue;
+      }
+      const verdict = this.#verdict(result);
+      return result.kind === "applied" ? undefined : verdict;
+    }
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows moved under ${RETRIES_MAX} attempts` };
+  }
+
+  async #applyManifest(envelope: Extract<Envelope, { k: "M" }>): Promise<Verdict> {
+    const { store } = this.#cluster;
+    const header = this.#header("L");
+    if (envelope.part < envelope.parts) return this.#verdict(await store.stashManifest(header, envelope.rows));
+    const stashed = envelope.parts > 1 ? await store.readManifest(header) : { rows: [], parts: 0 };
+    const rows = [...stashed.rows, ...envelope.rows];
+    const whole = stashed.parts === envelope.parts - 1;
+    const listed = new Set(rows.map((row) => row.key));
+    for (let attempt = 0; attempt <= RETRIES_MAX; attempt++) {
+      const cached = await store.readLane(envelope.r, envelope.ln);
+      const unlisted = cached.rows.filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, envelope.L) <= 0);
+      const prepared = await this.#prepare(
+        unlisted.map(({ key, uid }) => ({ type: "delete", key, uid, rv: envelope.L, object: undefined })),
+      );
+      const result = await store.applyManifest(header, {
+        listRV: envelope.L,
+        rows,
+        sweep: [...prepared.items, ...strays(cached.forged, listed, envelope.L)],
+        counts: prepared.counts,
+        forged: cached.forged.filter(({ key }) => listed.has(key)),
+        whole,
+      });
+      if (result.kind === "incomplete") return this.#incomplete(envelope.parts - 1 - stashed.parts);
+      if (result.kind !== "retry") return this.#verdict(result);
+      this.#ringLater(result.bells);
+    }
+    return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
+  }
+
+  /** Parts that were stashed have been taken away or spoilt: only a list tells what is cached beyond what exists. */
+  async #incomplete(missing: number): Promise<Verdict> {
+    const { r: resource, ln: lane, sq: sequence } = this.#envelope;
+    this.#ports.log.error("parts of a manifest are missing or fail their MAC, the resource is listed anew", {
+      resource,
+      lane,
+      sequence,
+      missing,
+    });
+    await this.#cluster.store.markSuspect(resource, `lane ${lane}: ${missing} parts of a manifest are missing`);
+    return ACK;
+  }
+
+  #verdict(result: ApplyResult | { readonly kind: "early" } | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }): Verdict {
+    const { r: resource, ln: lane, sq: sequence } = this.#envelope;
+    switch (result.kind) {
+      case "applied":
+      case "duplicate":
+        this.#ringLater(result.bells);
+        return ACK;
+      case "dropped":
+        this.#ports.log.info("message dropped", { resource, lane, sequence, why: result.why });
+        return ACK;
+      case "needed":
+        this.#ports.log.warn("manifest names objects that never arrived, the lane is frozen until the next one", {
+          resource,
+          lane,
+          missing: result.keys.length,
+        });
+        return ACK;
+      case "early":
+        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "manifest before its lane" };
+      case "noEpoch":
+        return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
+      case "notOpen":
+        return { kind: "retry", afterSeconds: 1, why: "the fence is not open yet" };
+      case "retry":
+        return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "rows moved" };
+    }
+  }
+
+  async #prepare(
+    changes: readonly Change[],
+    { listRV, look = { kind: "read" } }: { readonly listRV?: string; readonly look?: Look } = {},
+  ): Promise<Prepared> {
+    if (changes.length === 0) return { items: [], counts: [], forged: [], faults: [] };
+    const resource = this.#envelope.r;
+    const { store } = this.#cluster;
+    const { registry } = this.#ports;
+    const live = (key: ObjectKey): Promise<Change> => readLive({ ...this.#ports, ...this.#cluster }, resource, key);
+    const read = (): Promise<Prepared> =>
+      look.kind === "unread"
+        ? prepareUnread(store, registry, resource, changes, { live })
+        : prepareChanges(store, registry, resource, changes, {
+            ...(look.kind === "found" && { found: look.found }),
+            ...(listRV !== undefined && { listRV }),
+            live,
+          });
+    let prepared = await read();
+    if (prepared.forged.length > 0) {
+      await this.#repair(prepared.forged);
+      prepared = await read();
+    }
+    for (const { key, why } of prepared.faults) {
+      if (this.#faulty.has(key)) continue;
+      this.#faulty.add(key);
+      // It comes to its end where it is applied.
+      await this.#quarantine(`${resource} ${key}`, `whom it concerns cannot be decided: ${why}`, 0);
+    }
+    for (const { key, forged } of prepared.items)
+      if (forged) this.#ports.log.error("cached rows fail their MAC, their objects are read live", { key, resource, count: forged.length });
+    if (look.kind !== "unread") this.#ports.onChanges?.(this.#envelope.r, prepared.items);
+    return prepared;
+  }
+
+  /** Of what nobody had read it shows only now whether it was news. */
+  #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
+    if (result.kind !== "applied" && result.kind !== "retry") return;
+    const changed = items.filter((_, i) => result.outcomes[i] === "changed");
+    if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
+  }
+
+  /** Primaries that decide whom a change concerns; each is its own key, which looks again once it is back. */
+  async #repair(forged: readonly Forged[]): Promise<void> {
+    const { e: epoch } = this.#envelope;
+    for (const each of forged) {
+      const controller = controllerOf(each.resource);
+      if (controller) await repair({ ...this.#ports, ...this.#cluster }, { epoch, controller, key: each.key, token: "" }, [each]);
+    }
+  }
+
+  async #changesOf(items: readonly EnvelopeItem[]): Promise<readonly Change[]> {
+    const changes = await Promise.all(items.map((item) => this.#changeOf(item)));
+    return changes.filter((change) => change !== undefined);
+  }
+
+  /**
+   * The items less what an earlier delivery has applied, or somebody since has superseded (A4): their rows say so. Nothing is rung for these
+   * any more, so what came again but once is left out only where it would be read live once more.
+   */
+  async #unapplied(items: readonly EnvelopeItem[], list: { readonly listRV?: string }): Promise<readonly EnvelopeItem[]> {
+    if (this.#receiveCount === 1) return items;
+    const { r: resource } = this.#envelope;
+    const rows = items
+      .filter((item) => faultOf(item) === undefined && item.t !== "D" && (item.tooBig || this.#receiveCount > 2))
+      .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
+    if (rows.length === 0) return items;
+    const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
+    return items.filter((item) => {
+      const rv = faultOf(item) === undefined && item.t !== "D" ? current.get(item.key) : undefined;
+      return rv === undefined || !isCurrent(rv, item.rv, list.listRV);
+    });
+  }
+
+  /** Undefined when there is nothing to apply: the item was quarantined. */
+  async #changeOf(item: EnvelopeItem): Promise<Change | undefined> {
+    const fault = faultOf(item);
+    if (fault !== undefined) return this.#quarantineItem(item, fault);
+    const { key, uid, rv } = item;
+    if (item.t === "D") return { type: "delete", key, uid, rv, object: readable(this.#envelope.r, item.o) };
+    if (item.tooBig) return this.#readLive(item);
+    try {
+      const object = strip(this.#envelope.r, item.o, this.#ports.digester);
+      return identityOf(object) === `${key} ${uid}`
+        ? { type: "put", key, uid, rv, object, ...(item.t === "A" && { isNew: true }) }
+        : await this.#quarantineItem(item, "its object is another one");
+    } catch (error) {
+      return this.#quarantineItem(item, messageOf(error));
+    }
+  }
+
+  async #readLive(item: EnvelopeItem): Promise<Change | undefined> {
+    const { key, uid, rv } = item;
+    const { namespace, name } = splitKey(key);
+    const live = await this.#cluster.reader.get(this.#envelope.r, namespace, name);
+    if (!live) return { type: "gone", key, uid, rv, object: undefined };
+    try {
+      const object = strip(this.#envelope.r, live, this.#ports.digester);
+      return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
+    } catch (error) {
+      return this.#quarantineItem(item, messageOf(error));
+    }
+  }
+
+  async #quarantineItem(item: EnvelopeItem, why: string): Promise<undefined> {
+    const { r } = this.#envelope;
+    await this.#quarantine(typeof item?.key === "string" && item.key !== "" ? `${r} ${item.key}` : `${r} without a key`, why, 1);
+    return undefined;
+  }
+
+  async #quarantine(what: string, why: string, items: number): Promise<void> {
+    const { c, r: resource, ln: lane, sq } = this.#envelope;
+    await quarantine(this.#ports, c, { what, where: `lane ${lane}, sequence ${sq}`, why }, { resource, lane, items });
+  }
+
+  #header(kind: PackHeader["kind"]): PackHeader {
+    const { e: epoch, f: fence, g: generation, r: resource, ln: lane, sq: sequence } = this.#envelope;
+    return { epoch, fence, generation, resource, lane, sequence, kind };
+  }
+
+  #ringLater(bells: readonly Doorbell[]): void {
+    for (const bell of bells) this.#bells.set(`${bell.controller} ${bell.key}`, bell);
+  }
+}
+
+/** Rows that the list does not name and that cannot be believed: nothing is known of them, so they wake nobody. */
+function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
+  return forged
+    .filter(({ key, where }) => where === "row" && !listed.has(key))
+    .map((each) => ({ type: "delete", key: each.key, uid: "", rv: listRV, forged: [each], effects: [], counted: false, lowers: [] }));
+}

@@ -1,0 +1,8 @@
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { LabelsOf } from "@deltaloop/base/metrics";
+
+/** How upstream's informer metrics name a resource; ours is the informer `deltaloop`. */
+export function informerLabels(resource: CachedResource): LabelsOf<"informer_store_resource_version"> {
+  return { name: "deltaloop", group: RESOURCES[resource].group, version: "v1", resource };
+}

@@ -1,0 +1,50 @@
+/**
+ * What is known of a Q1 message that no applier could apply (informer §12.3): whose cache may miss something, and why it was given
+ * up. Its content is of no use any more; the list that follows has it, or something newer.
+ */
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Ended } from "@deltaloop/store/ports";
+import { decodeEnvelope } from "./decode.ts";
+import { ENVELOPE_VERSION } from "./envelope.ts";
+import type { Forged, SignerOf } from "./signed-body.ts";
+
+export interface DeadMessage {
+  readonly kind: "dead";
+  readonly cluster: string;
+  /** The one that it names, or all. */
+  readonly resources: readonly CachedResource[];
+  /** `pods, lane 3, sequence 42 of fence 812`, as far as it says so. */
+  readonly what: string;
+  readonly why: string;
+  /** What ends with it (TY1). */
+  readonly ended: Ended;
+}
+
+/** Never throws: what we have signed and cannot read concerns every cache of its cluster, what we have not signed concerns none. */
+export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage | Forged {
+  const decoded = decodeEnvelope(body, signerOf);
+  if (decoded.kind === "forged") return decoded;
+  if (decoded.kind === "envelope") {
+    const { c, r, k, ln, sq, f } = decoded.envelope;
+    const items = "items" in decoded.envelope ? decoded.envelope.items.length : 0;
+    const what = `${k} of ${r}, lane ${ln}, sequence ${sq} of fence ${f}`;
+    return {
+      kind: "dead",
+      cluster: c,
+      resources: [r],
+      what,
+      why: "it failed every time",
+      ended: { resource: r, lane: ln, fate: "dead", items },
+    };
+  }
+  const { cluster, resource } = decoded;
+  return {
+    kind: "dead",
+    cluster,
+    resources: resource === undefined ? CACHED_RESOURCES : [resource],
+    what: resource ?? "unknown resource",
+    why: decoded.kind === "newer" ? `envelope version ${decoded.version}, this build reads up to ${ENVELOPE_VERSION}` : decoded.why,
+    ended: { ...(resource && { resource }), fate: "dead", items: 1 },
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * From the body of a Q1 message to an envelope (informer §10.4). What cannot be read is told apart by what the caller does:
+ * what we have not signed is a forgery, content that no retry can mend is quarantined, a newer envelope waits for a newer applier.
+ */
+import { packText } from "./pack-codec.ts";
+import { CACHED_RESOURCES, isResourceVersion } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { ENVELOPE_VERSION } from "./envelope.ts";
+import type { Envelope } from "./envelope.ts";
+import { openBody } from "./signed-body.ts";
+import type { Forged, SignerOf } from "./signed-body.ts";
+
+export type Decoded =
+  | { readonly kind: "envelope"; readonly envelope: Envelope }
+  /** Not an envelope: quarantine and acknowledge. */
+  | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
+  /** Written by a newer watcher: leave it, the lane waits (deploy appliers before watchers). */
+  | ({ readonly kind: "newer"; readonly version: number } & Addressee)
+  /** Not ours: nothing else of it has been read. */
+  | Forged;
+
+interface Addressee {
+  /** Whose key has signed it. */
+  readonly cluster: string;
+  /** As far as it could be read. */
+  readonly resource?: CachedResource;
+}
+
+export function decodeEnvelope(body: string, signerOf: SignerOf): Decoded {
+  const opened = openBody(body, signerOf);
+  return opened.kind === "signed" ? decodePayload(opened.cluster, opened.payload) : opened;
+}
+
+function decodePayload(cluster: string, payload: string): Decoded {
+  let value: unknown;
+  try {
+    value = JSON.parse(packText(payload));
+  } catch (error) {
+    // A SyntaxError quotes the text, and who knows what somebody sent us.
+    return { kind: "undecodable", why: error instanceof SyntaxError ? "not JSON" : `not JSON: ${String(error)}`, cluster };
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return { kind: "undecodable", why: "not a JSON object", cluster };
+  const head = value as Readonly<Record<string, unknown>>;
+  const resource = CACHED_RESOURCES.find((name) => name === head["r"]);
+  const addressee: Addressee = { cluster, ...(resource && { resource }) };
+  const version = head["v"];
+  if (typeof version !== "number" || !Number.isInteger(version) || version < ENVELOPE_VERSION)
+    return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version of this build`, ...addressee };
+  if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...addressee };
+  // A message of another version may say it elsewhere, its key has said it already.
+  const fault = head["c"] === cluster ? faultOf(head) : "c is another cluster than the one whose key signed it";
+  if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
+  return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
+}
+
+/** The first thing wrong with the head, or with a body that is not items; items are judged one by one later. */
+function faultOf(head: Readonly<Record<string, unknown>>): string | undefined {
+  for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
+  for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;
+  if (!CACHED_RESOURCES.includes(head["r"] as CachedResource)) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
+  if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
+  switch (head["k"]) {
+    case "L":
+      if (!isVersion(head["L"])) return "L is no resourceVersion";
+      return Array.isArray(head["items"]) ? undefined : "items is no list";
+    case "D":
+      return Array.isArray(head["items"]) ? undefined : "items is no list";
+    case "W":
+      return isVersion(head["rv"]) ? undefined : "rv is no resourceVersion";
+    case "M":
+      if (!isVersion(head["L"])) return "L is no resourceVersion";
+      if (!isCount(head["part"]) || !isCount(head["parts"])) return "part or parts is no whole number";
+      if (!Array.isArray(head["rows"])) return "rows is no list";
+      return head["rows"].every(isManifestRow) ? undefined : "a row is not {key, uid, rv}";
+    default:
+      return `k is ${JSON.stringify(head["k"])}, not one of D, L, M, W`;
+  }
+}
+
+function isManifestRow(row: unknown): boolean {
+  if (typeof row !== "object" || row === null) return false;
+  const { key, uid, rv } = row as Readonly<Record<string, unknown>>;
+  return typeof key === "string" && typeof uid === "string" && isVersion(rv);
+}
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0;
+}
+
+function isVersion(value: unknown): boolean {
+  return typeof value === "string" && isResourceVersion(value);
+}

@@ -1,0 +1,49 @@
+/**
+ * One message of Q1: an ordered pack of items of one lane and one kind (informer §10.4).
+ *
+ *     { v: 2, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
+ *       items: [{ t: "M", key: "shop/web-x2x4z", uid: "…", rv: "811", o: { … } }] }
+ */
+import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { ManifestRow } from "@deltaloop/store/ports";
+
+/**
+ * 2: the body is signed (signed-body.ts), and listed objects come with the version of their list. Whoever reads version 2 reads no version 1 any more, which nobody signed: the epoch changes
+ * with it (identity.ts).
+ */
+export const ENVELOPE_VERSION = 2;
+
+interface EnvelopeHead {
+  readonly v: typeof ENVELOPE_VERSION;
+  /** Cluster id. */
+  readonly c: string;
+  readonly r: CachedResource;
+  readonly e: string;
+  readonly f: string;
+  readonly g: number;
+  readonly ln: number;
+  /** Per lane and fence, from 1, without holes. */
+  readonly sq: number;
+  /** When the watcher received the last of it, ms; for metrics only. */
+  readonly ts: number;
+}
+
+export type Envelope = EnvelopeHead &
+  (
+    | { readonly k: "D"; readonly items: readonly EnvelopeItem[] }
+    /** `L`: the resourceVersion of the list, of its first page. */
+    | { readonly k: "L"; readonly L: string; readonly items: readonly EnvelopeItem[] }
+    | { readonly k: "W"; readonly rv: string }
+    | { readonly k: "M"; readonly L: string; readonly part: number; readonly parts: number; readonly rows: readonly ManifestRow[] }
+  );
+
+export interface EnvelopeItem {
+  readonly t: "A" | "M" | "D";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** Absent when `tooBig`. */
+  readonly o?: Cached;
+  /** It would make too large a message, or the queue refused the one it was in: the applier reads it live. */
+  readonly tooBig?: true;
+}

@@ -1,0 +1,339 @@
+/**
+ * From changed objects to items that the Store can apply in one step (informer §11.2): what each change replaces, which keys
+ * it concerns, which intents it answers, and the versions and counts at which all that was looked up. The applier and
+ * write-through share it, so a change has the same effects whoever sees it first.
+ */
+import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import { describeError } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "@deltaloop/store/ports";
+import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
+
+/**
+ * A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. `gone` is a
+ * live read that found nothing.
+ */
+export interface Change {
+  readonly type: ItemChange["type"];
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  readonly object: Cached | undefined;
+  /** The stream says that it came into being: nothing stands there, unless its write-through was sooner. */
+  readonly isNew?: boolean;
+  /** What it takes the place of (A14): then it was read live after that was found. */
+  readonly forged?: readonly Forged[];
+}
+
+export interface Prepared {
+  readonly items: readonly ItemChange[];
+  readonly counts: readonly NamespaceCount[];
+  /** Look-ups that cannot be believed (A14): effects were decided as if they were absent. */
+  readonly forged: readonly Forged[];
+  /** Items that are cached like any other and wake nobody: an events table threw, or named what is no key. */
+  readonly faults: readonly Fault[];
+}
+
+export interface Fault {
+  readonly key: ObjectKey;
+  readonly why: string;
+}
+
+export interface PrepareOptions {
+  readonly known?: KnownRows;
+  /** The Store has answered with what stands there. */
+  readonly found?: Pick<IndexView, "rows" | "current">;
+  /** The changes are objects of a list at this version. */
+  readonly listRV?: string;
+  /** The object as it is now, where the cache cannot be believed. */
+  readonly live: (key: ObjectKey) => Promise<Change>;
+}
+
+/** Rows already read, by key; `undefined` says that none was there. The Store compares, so a guess costs a retry, no more. */
+export type KnownRows = ReadonlyMap<ObjectKey, Row | undefined>;
+
+/** How deep decisions look: a pod's replica set, its Deployment, and a namespace's primaries. */
+const LOOKUP_ROUNDS_MAX = 5;
+/** An error may quote a name, which may be as long as an object. */
+const WHY_LENGTH_MAX = 500;
+
+/**
+ * @throws {Error} when a decision still asks for more after five rounds: a bug in an events table.
+ */
+export async function prepareChanges(
+  store: Pick<IndexStore, "readIndex">,
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  changes: readonly Change[],
+  { known = new Map(), found, listRV, live }: PrepareOptions,
+): Promise<Prepared> {
+  const seen = new Seen(store);
+  if (found) seen.wasFound(resource, changes, found);
+  else await seen.readRows(resource, changes, known, listRV);
+  const believed = await Promise.all(changes.map((change) => believable(change, seen.forgedAt(resource, change.key), live)));
+  for (let round = 0; round < LOOKUP_ROUNDS_MAX; round++) {
+    const faults: Fault[] = [];
+    const tables: Tables = { registry, resource, lookups: seen, faults };
+    const items = believed.map((change) => itemChange(tables, change, seen));
+    if (await seen.readMissing()) continue;
+    const own = new Set(changes.map(({ key }) => key));
+    const forged = seen.forged().filter((each) => each.resource !== resource || !own.has(each.key));
+    return { items, counts: seen.counts(), forged, faults };
+  }
+  throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+}
+
+/**
+ * Items that nobody has looked for, for the Store to do if it can (IX10): most of what a stream tells is either new or was written through.
+ * What is new has its effects; of what is not, nothing is to be done, or it must be read. Look-ups are read as ever.
+ */
+export async function prepareUnread(
+  store: Pick<IndexStore, "readIndex">,
+  registry: readonly AffectedKeys[],
+  resource: CachedResource,
+  changes: readonly Change[],
+  { live }: Pick<PrepareOptions, "live">,
+): Promise<Prepared> {
+  const added = changes.filter(({ isNew }) => isNew);
+  const nothing: KnownRows = new Map(added.map(({ key }) => [key, undefined]));
+  const prepared = await prepareChanges(store, registry, resource, added, { known: nothing, live });
+  const news = new Map(prepared.items.map((item) => [item.key, item]));
+  const items = changes.map((change) => ({
+    ...(news.get(change.key) ?? notNew(resource, change)),
+    unread: true,
+  }));
+  return { ...prepared, items };
+}
+
+/** The change itself, or what is read live in its place: it then takes the place of what cannot be believed, too. */
+async function believable(change: Change, forged: readonly Forged[], live: PrepareOptions["live"]): Promise<Change> {
+  if (forged.length === 0) return change;
+  const all = [...(change.forged ?? []), ...forged];
+  const distinct = [...new Map(all.map((each) => [`${each.where} ${each.slice}`, each])).values()];
+  return { ...(change.forged ? change : await live(change.key)), forged: distinct };
+}
+
+/** Who is asked whom a change concerns, and what they may look up. */
+interface Tables {
+  readonly registry: readonly AffectedKeys[];
+  readonly resource: CachedResource;
+  readonly lookups: Lookups;
+  readonly faults: Fault[];
+}
+
+function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
+  const { resource } = tables;
+  const row = seen.row(resource, change.key);
+  const current = change.type === "put" && !change.forged ? seen.current(resource, change.key) : undefined;
+  if (current) return unchanged(resource, change, current);
+  const put = change.type === "put" ? change.object : undefined;
+  const owner = put && ownerOfCached(resource, put);
+  return {
+    type: change.type,
+    key: change.key,
+    uid: change.uid,
+    rv: change.rv,
+    ...(put && { object: put }),
+    ...(owner !== undefined && { owner }),
+    ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
+    effects: effectsOf(tables, change, row),
+    counted:
+      controllerOf(resource) !== undefined && change.type !== "gone" && (change.forged !== undefined || isCounted(resource, row, put)),
+    ...(change.forged && { forged: change.forged }),
+    lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, owner) : [],
+  };
+}
+
+/**
+ * A put that the row is not older than changes nothing whenever the Store looks (A4). Should the row be gone by then, it has
+ * moved from what is expected, and the item comes again.
+ */
+function unchanged(resource: CachedResource, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
+  return { ...bare(resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
+}
+
+/** What is not new is as it is cached, or it comes again. */
+function notNew(resource: CachedResource, change: Change): ItemChange {
+  const item = bare(resource, change);
+  const { type, uid, rv, owner } = item;
+  return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
+}
+
+/** Nothing follows from it. A delete names its owner, too: there it is looked for. */
+function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
+  const owner = object && ownerOfCached(resource, object);
+  return {
+    type,
+    key,
+    uid,
+    rv,
+    ...(type === "put" && object && { object }),
+    ...(owner !== undefined && { owner }),
+    effects: [],
+    counted: false,
+    lowers: [],
+  };
+}
+
+/**
+ * Nothing here waits for anybody, so what is thrown comes from the change itself: it would come again with the same message for ever,
+ * and a sweep has to be whole (informer §11.5). So the index follows all the same (AP1), and nobody is woken but by the resync.
+ */
+function effectsOf(tables: Tables, change: Change, row: Row | undefined): readonly Effect[] {
+  try {
+    const effects = decided(tables, change, row);
+    for (const { key } of effects) splitKey(key);
+    return effects;
+  } catch (error) {
+    tables.faults.push({ key: change.key, why: describeError(error).slice(0, WHY_LENGTH_MAX) });
+    return [];
+  }
+}
+
+export function reportFaults(log: Log, resource: CachedResource, faults: readonly Fault[]): void {
+  for (const { key, why } of faults)
+    log.error("whom a change concerns cannot be decided, it is cached and wakes nobody", { key, resource, why });
+}
+
+/** A replaced object is a delete and an add in one item (A10); a delete of what is not cached is judged by the message (A9). */
+function decided({ registry, resource, lookups }: Tables, change: Change, row: Row | undefined): readonly Effect[] {
+  const before = row?.object ?? (change.type === "delete" ? change.object : undefined);
+  const after = change.type === "put" ? change.object : undefined;
+  const deltas =
+    before && after && row?.uid !== change.uid
+      ? [delta(resource, before, undefined), delta(resource, undefined, after)]
+      : [delta(resource, before, after)];
+  return deltas.flatMap((each) => registry.flatMap((affectedKeys) => affectedKeys(each, lookups)));
+}
+
+function delta(resource: CachedResource, before: Cached | undefined, after: Cached | undefined): Delta {
+  // The three values belong together: `resource` names the type of both objects, which TypeScript cannot correlate here.
+  return { resource, ...(before && { old: before }), ...(after && { new: after }) } as Delta;
+}
+
+function isCounted(resource: CachedResource, row: Row | undefined, put: Cached | undefined): boolean {
+  if (!row || !put) return row !== undefined || put !== undefined;
+  const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
+  return (
+    row.uid !== after.metadata.uid ||
+    row.owner !== ownerOfCached(resource, put) ||
+    JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector)
+  );
+}
+
+/** Ops are lowered by the pod's own name and uid, never by counting (informer §13). */
+function lowersOf(row: Row | undefined, put: CachedPod | undefined, owner: OwnerId | undefined): ItemChange["lowers"] {
+  const lowers: { owner: OwnerId; op: string }[] = [];
+  if (put && owner !== undefined) {
+    lowers.push({ owner, op: `c:${put.name}` });
+    if (put.deletionTimestamp !== undefined) lowers.push({ owner, op: `d:${put.uid}` });
+  }
+  if (row?.owner !== undefined && row.uid !== put?.uid) lowers.push({ owner: row.owner, op: `d:${row.uid}` });
+  return lowers;
+}
+
+/** What has been read so far, and what a decision asked for in vain. */
+class Seen implements Lookups {
+  readonly #store: Pick<IndexStore, "readIndex">;
+  readonly #rows = new Map<string, Row | undefined>();
+  readonly #current = new Map<string, Omit<Row, "object">>();
+  readonly #primaries = new Map<string, readonly Row[]>();
+  readonly #counts = new Map<string, NamespaceCount>();
+  #forged: readonly Forged[] = [];
+  #missingRows = new Map<string, { readonly resource: CachedResource; readonly key: ObjectKey }>();
+  #missingPrimaries = new Map<string, { readonly resource: CachedResource; readonly namespace: string }>();
+
+  constructor(store: Pick<IndexStore, "readIndex">) {
+    this.#store = store;
+  }
+
+  row(resource: CachedResource, key: ObjectKey): Row | undefined {
+    return this.#rows.get(`${resource} ${key}`);
+  }
+
+  /** The row of a change that is not newer than it. */
+  current(resource: CachedResource, key: ObjectKey): Omit<Row, "object"> | undefined {
+    return this.#current.get(`${resource} ${key}`);
+  }
+
+  forged(): readonly Forged[] {
+    return this.#forged;
+  }
+
+  forgedAt(resource: CachedResource, key: ObjectKey): readonly Forged[] {
+    return this.#forged.filter((each) => each.resource === resource && each.key === key);
+  }
+
+  counts(): readonly NamespaceCount[] {
+    return [...this.#counts.values()];
+  }
+
+  wasFound(resource: CachedResource, changes: readonly Change[], found: Pick<IndexView, "rows" | "current">): void {
+    this.#learn(
+      changes.map(({ key }) => ({ resource, key })),
+      found,
+    );
+  }
+
+  async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows, listRV: string | undefined): Promise<void> {
+    for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
+    const unread = new Map(changes.filter(({ key }) => !known.has(key)).map((change) => [change.key, change]));
+    const list = listRV === undefined ? {} : { listRV };
+    if (unread.size > 0)
+      await this.#read({
+        rows: [...unread.values()].map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv, ...list }) })),
+      });
+  }
+
+  /** Whether anything was missing, and so was read now. */
+  async readMissing(): Promise<boolean> {
+    if (this.#missingRows.size === 0 && this.#missingPrimaries.size === 0) return false;
+    const rows = [...this.#missingRows.values()];
+    const counts = rows
+      .filter(({ resource }) => resource !== "pods")
+      .map(({ resource, key }) => ({ resource, namespace: splitKey(key).namespace }));
+    const request = { rows, primaries: [...this.#missingPrimaries.values()], counts };
+    this.#missingRows = new Map();
+    this.#missingPrimaries = new Map();
+    await this.#read(request);
+    return true;
+  }
+
+  get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
+    const id = `${resource} ${key}`;
+    if (!this.#rows.has(id)) {
+      splitKey(key); // thrown here it is the fault of who asks
+      this.#missingRows.set(id, { resource, key });
+    }
+    return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
+  }
+
+  primaries<R extends CachedResource>(resource: R, namespace: string): readonly Cached<R>[] {
+    const id = `${resource} ${namespace}`;
+    const rows = this.#primaries.get(id);
+    if (!rows) this.#missingPrimaries.set(id, { resource, namespace });
+    return (rows ?? []).map((row) => row.object as Cached<R>); // the id names the resource
+  }
+
+  async #read(request: IndexRequest): Promise<void> {
+    const view = await this.#store.readIndex(request);
+    this.#learn(request.rows ?? [], view);
+    this.#forged = [...this.#forged, ...(view.forged ?? [])];
+    for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
+    for (const count of view.counts) {
+      const id = `${count.resource} ${count.namespace}`;
+      if (!this.#counts.has(id)) this.#counts.set(id, count); // the first reading is the one that look-ups came after
+    }
+  }
+
+  #learn(asked: NonNullable<IndexRequest["rows"]>, { rows, current = [] }: Pick<IndexView, "rows" | "current">): void {
+    for (const { resource, key } of asked) this.#rows.set(`${resource} ${key}`, undefined);
+    for (const { resource, row } of current) {
+      const id = `${resource} ${row.key}`;
+      this.#current.set(id, row);
+      this.#rows.delete(id); // there, but without its object: a look-up reads it
+    }
+    for (const { resource, row } of rows) this.#rows.set(`${resource} ${row.key}`, row);
+  }
+}

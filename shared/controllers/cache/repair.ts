@@ -1,0 +1,111 @@
+/**
+ * What the Store holds and was never given (A14): the objects are read live and put in the place of exactly what was found there. Nothing
+ * is decided on such rows; whoever met them runs again afterwards.
+ */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { MalformedObjectError, objectKey, splitKey } from "@deltaloop/kube/objects";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { strip } from "@deltaloop/kube/strip";
+import type { KubeReader } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import type { Forged, Store, Taken, Doorbells } from "@deltaloop/store/ports";
+import type { AffectedKeys } from "./affected-keys.ts";
+import { prepareChanges, reportFaults } from "./prepare.ts";
+import type { Change } from "./prepare.ts";
+import { ring } from "./ring.ts";
+
+export interface RepairPorts {
+  readonly store: Pick<Store, "readIndex" | "writeThrough">;
+  readonly reader: Pick<KubeReader, "get">;
+  readonly doorbells: Doorbells;
+  readonly registry: readonly AffectedKeys[];
+  readonly digester: Digester;
+  readonly log: Log;
+}
+
+/** Objects of one resource that one run reads live; the rest is found again by the next one. */
+const OBJECTS_MAX = 50;
+/** How often somebody may write in between. */
+const ATTEMPTS_MAX = 3;
+const NAMED_MAX = 10;
+
+/**
+ * `run` names the key that is queued when something was put back; it need not hold it.
+ * @throws {Error} when an object cannot be read, or the cache is of another epoch.
+ */
+export async function repair(ports: RepairPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
+  for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
+    ports.log.error("cached rows fail their MAC, their objects are read live", {
+      key: run.key,
+      resource,
+      count: all.length,
+      rows: all
+        .slice(0, NAMED_MAX)
+        .map(({ key, where }) => `${where} ${key}`)
+        .join(", "),
+    });
+    let left = [...Map.groupBy(all, (each) => each.key)].slice(0, OBJECTS_MAX);
+    for (let attempt = 0; left.length > 0 && attempt < ATTEMPTS_MAX; attempt++)
+      left = left.slice(await putBack(ports, run, resource, left));
+  }
+}
+
+/** @returns how many of them are done. */
+async function putBack(
+  ports: RepairPorts,
+  run: Taken,
+  resource: CachedResource,
+  left: readonly (readonly [ObjectKey, readonly Forged[]])[],
+): Promise<number> {
+  const live = (key: ObjectKey): Promise<Change> => readLive(ports, resource, key);
+  const changes = await Promise.all(left.map(async ([key, forged]) => ({ ...(await live(key)), forged })));
+  const named = changes.filter(({ key }) => isKey(key));
+  const { items, counts, faults } = await prepareChanges(ports.store, ports.registry, resource, named, { live });
+  reportFaults(ports.log, resource, faults);
+  const strays = changes
+    .filter(({ key }) => !isKey(key))
+    .map(({ key, uid, rv, forged }) => ({ type: "delete" as const, key, uid, rv, forged, effects: [], counted: false, lowers: [] }));
+  const result = await ports.store.writeThrough(run, {
+    resource,
+    items: [...items, ...strays],
+    counts,
+    ownerUid: "",
+    lower: [],
+    plan: [],
+    gone: [],
+    ownStatus: false,
+  });
+  if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
+  if (result.bells.length > 0) await ring(ports, result.bells);
+  return result.kind === "ok" ? left.length : result.index;
+}
+
+/** An object as it is now; one that is not there, or cannot be cached (AP1), is a delete at no version, which only removes. */
+export async function readLive(
+  { reader, digester }: Pick<RepairPorts, "reader" | "digester">,
+  resource: CachedResource,
+  key: ObjectKey,
+): Promise<Change> {
+  const none: Change = { type: "delete", key, uid: "", rv: "0", object: undefined };
+  if (!isKey(key)) return none;
+  const { namespace, name } = splitKey(key);
+  const live = await reader.get(resource, namespace, name);
+  if (live === undefined) return none;
+  try {
+    const object = strip(resource, live, digester);
+    const { uid, resourceVersion } = "metadata" in object ? object.metadata : object;
+    return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
+  } catch (error) {
+    if (error instanceof MalformedObjectError) return none;
+    throw error;
+  }
+}
+
+function isKey(key: string): boolean {
+  try {
+    splitKey(key);
+    return true;
+  } catch {
+    return false;
+  }
+}

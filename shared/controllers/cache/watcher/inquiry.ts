@@ -1,0 +1,105 @@
+/**
+ * Looks into claims of another controller's writes (informer §11.9): asks the API server for the object as it was one version before. Claims
+ * are rare unless there is a fight or somebody makes them up, and cost one GET of one object each.
+ *
+ * IQ1 one claim of an object waits at a time, the first to come: who makes up many holds up others by no more than its objects.
+ * IQ2 while the API server does not answer, a claim waits and is asked for again; it is given up when that version is forgotten there, or
+ *     when it was refused so often that it will not be answered. The other's next write makes a new one.
+ */
+import { describeError, isGone } from "@deltaloop/kube/client";
+import { isResourceVersion, splitKey } from "@deltaloop/kube/objects";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeWatch } from "@deltaloop/kube/client";
+import type { ForeignWrite } from "@deltaloop/store/ports";
+import { proven } from "./foreign-write.ts";
+import type { Claim } from "./foreign-write.ts";
+
+export interface InquiryPorts {
+  readonly kube: Pick<KubeWatch, "listPage">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface Inquiry {
+  ask(claim: Claim): void;
+  /** Resolves when all that was asked for before is answered or given up. */
+  settled(): Promise<void>;
+  /** Until `signal` aborts; then nothing is waited for any more. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+const AT_ONCE = 4;
+const RETRY_MS = 1_000;
+/** Longer than the API server remembers versions (5 minutes). */
+const TRIES_MAX = 600;
+
+interface Case {
+  readonly claim: Claim;
+  readonly closed: Promise<void>;
+  close(): void;
+}
+
+export function createInquiry({ kube, clock, log }: InquiryPorts, found: (write: ForeignWrite) => void): Inquiry {
+  const waiting = new Map<string, Case>();
+  const open = new Set<Case>();
+  let came = Promise.withResolvers<void>();
+  let isOver = false;
+
+  const before = async ({ resource, key, rv }: Claim, signal: AbortSignal): Promise<unknown> => {
+    const { namespace, name } = splitKey(key);
+    const query = {
+      fieldSelector: `metadata.namespace=${namespace},metadata.name=${name}`,
+      resourceVersion: String(BigInt(rv) - 1n),
+      resourceVersionMatch: "Exact" as const,
+    };
+    return (await kube.listPage(resource, query, signal)).items[0];
+  };
+  const lookInto = async ({ claim }: Case, signal: AbortSignal): Promise<void> => {
+    for (let tries = 1; !signal.aborted; tries++) {
+      try {
+        const write = proven(claim, await before(claim, signal));
+        if (write) found(write);
+        return;
+      } catch (error) {
+        const { resource, key } = claim;
+        const fields = { resource, key, error: describeError(error) };
+        if (isGone(error) || tries === TRIES_MAX) return log.warn("who wrote a status cannot be looked up any more", fields);
+        if (tries === 1) log.warn("who wrote a status is not looked up yet", fields);
+        await clock.after(RETRY_MS, signal).catch(() => undefined);
+      }
+    }
+  };
+  const work = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      const [next] = waiting;
+      if (!next) {
+        await came.promise;
+        continue;
+      }
+      waiting.delete(next[0]);
+      await lookInto(next[1], signal);
+      next[1].close();
+    }
+  };
+  return {
+    ask(claim) {
+      const place = `${claim.resource} ${claim.key}`;
+      if (isOver || waiting.has(place) || !isResourceVersion(claim.rv) || claim.entries.every(({ fields }) => fields.length === 0)) return;
+      const { promise: closed, resolve } = Promise.withResolvers<void>();
+      const made: Case = { claim, closed, close: () => (open.delete(made), resolve()) };
+      open.add(made);
+      waiting.set(place, made);
+      came.resolve();
+      came = Promise.withResolvers();
+    },
+    async settled() {
+      await Promise.all([...open].map(({ closed }) => closed));
+    },
+    async run(signal) {
+      signal.addEventListener("abort", () => came.resolve(), { once: true });
+      await Promise.all(Array.from({ length: AT_ONCE }, () => work(signal)));
+      isOver = true;
+      for (const each of open) each.close();
+    },
+  };
+}

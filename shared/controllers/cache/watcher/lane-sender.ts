@@ -1,0 +1,469 @@
+/**
+ * From deltas to messages: packs per lane, numbers them and sends them (informer §10.3–§10.5).
+ *
+ * LS1 a message holds one lane's items of one kind and generation, in the order they came; its sequence has no holes.
+ * LS2 one call holds messages of several lanes, of each the next ones in order; no lane is in two calls at once. What failed
+ *    is sent again under the same id before anything later of that lane.
+ * LS3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
+ * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
+ * LS5 a pack of nothing but own writes waits longer for company, and as long as it is open goes with whatever else comes in its lane.
+ * LS6 nothing is given up: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses for good is never
+ *    repeated as it is: it travels under its number and id without its objects, which are then read live.
+ * LS7 every message fits, and what counts is what it is encoded to. A pack that does not fit travels without its objects, whose names
+ *    always fit; a part of a manifest is cut so that it fits whatever deflate makes of it.
+ */
+import { laneOf } from "@deltaloop/store/ports";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { Signer, DeltaQueue, QueueEntry, SendResult, ManifestRow } from "@deltaloop/store/ports";
+import { describeError } from "@deltaloop/kube/client";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import { FRESH_BACKOFF, stepBackoff } from "@deltaloop/kube/list-watch";
+import type { Backoff } from "@deltaloop/kube/list-watch";
+import type { DeltaSink, SinkItem } from "./delta-sink.ts";
+import { ENVELOPE_VERSION } from "../messages/envelope.ts";
+import { FlowMeter, remainingWindowMs, ownWritesWindowMs } from "./batching-window.ts";
+import { ManifestPart } from "../messages/manifest-part.ts";
+import { encodePackText } from "../messages/pack-codec.ts";
+import { signBody } from "../messages/signed-body.ts";
+
+export interface LaneSenderOptions {
+  readonly cluster: string;
+  readonly resource: CachedResource;
+  readonly lanes: number;
+  readonly epoch: string;
+  readonly fence: string;
+  /** How long open packs of live events wait for company; absent: as batching-window.ts finds worth it. */
+  readonly batchingWindowMs?: number;
+  /** False: nothing is written through, so what is our own (own-write.ts) is news to the cache as well. Default true. */
+  readonly knowsOwn?: boolean;
+}
+
+export interface LaneSenderPorts {
+  readonly queue: DeltaQueue;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly signer: Signer;
+  readonly log: Log;
+}
+
+/** SQS takes 1 MiB in a message, counted in bytes of its body; the rest is to spare. */
+const MESSAGE_BYTES_MAX = 1000 * 1024;
+/** An item above this travels without its object: inflated it would be more than an applier takes (pack-codec.ts). */
+const ITEM_CHARACTERS_MAX = 900 * 1024;
+/**
+ * Only a pack of one item is larger. What is not always fits: of 200 Ki characters UTF-8 makes 600 KiB, deflate never more than
+ * 1/1000 beyond that, base64 801 KiB.
+ */
+const PACK_CHARACTERS_MAX = 200 * 1024;
+/** As many as one `apply` call takes. */
+const PACK_ITEMS_MAX = 100;
+const BATCH_ENTRIES_MAX = 10;
+const BATCH_BYTES_MAX = 1024 * 1024;
+const BUFFER_DELTAS_MAX = 10_000;
+const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
+const HEARTBEAT_MS = 15_000;
+/** Of a pack that is refused, as many are named in the log. */
+const KEYS_NAMED_MAX = 10;
+
+/** An item as text. */
+interface Packed {
+  readonly text: string;
+  /** The same without its object. */
+  readonly bare: string;
+  /** What it fills of a pack, in characters; one whose object is read live fills it, so that a function reads one such at a time. */
+  readonly size: number;
+}
+
+interface Pack {
+  readonly kind: "D" | "L";
+  readonly generation: number;
+  /** L: the version of the list, one for each generation. */
+  readonly listRV: string | undefined;
+  readonly items: Packed[];
+  readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
+  size: number;
+  /** It holds more than own writes. */
+  isNews: boolean;
+}
+
+/** A pack without its objects. */
+interface Bare {
+  readonly fields: string;
+  readonly keys: readonly ObjectKey[];
+}
+
+interface Waiting {
+  readonly entry: QueueEntry;
+  readonly sequence: number;
+  readonly items: number;
+  readonly bytes: number;
+  /** What travels in its place if the queue refuses it for good (LS6); absent: it holds no object. */
+  readonly bare?: Bare | undefined;
+}
+
+type Failure = Pick<SendResult["failed"][number], "reason" | "permanent">;
+
+interface Lane {
+  readonly number: number;
+  sequence: number;
+  open: Pack | undefined;
+  /** The open pack has waited long enough and leaves once the lane is free; what comes until then goes with it. */
+  due: boolean;
+  readonly waiting: Waiting[];
+  /** In a call, or waiting for its next try. */
+  sending: boolean;
+  backoff: Backoff;
+  lastEnqueuedMs: number;
+}
+
+/** Open packs wait for company; they leave together. */
+interface OpenWindow {
+  readonly sinceMs: number;
+  readonly isFlow: boolean;
+  items: number;
+}
+
+export class LaneSender implements DeltaSink {
+  readonly #ports: LaneSenderPorts;
+  readonly #options: LaneSenderOptions;
+  readonly #signal: AbortSignal;
+  readonly #lanes: readonly Lane[];
+  #bufferedItems = 0;
+  #bufferedBytes = 0;
+  #window: OpenWindow | undefined;
+  #isOwnWindowOpen = false;
+  #pumping = false;
+  #lastItemMs = Number.NEGATIVE_INFINITY;
+  readonly #flow = new FlowMeter();
+  #rv = "0";
+  #sentRV = "0";
+  #waiters: (() => void)[] = [];
+
+  /** Sends until `signal` aborts; what is then unsent is dropped, and a successor reads it again from min W. */
+  constructor(ports: LaneSenderPorts, options: LaneSenderOptions, signal: AbortSignal) {
+    this.#ports = ports;
+    this.#options = options;
+    this.#signal = signal;
+    const lane = (number: number): Lane => ({
+      number,
+      sequence: 0,
+      open: undefined,
+      due: false,
+      waiting: [],
+      sending: false,
+      backoff: FRESH_BACKOFF,
+      lastEnqueuedMs: ports.clock.now(),
+    });
+    this.#lanes = Array.from({ length: options.lanes }, (_, number) => lane(number));
+    signal.addEventListener("abort", () => this.#wake());
+  }
+
+  /** The queue has everything at or below this. */
+  get sentRV(): string {
+    return this.#sentRV;
+  }
+
+  get idle(): boolean {
+    return this.#bufferedItems === 0 && this.#lanes.every((lane) => lane.waiting.length === 0);
+  }
+
+  live(item: SinkItem): void {
+    this.#rv = item.rv;
+    this.#put("D", 0, undefined, item);
+  }
+
+  listed(item: SinkItem, listRV: string, generation: number): void {
+    this.#put("L", generation, listRV, item);
+  }
+
+  /** Reads the rows twice, so that no more than a part per lane is held at a time. */
+  manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
+    const parts = this.#lanes.map((lane) => {
+      this.#close(lane);
+      return { lane, counted: new ManifestPart(), open: new ManifestPart(), texts: [] as string[] };
+    });
+    for (const row of rows) parts[laneOf(row.key, parts.length)]?.counted.add(JSON.stringify(row));
+    const send = ({ lane, counted, texts }: (typeof parts)[number], part: number): void => {
+      this.#enqueue(
+        lane,
+        `"g":${generation},"k":"M","L":"${listRV}","part":${part},"parts":${counted.number},"rows":[${texts.join(",")}]`,
+        0,
+      );
+    };
+    for (const row of rows) {
+      const part = parts[laneOf(row.key, parts.length)];
+      if (!part) continue;
+      const text = JSON.stringify(row);
+      const full = part.open.number;
+      if (part.open.add(text)) {
+        send(part, full);
+        part.texts = [];
+      }
+      part.texts.push(text);
+    }
+    for (const part of parts) send(part, part.open.number);
+    this.#rv = listRV;
+  }
+
+  watermark(rv: string): void {
+    this.#rv = rv;
+    for (const lane of this.#lanes) this.#mark(lane);
+  }
+
+  /** Proves to the gate that watcher and applier live: a watermark on each lane that has been silent for 15 s. */
+  heartbeat(): void {
+    const now = this.#ports.clock.now();
+    for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS) this.#mark(lane);
+  }
+
+  async room(signal: AbortSignal): Promise<void> {
+    while (
+      !signal.aborted &&
+      !this.#signal.aborted &&
+      (this.#bufferedItems > BUFFER_DELTAS_MAX || this.#bufferedBytes > BUFFER_BYTES_MAX)
+    ) {
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+  }
+
+  #put(kind: "D" | "L", generation: number, listRV: string | undefined, item: SinkItem): void {
+    const lane = this.#lanes[laneOf(item.key, this.#lanes.length)];
+    if (!lane) return;
+    const packed = packedOf(item);
+    if (lane.open && (lane.open.kind !== kind || lane.open.generation !== generation)) this.#close(lane);
+    const place = lane.open?.places.get(item.key);
+    if (lane.open && place) {
+      const size = lane.open.size + packed.size - (lane.open.items[place.index]?.size ?? 0);
+      if (place.uid === item.uid && place.type !== "D" && item.type !== "D" && size <= PACK_CHARACTERS_MAX) {
+        lane.open.size = size;
+        lane.open.items[place.index] = packed;
+        this.#wait(lane.open, item);
+        return;
+      }
+      this.#close(lane); // LS4, or it has grown too large; and a call of the applier takes a key once
+    }
+    if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
+    lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
+    lane.open.places.set(item.key, { index: lane.open.items.length, uid: item.uid, type: item.type });
+    lane.open.items.push(packed);
+    lane.open.size += packed.size;
+    this.#bufferedItems++;
+    if (lane.open.items.length >= PACK_ITEMS_MAX || lane.open.size >= PACK_CHARACTERS_MAX) this.#close(lane);
+    else this.#wait(lane.open, item);
+  }
+
+  /** A list is known once it is whole: its packs leave when they are full, or with the manifest. */
+  #wait(pack: Pack, { isOwn }: SinkItem): void {
+    if (pack.kind === "L") return;
+    pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;
+    if (pack.isNews) this.#openWindow();
+    else this.#openOwnWindow();
+  }
+
+  /** One timer for all lanes, from the first that waits. */
+  #openOwnWindow(): void {
+    if (this.#isOwnWindowOpen) return;
+    this.#isOwnWindowOpen = true;
+    void this.#ports.clock.after(ownWritesWindowMs(this.#ports.clock.now(), this.#options.batchingWindowMs), this.#signal).then(
+      () => {
+        this.#isOwnWindowOpen = false;
+        this.#leave(this.#lanes.filter(({ open }) => open?.kind === "D"));
+      },
+      () => undefined, // the stream ended
+    );
+  }
+
+  #openWindow(): void {
+    const nowMs = this.#ports.clock.now();
+    const isFlow = this.#flow.came(nowMs);
+    this.#lastItemMs = nowMs;
+    if (this.#window) {
+      this.#window.items++;
+      return;
+    }
+    this.#window = { sinceMs: nowMs, isFlow, items: 1 };
+    this.#restartWindow(this.#window);
+  }
+
+  /** One timer for all lanes, set again while company keeps coming (batching-window.ts). */
+  #restartWindow(open: OpenWindow): void {
+    const nowMs = this.#ports.clock.now();
+    const { sinceMs, isFlow, items } = open;
+    const live = this.#lanes.filter(({ open }) => open?.kind === "D" && open.isNews);
+    const waitMs = remainingWindowMs(
+      { items, packs: live.length, ageMs: nowMs - sinceMs, quietMs: nowMs - this.#lastItemMs, isFlow },
+      this.#options.batchingWindowMs,
+    );
+    if (waitMs > 0) {
+      void this.#ports.clock.after(waitMs, this.#signal).then(
+        () => this.#restartWindow(open),
+        () => undefined, // the stream ended
+      );
+      return;
+    }
+    this.#window = undefined;
+    this.#leave(live);
+  }
+
+  #leave(lanes: readonly Lane[]): void {
+    for (const lane of lanes) {
+      if (lane.sending) lane.due = true;
+      else this.#close(lane);
+    }
+  }
+
+  #close(lane: Lane): void {
+    const pack = lane.open;
+    if (!pack) return;
+    lane.open = undefined;
+    lane.due = false;
+    const list = pack.listRV === undefined ? "" : `"L":"${pack.listRV}",`;
+    const fields = (texts: readonly string[]): string => `"g":${pack.generation},"k":"${pack.kind}",${list}"items":[${texts.join(",")}]`;
+    this.#enqueue(lane, fields(pack.items.map(({ text }) => text)), pack.items.length, {
+      fields: fields(pack.items.map(({ bare }) => bare)),
+      keys: [...pack.places.keys()],
+    });
+  }
+
+  #mark(lane: Lane): void {
+    this.#close(lane);
+    this.#enqueue(lane, `"g":0,"k":"W","rv":"${this.#rv}"`, 0);
+  }
+
+  #enqueue(lane: Lane, fields: string, items: number, bare?: Bare): void {
+    const sequence = ++lane.sequence;
+    let waiting: Waiting = { ...this.#message(lane, sequence, fields), sequence, items, bare };
+    if (bare && waiting.bytes > MESSAGE_BYTES_MAX) {
+      waiting = { ...this.#message(lane, sequence, bare.fields), sequence, items };
+    }
+    lane.waiting.push(waiting);
+    lane.lastEnqueuedMs = this.#ports.clock.now();
+    this.#bufferedBytes += waiting.bytes;
+    this.#pump();
+  }
+
+  #message(lane: Lane, sequence: number, fields: string): Pick<Waiting, "entry" | "bytes"> {
+    const { cluster, resource, epoch, fence } = this.#options;
+    const group = `${cluster}.${resource}.${lane.number}`;
+    const payload = encodePackText(
+      `{"v":${ENVELOPE_VERSION},"c":"${cluster}","r":"${resource}","e":"${epoch}","f":"${fence}","ln":${lane.number},"sq":${sequence},"ts":${this.#ports.clock.now()},${fields}}`,
+    );
+    const body = signBody(this.#ports.signer, cluster, payload);
+    return { entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, bytes: Buffer.byteLength(body) };
+  }
+
+  /** Once whoever enqueues has done so for all lanes: calls with what waits, until no free lane has anything left. */
+  #pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    void Promise.resolve().then(() => {
+      this.#pumping = false;
+      while (!this.#signal.aborted) {
+        const batch = nextBatch(this.#lanes.filter((lane) => !lane.sending && lane.waiting.length > 0));
+        if (batch.size === 0) return;
+        void this.#send(batch);
+      }
+    });
+  }
+
+  async #send(batch: ReadonlyMap<Lane, number>): Promise<void> {
+    for (const lane of batch.keys()) lane.sending = true;
+    const failed = await this.#trySend([...batch].flatMap(([lane, count]) => lane.waiting.slice(0, count).map(({ entry }) => entry)));
+    for (const [lane, count] of batch) {
+      const kept: Waiting[] = [];
+      for (const waiting of lane.waiting.splice(0, count)) {
+        const failure = failed.get(waiting.entry.id);
+        if (!failure) this.#bufferedItems -= waiting.items;
+        else kept.push(failure.permanent ? this.#withoutObjects(lane, waiting, failure.reason) : waiting);
+        this.#bufferedBytes -= waiting.bytes;
+      }
+      lane.waiting.unshift(...kept);
+      for (const { bytes } of kept) this.#bufferedBytes += bytes;
+      if (kept.length > 0) void this.#sendAgain(lane);
+      else this.#free(lane, FRESH_BACKOFF);
+    }
+    if (this.idle) this.#sentRV = this.#rv;
+    this.#wake();
+    this.#pump();
+  }
+
+  async #sendAgain(lane: Lane): Promise<void> {
+    const [next, delayMs] = stepBackoff(lane.backoff, this.#ports.clock.now(), this.#ports.random.next());
+    await this.#ports.clock.after(delayMs, this.#signal).catch(() => undefined);
+    this.#free(lane, next);
+    this.#pump();
+  }
+
+  #free(lane: Lane, backoff: Backoff): void {
+    lane.sending = false;
+    lane.backoff = backoff;
+    if (lane.due) this.#close(lane);
+  }
+
+  /** The same number and id, so that the sequence has no hole, whatever of the lane the queue has taken after it. */
+  #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
+    const { entry, sequence, items, bare } = waiting;
+    if (!bare) {
+      // Names and numbers: it is not for what it holds that the queue refuses it.
+      this.#ports.log.error("message refused for good though it holds no object, it is sent again", { id: entry.id, reason });
+      return waiting;
+    }
+    this.#ports.log.error("message refused for good, it travels without its objects", {
+      id: entry.id,
+      reason,
+      items,
+      keys: bare.keys.slice(0, KEYS_NAMED_MAX).join(", "),
+    });
+    return { ...this.#message(lane, sequence, bare.fields), sequence, items };
+  }
+
+  /** What is not in the queue, by id. An answer that never came counts as none sent: the same ids go again (T28). */
+  async #trySend(batch: readonly QueueEntry[]): Promise<ReadonlyMap<string, Failure>> {
+    try {
+      const { failed } = await this.#ports.queue.send(batch);
+      for (const { id, reason, permanent } of failed)
+        if (!permanent) this.#ports.log.warn("message not sent, it is sent again", { id, reason });
+      return new Map(failed.map((failure) => [failure.id, failure]));
+    } catch (error) {
+      const reason = describeError(error);
+      this.#ports.log.warn("batch not sent, it is sent again", {
+        resource: this.#options.resource,
+        messages: batch.length,
+        error: reason,
+      });
+      return new Map(batch.map(({ id }) => [id, { reason, permanent: false }]));
+    }
+  }
+
+  #wake(): void {
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const resolve of waiters) resolve();
+  }
+}
+
+function packedOf(item: SinkItem): Packed {
+  const head = `{"t":"${item.type}","key":${JSON.stringify(item.key)},"uid":${JSON.stringify(item.uid)},"rv":"${item.rv}"`;
+  const bare = `${head},"tooBig":true}`;
+  const object = JSON.stringify(item.object);
+  if (object.length > ITEM_CHARACTERS_MAX) return { text: bare, bare, size: PACK_CHARACTERS_MAX };
+  const text = `${head},"o":${object}}`;
+  return { text, bare, size: text.length };
+}
+
+/** How many messages of each lane go into the next call: one of each first, so that none waits for another's backlog. */
+function nextBatch(lanes: readonly Lane[]): ReadonlyMap<Lane, number> {
+  const batch = new Map<Lane, number>();
+  let [entries, bytes] = [0, 0];
+  for (let depth = 0; lanes.some(({ waiting }) => waiting.length > depth); depth++) {
+    for (const lane of lanes) {
+      const next = lane.waiting[depth];
+      if (next === undefined) continue;
+      if (entries === BATCH_ENTRIES_MAX || (entries > 0 && bytes + next.bytes > BATCH_BYTES_MAX)) return batch;
+      batch.set(lane, depth + 1);
+      entries++;
+      bytes += next.bytes;
+    }
+  }
+  return batch;
+}

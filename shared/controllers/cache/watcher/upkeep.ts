@@ -1,0 +1,143 @@
+/**
+ * What the watcher's leader does seldom (informer §15): resync and audit. Whose turn it is stands in the Store, so leaders that follow
+ * one another do not begin to count anew.
+ *
+ * UK1 a resync adds keys and reads nothing of the API server; what backs off keeps its time.
+ * UK2 an audit lists metadata alone. What of rows differs is mended by a list of the stream, whose manifests are in order with its
+ *    events; what differs in a place that has its row is read live and replaced (A14).
+ * UK3 what fails is tried again at the next tick, for as long as this process leads.
+ */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { describeError, isTooLargeResourceVersion } from "@deltaloop/kube/client";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { Doorbells, Store } from "@deltaloop/store/ports";
+import type { KubeReader, KubeWatch } from "@deltaloop/kube/client";
+import { AUDIT_MS, AUDIT_SETTLE_MS, RESYNC_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "@deltaloop/base";
+import type { AffectedKeys } from "../affected-keys.ts";
+import { auditResource, wokenBy } from "./audit.ts";
+import type { Difference, DifferenceKind } from "./audit.ts";
+import { repair } from "../repair.ts";
+import { ring } from "../ring.ts";
+
+/** All in ms, as the constants of shared/base/times.ts that are named alike. */
+export interface UpkeepTimes {
+  readonly resyncMs: number;
+  readonly resyncSpreadMs: number;
+  readonly auditMs: number;
+  readonly auditSettleMs: number;
+  readonly tickMs: number;
+}
+
+export const UPKEEP_TIMES: UpkeepTimes = {
+  resyncMs: RESYNC_MS,
+  resyncSpreadMs: RESYNC_SPREAD_MS,
+  auditMs: AUDIT_MS,
+  auditSettleMs: AUDIT_SETTLE_MS,
+  tickMs: UPKEEP_TICK_MS,
+};
+
+export interface UpkeepPorts {
+  readonly kube: Pick<KubeWatch, "listPage">;
+  readonly reader: Pick<KubeReader, "get">;
+  readonly store: Store;
+  readonly doorbells: Doorbells;
+  readonly registry: readonly AffectedKeys[];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly digester: Digester;
+  readonly log: Log;
+}
+
+export interface UpkeepOptions {
+  readonly epoch: string;
+  readonly times: UpkeepTimes;
+  /** Lists a resource again, with its manifests. */
+  readonly relist: (resource: CachedResource, why: string) => void;
+}
+
+const NAMED_MAX = 10;
+/** Objects that one audit reads live; repair.ts takes as many at once as it bears, and the next audit finds the rest. */
+const REPAIRED_MAX = 500;
+
+/** Runs until `signal` aborts. */
+export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, signal: AbortSignal): Promise<void> {
+  const { clock, log, random, store } = ports;
+  const { epoch, times } = options;
+  const between = (leastMs: number, mostMs: number): number => leastMs + random.next() * (mostMs - leastMs);
+  const jobs = [
+    ...CONTROLLERS.map((controller) => ({
+      name: `resync ${controller}`,
+      afterMs: () => between(times.resyncMs / 2, 1.5 * times.resyncMs),
+      run: async () => {
+        const bells = await store.resync(epoch, controller, times.resyncSpreadMs);
+        log.info("resync", { controller, count: bells.length });
+        await ring(ports, bells);
+      },
+    })),
+    ...CACHED_RESOURCES.map((resource) => ({
+      name: `audit ${resource}`,
+      // Each a little apart from the others, and early enough to be over within its period.
+      afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
+      run: () => audit(ports, options, resource, signal),
+    })),
+  ];
+  const pending = new Set<string>();
+  while (!signal.aborted) {
+    await clock.after(times.tickMs, signal).catch(() => undefined);
+    for (const { name, afterMs, run } of jobs) {
+      if (signal.aborted) return;
+      try {
+        if (await store.takeTurn(epoch, name, afterMs())) pending.add(name);
+        if (!pending.has(name)) continue;
+        await run();
+        pending.delete(name);
+      } catch (error) {
+        if (!signal.aborted) log.warn("upkeep failed, it is tried again", { job: name, error: describeError(error) });
+      }
+    }
+  }
+}
+
+/** Compares, says in one line for each kind what differs, and mends it. */
+async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: CachedResource, signal: AbortSignal): Promise<void> {
+  const { epoch, times, relist } = options;
+  const found = await auditResource(ports, resource, times.auditSettleMs, signal).catch((error: unknown) => {
+    if (!isTooLargeResourceVersion(error)) throw error;
+    return undefined;
+  });
+  // Its list finds out whether the server is only late or its history has gone back (informer §10.7), of which a watch is never told.
+  if (!found) return relist(resource, "the API server does not know the version that is cached");
+  const { differences, compared, unsettledLanes } = found;
+  ports.log.info("audit", { resource, count: compared, differences: differences.length, unsettledLanes });
+  const rows: string[] = [];
+  for (const [kind, all] of Map.groupBy(differences, (each) => each.kind)) {
+    const keys = `${all
+      .slice(0, NAMED_MAX)
+      .map(({ key }) => key)
+      .join(", ")}${all.length > NAMED_MAX ? ", …" : ""}`;
+    ports.log.error("the cache differs from the API server", { resource, difference: kind, count: all.length, rows: keys });
+    if (BY_LIST.has(kind)) rows.push(`${all.length} ${kind}`);
+  }
+  const read = differences.filter(({ kind }) => !BY_LIST.has(kind)).slice(0, REPAIRED_MAX);
+  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(wokenBy(each)))) await repairAll(ports, epoch, all);
+  if (rows.length > 0) relist(resource, `the audit found rows that differ: ${rows.join(", ")}`);
+}
+
+const BY_LIST: ReadonlySet<DifferenceKind> = new Set(["missing", "surplus", "older", "ahead"]);
+/** What repair.ts reads in one go. */
+const REPAIRED_AT_ONCE = 50;
+
+async function repairAll(ports: UpkeepPorts, epoch: string, all: readonly Difference[]): Promise<void> {
+  for (let at = 0; at < all.length; at += REPAIRED_AT_ONCE) {
+    const part = all.slice(at, at + REPAIRED_AT_ONCE);
+    const [first] = part;
+    if (first)
+      await repair(
+        ports,
+        { epoch, ...wokenBy(first), token: "" },
+        part.flatMap(({ stands }) => stands ?? []),
+      );
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and whoever they
+ * concern is queued by the same step, long before the stream tells the same story.
+ */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { objectKey } from "@deltaloop/kube/objects";
+import { strip } from "@deltaloop/kube/strip";
+import type { Doorbell, Doorbells, DoneResult, ItemChange, Outcome, Store, Taken, WriteThrough } from "@deltaloop/store/ports";
+import type { KubeReader } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import type { AffectedKeys } from "./affected-keys.ts";
+import { prepareChanges, reportFaults } from "./prepare.ts";
+import type { Change, KnownRows } from "./prepare.ts";
+import { readLive } from "./repair.ts";
+import { ring } from "./ring.ts";
+
+export interface WriteThroughPorts {
+  readonly store: Pick<Store, "readIndex" | "writeThrough">;
+  readonly doorbells: Doorbells;
+  readonly registry: readonly AffectedKeys[];
+  readonly digester: Digester;
+  /** For what the cache cannot be believed about (A14). */
+  readonly reader: Pick<KubeReader, "get">;
+  readonly log: Log;
+}
+
+export interface Answers {
+  readonly resource: CachedResource;
+  /** Whole objects as the API server sent them. */
+  readonly objects: readonly unknown[];
+  /** uid of the run's primary: whose intents are meant. */
+  readonly ownerUid: string;
+  /** Rows the run has read, so that the usual case needs no further read; `undefined` = known to be absent. */
+  readonly known?: KnownRows;
+  readonly lower?: readonly string[];
+  readonly plan?: WriteThrough["plan"];
+  readonly hold?: WriteThrough["hold"];
+  readonly gone?: WriteThrough["gone"];
+  readonly ownStatus?: boolean;
+  /** How the run ends with this (WQ8), told from the objects as they will be cached. Asked once. */
+  readonly ends?: (objects: readonly Cached[]) => Outcome;
+}
+
+export interface Written<R extends CachedResource> {
+  /** As they are now cached, in order. */
+  readonly objects: readonly Cached<R>[];
+  /** Of `ends`. */
+  readonly done?: DoneResult;
+}
+
+/** How often rows may move under us before we give up: the answers then come with the stream. */
+const ATTEMPTS_MAX = 5;
+
+/**
+ * @throws {Error} when the cache moved under every attempt, or belongs to another epoch: the sync is retried.
+ */
+export async function writeThrough<R extends CachedResource>(
+  ports: WriteThroughPorts,
+  run: Taken,
+  answers: Answers & { readonly resource: R },
+): Promise<Written<R>> {
+  const objects = answers.objects.map((object) => strip(answers.resource, object, ports.digester));
+  let changes = objects.map((object) => putOf(object));
+  let known = answers.known;
+  const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], hold: answers.hold ?? [], gone: answers.gone ?? [] };
+  const ends = answers.ends?.(objects);
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const { items, counts, faults } = await prepareChanges(ports.store, ports.registry, answers.resource, changes, {
+      ...(known && { known: onlyOf(known, changes) }),
+      live: (key) => readLive(ports, answers.resource, key),
+    });
+    reportFaults(ports.log, answers.resource, faults);
+    const answer = ports.store.writeThrough(run, {
+      resource: answers.resource,
+      items,
+      counts,
+      ...ops,
+      ownerUid: answers.ownerUid,
+      ownStatus: answers.ownStatus ?? false,
+      ...(ends && { ends }),
+    });
+    // Nothing may come in between: it is the next thing that leaves on that connection.
+    const doorbells = ports.doorbells.expect?.(dueBy(run, items)) ?? ports.doorbells;
+    const result = await answer;
+    if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
+    if (result.bells.length > 0) await ring({ ...ports, doorbells }, result.bells);
+    if (result.kind === "ok") return { objects, ...(result.done && { done: result.done }) };
+    changes = changes.slice(result.index);
+    known = undefined;
+  }
+  throw new Error(`the cache of ${answers.resource} moved under ${ATTEMPTS_MAX} attempts to write ${run.key} through`);
+}
+
+/** Primaries among the items that something may have to be done for at once: the Store will know them as they are here. */
+function dueBy({ epoch, controller: own, key: ownKey }: Taken, items: readonly ItemChange[]): readonly Doorbell[] {
+  return items.flatMap(({ effects, uid, owner }) =>
+    effects
+      .filter(({ self, urgency, controller, key }) => self && urgency === "act" && !(controller === own && key === ownKey))
+      .map(({ controller, key }) => ({ controller, key, uid, ...(owner !== undefined && { owner }), epoch, delayMs: 0 })),
+  );
+}
+
+function putOf(object: Cached): Change {
+  const { namespace, name, uid, resourceVersion } = "metadata" in object ? object.metadata : object;
+  return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
+}
+
+function onlyOf(known: KnownRows, changes: readonly Change[]): KnownRows {
+  const keys = new Set<ObjectKey>(changes.map((change) => change.key));
+  return new Map([...known].filter(([key]) => keys.has(key)));
+}

@@ -1,0 +1,2 @@
+export type { DeploymentReason } from "./deployment/reasons.ts";
+export { DEPLOYMENT_KEYS, syncDeployment } from "./deployment/sync/sync.ts";

@@ -1,0 +1,129 @@
+/**
+ * Which Deployments a change concerns (deployment §2).
+ *
+ *     | what changed                              | queued                                             | urgency |
+ *     |-------------------------------------------|----------------------------------------------------|---------|
+ *     | a Deployment                              | itself, always                                     | act if it comes, goes, or changes generation, selector, labels, owner or deletionTimestamp, else status |
+ *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
+ *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
+ *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, if it was the last pod there | act |
+ *     | a controller reference names what no object can be called | nobody: nothing is looked up, nothing is queued | none |
+ *
+ * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
+ */
+import type { CachedDeployment, CachedPod, CachedReplicaSet, Labels, ObjectMeta, OwnerReference } from "@deltaloop/kube/objects";
+import { podOwnerId, sameOwner, controllerRef, referencedKey, sameControllerRef, objectKey } from "@deltaloop/kube/objects";
+import { matches, selectorOf, selectsEverything } from "@deltaloop/kube/selectors";
+import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
+import type { Effect } from "@deltaloop/store/ports";
+
+type Urgency = Effect["urgency"];
+
+/** The Deployment controller's part of the registry. */
+export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
+  switch (delta.resource) {
+    case "deployments":
+      return deploymentEffects(delta.old, delta.new);
+    case "replicasets":
+      return replicaSetEffects(delta.old, delta.new, lookups);
+    case "pods":
+      return delta.old === undefined ? [] : podEffects(delta.old, delta.new, lookups);
+    case "replicationcontrollers":
+      return [];
+    default:
+      return delta satisfies never;
+  }
+};
+
+/** Own status writes come back here too; they change nothing that matters and wait for the end of the run. */
+function deploymentEffects(before: CachedDeployment | undefined, after: CachedDeployment | undefined): readonly Effect[] {
+  const d = after ?? before;
+  if (d === undefined) return [];
+  const same = before !== undefined && after !== undefined && sameIdentity(before.metadata, after.metadata) && sameSelector(before, after);
+  return [{ ...effect(d, same ? "status" : "act"), self: true }];
+}
+
+function sameIdentity(a: ObjectMeta, b: ObjectMeta): boolean {
+  return (
+    a.generation === b.generation &&
+    a.deletionTimestamp === b.deletionTimestamp &&
+    sameLabels(a.labels, b.labels) &&
+    sameControllerRef(controllerRef(a), controllerRef(b))
+  );
+}
+
+function sameSelector(a: CachedDeployment, b: CachedDeployment): boolean {
+  return JSON.stringify(a.spec.selector) === JSON.stringify(b.spec.selector);
+}
+
+function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined, lookups: Lookups): readonly Effect[] {
+  if (after === undefined) return before === undefined ? [] : ownerEffects(before.metadata, "act");
+  // Seen for the first time while it is being deleted: as if deleted, so an orphan concerns nobody.
+  if (before === undefined && after.metadata.deletionTimestamp !== undefined) return ownerEffects(after.metadata, "act");
+  if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return [];
+
+  const ref = controllerRef(after.metadata);
+  const moved = before !== undefined && !sameControllerRef(controllerRef(before.metadata), ref);
+  const relabelled = before !== undefined && !sameLabels(before.metadata.labels, after.metadata.labels);
+  const former = moved ? ownerEffects(before.metadata, "act") : [];
+  if (ref === undefined) return before === undefined || moved || relabelled ? [...former, ...selectorEffects(after, lookups)] : [];
+
+  const act = before === undefined || moved || relabelled || before.metadata.deletionTimestamp !== after.metadata.deletionTimestamp;
+  return distinct([...former, ...ownerEffects(after.metadata, act ? "act" : "status")]);
+}
+
+/** The controller, if it is a Deployment; that it still is the one of that uid is checked where the effect is carried out. */
+function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[] {
+  const ref: OwnerReference | undefined = controllerRef(metadata);
+  if (ref?.kind !== "Deployment") return [];
+  const key = referencedKey(metadata.namespace ?? "", ref);
+  return key === undefined ? [] : [{ controller: "deployment", key, uid: ref.uid, urgency }];
+}
+
+/** Every Deployment that could adopt it; whose adoption is first wins. Source: deployment/util GetDeploymentsForReplicaSet. */
+function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effect[] {
+  const labels = rs.metadata.labels;
+  if (labels === undefined || Object.keys(labels).length === 0) return [];
+  return lookups
+    .primaries("deployments", rs.metadata.namespace)
+    .filter((d) => selects(d, labels))
+    .map((d) => effect(d, "act"));
+}
+
+/** An invalid selector and an empty one select nothing here. */
+function selects(d: CachedDeployment, labels: Labels): boolean {
+  const selector = selectorOf(d, () => d.spec.selector);
+  return selector.kind !== "Invalid" && !selectsEverything(selector) && matches(selector, labels);
+}
+
+/**
+ * A Recreate Deployment waits for its old pods. Whether this was the last one of its ReplicaSet only the Store can tell, in
+ * the step that removes it (informer §11.2 step 4): two last pods may leave by two lanes, and neither would see zero.
+ */
+function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
+  const { owner, namespace } = before;
+  if (owner?.kind !== "ReplicaSet" || (after?.owner && sameOwner(after.owner, owner))) return [];
+  const key = referencedKey(namespace, owner);
+  const rs = key === undefined ? undefined : lookups.get("replicasets", key);
+  if (rs === undefined || rs.metadata.uid !== owner.uid) return [];
+  const ref = controllerRef(rs.metadata);
+  if (ref?.kind !== "Deployment") return [];
+  const deployment = referencedKey(namespace, ref);
+  const d = deployment === undefined ? undefined : lookups.get("deployments", deployment);
+  if (d === undefined || d.metadata.uid !== ref.uid || d.spec.strategy?.type !== "Recreate") return [];
+  return [{ ...effect(d, "act"), ifEmpty: podOwnerId(namespace, owner) }];
+}
+
+function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {
+  return { controller: "deployment", key: objectKey(metadata.namespace, metadata.name), uid: metadata.uid, urgency };
+}
+
+/** A reference that changed in another field than its uid names one Deployment twice. */
+function distinct(effects: readonly Effect[]): readonly Effect[] {
+  return effects.filter(({ key, uid }, index) => effects.findIndex((other) => other.key === key && other.uid === uid) === index);
+}
+
+function sameLabels(a: Labels = {}, b: Labels = {}): boolean {
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
+}

@@ -1,0 +1,84 @@
+/** Which old ReplicaSets are no longer worth keeping for a rollback (deployment §14). */
+import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
+import type { Decision } from "../kit/reason.ts";
+import type { DeploymentReason } from "./reasons.ts";
+import { byCreation, replicasOf } from "./replica-sets.ts";
+import { REVISION, revisionOf } from "./revision.ts";
+import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
+
+/** "No limit", as absent. Source: deployment/util HasRevisionHistoryLimit. */
+const NO_LIMIT = 2_147_483_647;
+
+/**
+ * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only as many are looked at as
+ * are too many: one of them that still has pods, wants some, or has not been seen by its controller stays, and no later one
+ * goes in its place (quirk Q7). `oldRSs` are in creation order, or youngest first after a change of size.
+ *
+ *     limit 2; old rs1–rs4 with revisions 3, 1, 4, 2: two too many, so rs2 (1) and rs4 (2)
+ *     limit 1; revisions 1 (2 replicas), 2, 3: candidates rs1 and rs2; rs1 has replicas, so only rs2
+ *
+ * Source: sync.go cleanupDeployment.
+ */
+export function cleanupDeployment(
+  d: CachedDeployment,
+  oldRSs: readonly CachedReplicaSet[],
+): Decision<readonly DeleteReplicaSet[], DeploymentReason> {
+  const limit = d.spec.revisionHistoryLimit ?? NO_LIMIT;
+  if (limit === NO_LIMIT) return { decided: [], why: [] };
+  const candidates = insertionSorted(
+    oldRSs.filter((rs) => rs.metadata.deletionTimestamp === undefined),
+    byRevision,
+  );
+  const excess = Math.max(0, candidates.length - limit);
+  const seen: DeploymentReason = { rule: "history limit", facts: { limit, old: candidates.length, excess } };
+  if (excess === 0) return { decided: [], why: candidates.length === 0 ? [] : [seen] };
+  const surplus = candidates.slice(0, excess).map((rs) => ({ rs, is: keptBy(rs) }));
+  return {
+    decided: surplus.flatMap(({ rs, is }) => (is === undefined ? [deleteReplicaSet(d, rs)] : [])),
+    why: [
+      seen,
+      ...surplus.map(({ rs, is }): DeploymentReason => {
+        const about = rs.metadata.name;
+        if (is !== undefined) return { rule: "is kept", about, facts: { is } };
+        return { rule: "is history", about, facts: { revision: rs.metadata.annotations?.[REVISION] } };
+      }),
+    ],
+  };
+}
+
+/** Undefined: nothing. */
+function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undefined {
+  if ((rs.status.replicas ?? 0) !== 0) return "populated";
+  if (replicasOf(rs) !== 0) return "wanted";
+  return (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0) ? undefined : "unseen";
+}
+
+/** The version that was judged is the one that may be deleted: growing it again makes the delete miss (S16). */
+function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
+  const { name, uid, resourceVersion } = rs.metadata;
+  return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };
+}
+
+/**
+ * Go's own sort of up to twelve elements. It only matters where `byRevision` goes round in a circle, which three can, one of them with
+ * an unreadable revision: 3 (oldest), "", 1 (youngest). Source: Go sort.Sort, insertionSort.
+ */
+function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
+  const sorted: T[] = [];
+  for (const item of items) {
+    let at = sorted.length;
+    for (const before of sorted.toReversed()) {
+      if (compare(item, before) >= 0) break;
+      at -= 1;
+    }
+    sorted.splice(at, 0, item);
+  }
+  return sorted;
+}
+
+/** Equal and unreadable revisions go by age. Source: deployment/util ReplicaSetsByRevision. */
+function byRevision(a: CachedReplicaSet, b: CachedReplicaSet): number {
+  const [left, right] = [revisionOf(a), revisionOf(b)];
+  if (left === undefined || right === undefined || left === right) return byCreation(a, b);
+  return left < right ? -1 : 1;
+}

@@ -1,0 +1,165 @@
+/** Bringing the new ReplicaSet into being and keeping its revision and the Deployment's in step (deployment §8). */
+import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "@deltaloop/kube/objects";
+import { getCondition, setDeploymentCondition } from "@deltaloop/kube/objects";
+import { podTemplateHash } from "@deltaloop/kube/pod-template";
+import type { Decision } from "../kit/reason.ts";
+import type { EventNote } from "../kit/writes.ts";
+import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./annotations.ts";
+import { type DeploymentCondition, newCondition } from "./conditions.ts";
+import { hasProgressDeadline } from "./progress.ts";
+import type { DeploymentReason } from "./reasons.ts";
+import { newRSNewReplicas, saidOf } from "./rolling.ts";
+import { splitReplicaSets } from "./replica-sets.ts";
+import { LEAST_REVISION, nextRevision, parseRevision, REVISION } from "./revision.ts";
+import type { CreateReplicaSet, PatchReplicaSet, NotedWrite, UpdateStatus } from "./writes.ts";
+import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "./writes.ts";
+
+/** Names of objects are DNS subdomains. Source: sync.go generateReplicaSetName. */
+const NAME_LENGTH_MAX = 253;
+
+/**
+ * What an existing new ReplicaSet needs, at most one of the two: its own annotations and minReadySeconds first; only when
+ * those are right does the Deployment get the ReplicaSet's revision, and a first Progressing condition if it has none.
+ * Source: sync.go getNewReplicaSet.
+ */
+export function syncExistingReplicaSet(
+  d: CachedDeployment,
+  newRS: CachedReplicaSet,
+  oldRSs: readonly CachedReplicaSet[],
+  nowMs: number,
+): Decision<PatchReplicaSet | UpdateStatus | undefined, DeploymentReason> {
+  const newest = nextRevision(oldRSs);
+  const { set, copied, changed } = existingReplicaSetAnnotations(d, newRS, newest);
+  const about = newRS.metadata.name;
+  const revision = newRS.metadata.annotations?.[REVISION];
+  const minReadySeconds = d.spec.minReadySeconds ?? 0;
+  const minReadyDiffers = (newRS.spec.minReadySeconds ?? 0) !== minReadySeconds;
+  if (changed || minReadyDiffers) {
+    const write = patchReplicaSet(d, newRS, {
+      ...(minReadyDiffers ? { minReadySeconds } : {}),
+      ...(Object.keys(set).length > 0 ? { annotations: set } : {}),
+      ...(copied === undefined ? {} : { copied }),
+    });
+    const facts = { revision, newest: String(newest), minReadySeconds, its: newRS.spec.minReadySeconds ?? 0 };
+    return { decided: write, why: [{ rule: "ReplicaSet behind", about, facts }] };
+  }
+  const firstSeen = hasProgressDeadline(d) && getCondition(d.status.conditions, "Progressing") === undefined;
+  const condition = firstSeen
+    ? newCondition("Progressing", "True", "FoundNewReplicaSet", `Found new replica set "${newRS.metadata.name}"`, nowMs)
+    : undefined;
+  const decided = revisionStatus(d, revision ?? "", condition);
+  const facts = { revision: revision ?? "", its: d.metadata.annotations?.[REVISION] };
+  return { decided, why: decided === undefined ? [] : [{ rule: "revision noted", about, facts }] };
+}
+
+/**
+ * A write to the new ReplicaSet with what it should have of the Deployment's annotations. It makes a difference only while its
+ * revision cannot be read, when that is no reason for a write of its own: then it rides along with a change of size.
+ */
+export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedReplicaSet[], write: PatchReplicaSet): PatchReplicaSet {
+  const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
+  if (rs === undefined || !hasUnreadableRevision(rs) || splitReplicaSets(d, rss).newRS !== rs) return write;
+  const { set, copied } = existingReplicaSetAnnotations(d, rs, 0n);
+  const annotations = { ...set, ...write.annotations };
+  return { ...write, ...(Object.keys(annotations).length > 0 && { annotations }), ...(copied && { copied }) };
+}
+
+/** The empty text is none at all. */
+function hasUnreadableRevision({ metadata: { annotations = {} } }: CachedReplicaSet): boolean {
+  return parseRevision(annotations[REVISION] || "0") === undefined;
+}
+
+/** The Deployment's revision annotation, with a condition if there is one to set; undefined if both are in place. */
+function revisionStatus(d: CachedDeployment, revision: string, condition: DeploymentCondition | undefined): UpdateStatus | undefined {
+  const annotations = d.metadata.annotations?.[REVISION] === revision ? undefined : { [REVISION]: revision };
+  if (condition === undefined) return annotations && updateStatus(d, d.status, annotations);
+  const status = withCondition(d, condition);
+  return annotations === undefined && status.conditions === d.status.conditions ? undefined : updateStatus(d, status, annotations);
+}
+
+/**
+ * The ReplicaSet to create: named by the hash, with as many replicas as the surge leaves room for beside the old ones.
+ *
+ *     web, hash 7f8fbb96d, R 3, surge 1, old 3 → web-7f8fbb96d with min(4 − 3, 3) = 1 replica, revision max(old) + 1
+ *
+ * @throws {Error} when the size cannot be computed (§11.2), or the cached Deployment carries no hash state: a bug.
+ * Source: sync.go getNewReplicaSet.
+ */
+export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): Decision<CreateReplicaSet, DeploymentReason> {
+  const { hashState } = d.spec.template;
+  if (hashState === undefined) throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state`);
+  const hash = podTemplateHash(hashState, d.status.collisionCount);
+  const { set, copied } = createdReplicaSetAnnotations(d, nextRevision(oldRSs));
+  const { decided: replicas, why } = newRSNewReplicas(d, 0, oldRSs);
+  const name = replicaSetName(d.metadata.name, hash);
+  const write: CreateReplicaSet = {
+    kind: "CreateReplicaSet",
+    owner: ownerOf(d),
+    name,
+    hash,
+    template: templateOf(d),
+    replicas,
+    annotations: set,
+    ...(copied === undefined ? {} : { copied }),
+  };
+  return { decided: write, why: saidOf(name, why) };
+}
+
+/**
+ * `<deployment>-<hash>`, at most 253 characters: the Deployment's part is cut, unless nothing of it would be left.
+ *
+ *     250 × "b", hash of 10: 253 − 1 − 10 = 242 characters of the name remain
+ *
+ * Source: sync.go generateReplicaSetName.
+ */
+export function replicaSetName(deployment: string, hash: string): string {
+  const lengthMax = NAME_LENGTH_MAX - 1 - hash.length;
+  return `${lengthMax > 0 ? deployment.slice(0, lengthMax) : deployment}-${hash}`;
+}
+
+/** Created: the Event is for replicas that now start; none of them, no Event. */
+export function createdNote({ name, replicas }: CreateReplicaSet): EventNote | undefined {
+  return replicas > 0 ? scaledNote(name, 0, replicas) : undefined;
+}
+
+/** Created: the Deployment takes the revision, and the rollout begins to count. */
+export function createdStatus(d: CachedDeployment, write: CreateReplicaSet, nowMs: number): UpdateStatus | undefined {
+  const condition = hasProgressDeadline(d)
+    ? newCondition("Progressing", "True", "NewReplicaSetCreated", `Created new replica set "${write.name}"`, nowMs)
+    : undefined;
+  return revisionStatus(d, revisionGiven(write), condition);
+}
+
+/** The name was taken by this very ReplicaSet, made a moment ago: only the revision is noted. */
+export function foundStatus(d: CachedDeployment, write: CreateReplicaSet): UpdateStatus | undefined {
+  return revisionStatus(d, revisionGiven(write), undefined);
+}
+
+/** The revision it was made for, which the ReplicaSet itself has if it is above 0. */
+function revisionGiven({ annotations }: CreateReplicaSet): string {
+  return annotations[REVISION] ?? String(LEAST_REVISION);
+}
+
+/** The name belongs to something else: the next attempt hashes with this count. It never goes down. */
+export function collisionStatus(d: CachedDeployment): UpdateStatus {
+  return updateStatus(d, { ...d.status, collisionCount: (d.status.collisionCount ?? 0) + 1 });
+}
+
+/** Refused: told as an Event each time, and as a condition (which the write rule writes once) if there is a deadline. */
+export function createFailed(
+  d: CachedDeployment,
+  { name }: CreateReplicaSet,
+  error: string,
+  nowMs: number,
+): Partial<NotedWrite<UpdateStatus>> & { readonly note: EventNote } {
+  const message = `Failed to create new replica set "${name}": ${error}`;
+  const note: EventNote = { type: "Warning", reason: "ReplicaSetCreateError", message };
+  if (!hasProgressDeadline(d)) return { note };
+  const status = withCondition(d, newCondition("Progressing", "False", "ReplicaSetCreateError", message, nowMs));
+  return status.conditions === d.status.conditions ? { note } : { note, write: updateStatus(d, status) };
+}
+
+/** `d.status` itself, with the condition set; the same array of conditions if the write rule leaves them alone. */
+function withCondition(d: CachedDeployment, condition: DeploymentCondition): DeploymentStatus {
+  return { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
+}

@@ -1,0 +1,78 @@
+/** What a Deployment reports of its ReplicaSets (deployment §13.1), and when that is worth a write. */
+import type { CachedDeployment, CachedReplicaSet, DeploymentStatus, Condition } from "@deltaloop/kube/objects";
+import { setDeploymentCondition } from "@deltaloop/kube/objects";
+import { type DeploymentCondition, newCondition } from "./conditions.ts";
+import type { Decision } from "../kit/reason.ts";
+import { unavailableOf } from "./max-surge-max-unavailable.ts";
+import type { DeploymentReason } from "./reasons.ts";
+import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, totalReplicas } from "./replica-sets.ts";
+import { COUNTERS, explicit } from "./writes.ts";
+
+/**
+ * The status the ReplicaSets add up to, every counter explicit. Sizes are those the sync began with: what it wrote itself
+ * shows in the next one (quirk Q8).
+ *
+ *     R 10, unavailable 2; new 3 (1 available), old 8 (8 available): replicas 11, updated 3, available 9,
+ *     unavailable max(0, 11 − 9) = 2; 9 ≥ 10 − 2, so Available is True
+ *
+ * Source: sync.go calculateStatus.
+ */
+export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
+  const all = allReplicaSets(split);
+  const available = totalAvailable(all);
+  const terminating = terminatingReplicas(all);
+  const { collisionCount } = d.status;
+  const { condition, why } = availability(d, available, nowMs);
+  const status: DeploymentStatus = {
+    observedGeneration: d.metadata.generation ?? 0,
+    replicas: sum(all, (rs) => rs.status.replicas ?? 0),
+    updatedReplicas: split.newRS?.status.replicas ?? 0,
+    readyReplicas: sum(all, (rs) => rs.status.readyReplicas ?? 0),
+    availableReplicas: available,
+    unavailableReplicas: Math.max(0, totalReplicas(all) - available),
+    ...(terminating === undefined ? {} : { terminatingReplicas: terminating }),
+    ...(collisionCount === undefined ? {} : { collisionCount }),
+    conditions: setDeploymentCondition(d.status.conditions, condition),
+  };
+  return { decided: status, why };
+}
+
+function availability(
+  d: CachedDeployment,
+  available: number,
+  nowMs: number,
+): { readonly condition: DeploymentCondition; readonly why: readonly DeploymentReason[] } {
+  const { decided: maxUnavailable, why } = unavailableOf(d);
+  const seen = { available, replicas: replicasOf(d), maxUnavailable };
+  const isEnough = available >= seen.replicas - seen.maxUnavailable;
+  const condition = isEnough
+    ? newCondition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", nowMs)
+    : newCondition("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.", nowMs);
+  return { condition, why: [...why, { rule: "availability", facts: { ...seen, isEnough } }] };
+}
+
+/**
+ * The sum, or undefined while a ReplicaSet that its controller has seen does not report it (a server without the feature
+ * gate). One never observed counts 0. Source: deployment/util GetTerminatingReplicaCountForReplicaSets.
+ */
+function terminatingReplicas(rss: readonly CachedReplicaSet[]): number | undefined {
+  const silent = rss.some((rs) => rs.status.terminatingReplicas === undefined && (rs.status.observedGeneration ?? 0) > 0);
+  return silent ? undefined : sum(rss, (rs) => rs.status.terminatingReplicas ?? 0);
+}
+
+/** Deep equality as the API server stores statuses: a plain counter of 0 is an absent one, a pointer field is not. */
+export function sameStatus(a: DeploymentStatus, b: DeploymentStatus): boolean {
+  const [left, right] = [explicit(a), explicit(b)];
+  const counters = COUNTERS.every((counter) => left[counter] === right[counter]);
+  return counters && sameConditions(left.conditions ?? [], right.conditions ?? []);
+}
+
+function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
+  return a.length === b.length && a.every((condition, index) => sameCondition(condition, b[index]));
+}
+
+function sameCondition(a: Condition, b: Condition | undefined): boolean {
+  return b !== undefined && CONDITION_FIELDS.every((field) => (a[field] ?? "") === (b[field] ?? ""));
+}
+
+const CONDITION_FIELDS = ["type", "status", "reason", "message", "lastTransitionTime", "lastUpdateTime"] as const;

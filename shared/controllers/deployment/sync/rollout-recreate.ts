@@ -1,0 +1,78 @@
+/** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
+import type { CachedPod } from "@deltaloop/kube/objects";
+import { podOwnerId } from "@deltaloop/kube/objects";
+import { strip } from "@deltaloop/kube/strip";
+import type { SyncResult } from "../../kit/run.ts";
+import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
+import type { DeploymentReason } from "../reasons.ts";
+import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets } from "../replica-sets.ts";
+import { scaleReplicaSet } from "../writes.ts";
+import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
+import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
+import { because, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
+
+/** The Store takes 500 rows in one write-through; one old pod is enough to wait for. */
+const PODS_WRITTEN_THROUGH_MAX = 500;
+
+/** Source: recreate.go rolloutRecreate. */
+export async function rolloutRecreate(sync: DeploymentSync, known: Known): Promise<SyncResult> {
+  const revised = await syncRevision(sync, known);
+  if (revised.kind === "ended") return revised.result;
+  const { split } = revised;
+  const { decided: steps, why } = scaleDownOldReplicaSetsForRecreate(revised.known.d, split.oldRSs);
+  because(sync, ...why);
+  const scaled = await resize(sync, revised.known, steps);
+  if (scaled.kind === "ended") return scaled.result;
+  if (steps.length > 0) return syncRolloutStatus(sync, scaled.known, split);
+  const cachedOne = oldPodsRunning(split, await cachedPods(sync, split));
+  if (cachedOne !== undefined) return waitForOld(sync, scaled.known, split, cachedOne);
+  const isGrown = split.newRS !== undefined && replicasOf(split.newRS) >= replicasOf(scaled.known.d);
+  return isGrown ? growNewReplicaSet(sync, scaled.known, split) : startNewReplicaSet(sync, scaled.known);
+}
+
+/** Nothing new starts before live lists show nothing old (I3). */
+async function startNewReplicaSet(sync: DeploymentSync, known: Known): Promise<SyncResult> {
+  const list = await listReplicaSets(sync, known);
+  if (list.kind === "ended") return list.result;
+  const listed = list.known;
+  const split = splitReplicaSets(listed.d, listed.rss);
+  if (activeReplicaSets(split.oldRSs).length > 0) return syncRolloutStatus(sync, listed, split);
+  const liveOne = oldPodsRunning(split, await livePods(sync, listed, split));
+  if (liveOne !== undefined) return waitForOld(sync, listed, split, liveOne);
+  const revised = await syncRevisionOrCreate(sync, listed);
+  return revised.kind === "ended" ? revised.result : growNewReplicaSet(sync, revised.known, revised.split);
+}
+
+function waitForOld(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, lives: DeploymentReason): Promise<SyncResult> {
+  because(sync, lives);
+  return syncRolloutStatus(sync, known, split);
+}
+
+async function growNewReplicaSet(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
+  const { newRS } = split;
+  const grow = newRS && scaleReplicaSet(known.d, newRS, replicasOf(known.d));
+  if (newRS && grow)
+    because(sync, { rule: "takes all", about: newRS.metadata.name, facts: { size: replicasOf(newRS), replicas: replicasOf(known.d) } });
+  const grown = await resize(sync, known, grow ? [grow] : []);
+  return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
+}
+
+async function cachedPods({ session }: DeploymentSync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+  if (oldRSs.length === 0) return [];
+  const slices = await session.store.readSlices(
+    oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
+  );
+  return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
+}
+
+/** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
+async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+  const live = await session.list("pods", d.metadata.namespace, { selector });
+  const pods = oldPods(
+    split,
+    live.map((pod) => strip("pods", pod, session.digester)),
+  );
+  const uids = new Set(pods.slice(0, PODS_WRITTEN_THROUGH_MAX).map(({ uid }) => uid));
+  if (session.mode === "act") await session.save({ resource: "pods", objects: live.filter(({ metadata }) => uids.has(metadata.uid)) });
+  return pods;
+}

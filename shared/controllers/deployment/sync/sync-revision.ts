@@ -1,0 +1,113 @@
+/** The steps that find the new ReplicaSet, make it, and keep its revision and the Deployment's in step (deployment §8). */
+import type { CachedReplicaSet } from "@deltaloop/kube/objects";
+import { isControlledBy } from "@deltaloop/kube/objects";
+import type { WriteResult } from "../../kit/performed.ts";
+import { isNamespaceTerminating } from "@deltaloop/kube/client";
+import {
+  collisionStatus,
+  createdNote,
+  createdStatus,
+  createFailed,
+  foundStatus,
+  newReplicaSet,
+  syncExistingReplicaSet,
+} from "../new-replica-set.ts";
+import { replicaSetBody } from "../replica-set-body.ts";
+import { type ReplicaSetSplit, sameTemplate, splitReplicaSets } from "../replica-sets.ts";
+import type { CreateReplicaSet } from "../writes.ts";
+import { tryStatus, writeStatus } from "./sync-status.ts";
+import {
+  because,
+  DONE,
+  ended,
+  type Known,
+  listReplicaSets,
+  patch,
+  storedReplicaSet,
+  type DeploymentSync,
+  type StepResult,
+} from "./step.ts";
+
+/** What a branch begins with: the claimed ReplicaSets told apart, the new one's annotations as they should be. */
+export async function syncRevision(sync: DeploymentSync, known: Known): Promise<StepResult<{ readonly split: ReplicaSetSplit }>> {
+  const split = splitReplicaSets(known.d, known.rss);
+  const facts = { among: known.rss.length };
+  if (split.newRS === undefined) {
+    because(sync, { rule: "template has no ReplicaSet", facts });
+    return { kind: "goOn", known, split };
+  }
+  const { decided: write, why } = syncExistingReplicaSet(known.d, split.newRS, split.oldRSs, sync.session.clock.now());
+  because(sync, { rule: "template has a ReplicaSet", about: split.newRS.metadata.name, facts }, ...why);
+  if (write?.kind === "PatchReplicaSet") {
+    const patched = await patch(sync, known, write);
+    return patched.kind === "ended" ? patched : { kind: "goOn", known: patched.known, split: { ...split, newRS: patched.rs } };
+  }
+  const written = await writeStatus(sync, known, write);
+  return written.kind === "ended" ? written : { ...written, split };
+}
+
+export interface WithNewReplicaSet extends ReplicaSetSplit {
+  readonly newRS: CachedReplicaSet;
+}
+
+/** The same, and creates the new ReplicaSet if there is none, on a live list (I2). */
+export async function syncRevisionOrCreate(sync: DeploymentSync, from: Known): Promise<StepResult<{ readonly split: WithNewReplicaSet }>> {
+  const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
+  const start: StepResult = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
+  if (start.kind === "ended") return start;
+  const revised = await syncRevision(sync, start.known);
+  if (revised.kind === "ended") return revised;
+  const { newRS, oldRSs } = revised.split;
+  if (newRS !== undefined) return { ...revised, split: { newRS, oldRSs } };
+  const created = await create(sync, revised.known, oldRSs);
+  return created.kind === "ended" ? created : { kind: "goOn", known: created.known, split: { newRS: created.rs, oldRSs } };
+}
+
+type WithReplicaSet = StepResult<{ readonly rs: CachedReplicaSet }>;
+
+async function create(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<WithReplicaSet> {
+  const { session } = sync;
+  const { decided: write, why } = newReplicaSet(known.d, oldRSs);
+  because(sync, ...why);
+  const { end, results, error } = await session.createReplicaSet(write, replicaSetBody);
+  if (end !== undefined) return ended(end);
+  const [result] = results;
+  const rs = storedReplicaSet(result);
+  if (rs !== undefined) {
+    sync.tell(createdNote(write));
+    const status = createdStatus(known.d, write, session.clock.now());
+    return withNew(rs, await writeStatus(sync, { ...known, rss: [...known.rss, rs] }, status));
+  }
+  if (result?.kind === "alreadyExists") return taken(sync, known, write, result);
+  if (result?.kind === "failed") {
+    if (!isNamespaceTerminating(result.error)) {
+      const failure = createFailed(known.d, write, result.error.message, session.clock.now());
+      await tryStatus(sync, known, failure.write);
+      sync.tell(failure.note);
+    }
+    throw result.error;
+  }
+  // Not tried without an error: the Deployment is being deleted, as the live read showed. Its own event follows.
+  if (error !== undefined) throw error;
+  return ended(DONE);
+}
+
+/** The name is taken. By the very ReplicaSet we want, made by a run that died: it is the new one. By anything else: a collision. */
+async function taken(
+  sync: DeploymentSync,
+  known: Known,
+  write: CreateReplicaSet,
+  { live, error }: Extract<WriteResult, { kind: "alreadyExists" }>,
+): Promise<WithReplicaSet> {
+  const { d, rss } = known;
+  // Gone again by now: no collision. The next attempt may have the name.
+  if (live === undefined) throw error;
+  if (isControlledBy(live.metadata, d.metadata.uid) && sameTemplate(d.spec.template, live.spec.template))
+    return withNew(live, await writeStatus(sync, { ...known, rss: [...rss, live] }, foundStatus(d, write)));
+  await tryStatus(sync, known, collisionStatus(d));
+  throw error;
+}
+
+function withNew(rs: CachedReplicaSet, written: StepResult): WithReplicaSet {
+  return written.kind === "ended" ? written : { ...written, rs };
+}

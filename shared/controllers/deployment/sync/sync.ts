@@ -1,0 +1,113 @@
+/**
+ * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch each time. Here is the way in and the
+ * fork; the branches are in steps/, the decisions they carry out are made in the files beside this one.
+ *
+ * DS1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
+ *    while a split taken at the start of a branch keeps the sizes that the status is computed from (Q8).
+ * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision made on that list (S2–S4).
+ * DS3 available old pods go only after such a list (S6), and with strategy Recreate nothing new starts before a live list of
+ *    pods shows no old one (S14).
+ * DS4 a write that answers "somebody else was first" has been written through by perform(), which queues this key.
+ */
+import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
+import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
+import type { SyncResult } from "../../kit/run.ts";
+import type { KeySync, SyncSession } from "../../kit/sync/session.ts";
+import type { EventNote } from "../../kit/writes.ts";
+import { isNamespaceTerminating } from "@deltaloop/kube/client";
+import { rollbackTo } from "../annotations.ts";
+import type { DeploymentReason } from "../reasons.ts";
+import { allReplicaSets } from "../replica-sets.ts";
+import { scalingEvent } from "../scale.ts";
+import { rolloutRecreate } from "./rollout-recreate.ts";
+import { syncRevision } from "./sync-revision.ts";
+import { rollback } from "./perform-rollback.ts";
+import { rolloutRolling } from "./rollout-rolling.ts";
+import { syncScale } from "./sync-scale.ts";
+import { noteThePause, syncStatusOnly, tryStatus } from "./sync-status.ts";
+import { because, claim, DONE, type Known, type DeploymentSync } from "./step.ts";
+import { ownerOf, updateStatus } from "../writes.ts";
+
+/** One that failed this often in a row is parked until something changes. Source: pkg/controller/deployment maxRetries. */
+export const DEPLOYMENT_KEYS: KeySync = { sync: syncDeployment, maxRetries: 15 };
+
+/**
+ * @throws {Error} to be retried with back-off: at most 15 times, then the key waits for its next event.
+ * Source: deployment_controller.go syncDeployment.
+ */
+export async function syncDeployment(session: SyncSession): Promise<SyncResult> {
+  const { primary } = session.snapshot;
+  if (primary === undefined || primary.gone) {
+    session.because({ rule: "gone", facts: {} } satisfies DeploymentReason);
+    return DONE;
+  }
+  const d = primary.object as CachedDeployment; // the primary of this controller is a Deployment
+  const selector = compileSelector(d.spec.selector);
+  if (selector.kind === "Invalid") throw new Error(`deployment ${session.key} has invalid label selector: ${selector.message}`);
+  const tell = (note: EventNote | undefined): void => {
+    if (note !== undefined) session.emit(ownerOf(d), [note]);
+  };
+  try {
+    return await route({ session, selector, tell }, { d, rss: [], listed: false });
+  } catch (error) {
+    // Nothing can be created there any more, so trying again cannot help: upstream forgets the key.
+    if (isNamespaceTerminating(error)) return DONE;
+    throw error;
+  }
+}
+
+async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
+  const { session, selector } = sync;
+  if (selectsEverything(selector)) return selectingAll(sync, start);
+  const { dependents, orphans } = session.snapshot;
+  const cached = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
+  const claimed = await claim(sync, start.d, cached, false);
+  if (claimed.kind === "ended") return claimed.result;
+  if (start.d.metadata.deletionTimestamp !== undefined) {
+    because(sync, { rule: "deployment ends", facts: {} });
+    return syncDeleted(sync, claimed.known);
+  }
+  const noted = await noteThePause(sync, claimed.known);
+  if (noted.kind === "ended") return noted.result;
+  const { spec } = noted.known.d;
+  if (spec.paused === true) {
+    because(sync, { rule: "paused", facts: {} });
+    return syncScale(sync, noted.known);
+  }
+  const requested = rollbackTo(noted.known.d);
+  if (requested !== undefined) {
+    because(sync, { rule: "asked to roll back", facts: { revision: String(requested) } });
+    return rollback(sync, noted.known, requested);
+  }
+  const revised = await syncRevision(sync, noted.known);
+  if (revised.kind === "ended") return revised.result;
+  const { known, split } = revised;
+  const resized = scalingEvent(known.d, allReplicaSets(split));
+  because(sync, ...resized.why);
+  if (resized.decided) return syncScale(sync, known);
+  const type = known.d.spec.strategy?.type;
+  if (type === "Recreate") return rolloutRecreate(sync, known);
+  if (type === "RollingUpdate") return rolloutRolling(sync, known);
+  throw new Error(`unexpected deployment strategy type: ${type ?? ""}`);
+}
+
+/** A selector without any condition would take every ReplicaSet of the namespace. */
+async function selectingAll(sync: DeploymentSync, known: Known): Promise<SyncResult> {
+  const { metadata, status } = known.d;
+  because(sync, { rule: "selects everything", facts: {} });
+  sync.tell({
+    type: "Warning",
+    reason: "SelectingAll",
+    message: "This deployment is selecting all pods. A non-empty selector is required.",
+  });
+  const generation = metadata.generation ?? 0;
+  if ((status.observedGeneration ?? 0) < generation)
+    await tryStatus(sync, known, updateStatus(known.d, { ...status, observedGeneration: generation }));
+  return DONE;
+}
+
+/** On its way out: its ReplicaSets are the garbage collector's, and only counted. */
+async function syncDeleted(sync: DeploymentSync, known: Known): Promise<SyncResult> {
+  const revised = await syncRevision(sync, known);
+  return revised.kind === "ended" ? revised.result : syncStatusOnly(sync, revised.known, revised.split);
+}

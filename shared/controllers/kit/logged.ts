@@ -1,0 +1,41 @@
+/**
+ * What decisions look like to people, logs and captures: without the words of others. The API server itself gets everything
+ * whole, as upstream's controllers write it.
+ */
+import { withoutForeignMessages } from "@deltaloop/kube/objects";
+import type { EventNote, Write } from "./writes.ts";
+
+/** A status without what its conditions quote. Of all writes only a status holds texts. */
+export function loggedWrite(write: Write): Write {
+  if (write.kind !== "UpdateStatus") return write;
+  // The same status, conditions and all; only texts differ.
+  return { ...write, status: withoutForeignMessages(write.status) };
+}
+
+/** Our warnings quote the API server after the first colon: `Error creating: admission webhook "x" denied the request: …`. */
+export function loggedNote(note: EventNote): EventNote {
+  return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the answer is in the Event)") } : note;
+}
+
+/** What a sync would have decided on the answer to a write: shadow mode gets none, so the sync ends there. */
+export function notDecided({ kind, owner }: Write): readonly string[] {
+  const ofDeployment = owner.resource === "deployments";
+  switch (kind) {
+    case "Adopt":
+    case "Release":
+      return ofDeployment ? ["everything after the claims"] : ["pods to create or delete", "status"];
+    case "CreatePods":
+    case "DeletePod":
+    case "DeleteReplicaSet":
+      return ["status"];
+    case "CreateReplicaSet":
+      return ["revision and status", "sizes of the ReplicaSets"];
+    case "PatchReplicaSet":
+    case "RollBack":
+      return ["what follows the answer"];
+    case "UpdateStatus":
+      return ofDeployment ? ["what follows the status"] : [];
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,206 @@
+/** Pod creates: intents before the first call, slow start, one write-through per batch (informer §13). */
+import { objectKey } from "@deltaloop/kube/objects";
+import type { KubeObject } from "@deltaloop/kube/objects";
+import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "@deltaloop/kube/client";
+import { mayLand, planCreates, wasUnanswered } from "../expectations.ts";
+import type { CreateOp } from "../expectations.ts";
+import { LeaseEndsError, toError } from "../errors.ts";
+import { inTurn } from "../in-turn.ts";
+import type { Performed, WriteOf } from "../performed.ts";
+import { podFromTemplate } from "../pod-from-template.ts";
+import type { WriteThrough } from "@deltaloop/store/ports";
+import type { SyncPorts } from "../run.ts";
+import type { Sealed } from "../sealed.ts";
+import { slowStartBatches } from "../slow-start.ts";
+import type { EventNote } from "../writes.ts";
+import { storedObject } from "./calls.ts";
+import type { AnswersOf, RunCalls } from "./calls.ts";
+import { isPodOf, standing } from "./live-owner.ts";
+
+type CreateOutcome =
+  | { readonly kind: "created"; readonly object: KubeObject }
+  /** Counts as a success that made nothing (replicaset §7.1): upstream goes on expecting the pod, so the intent stays. */
+  | { readonly kind: "namespaceTerminating" }
+  | { readonly kind: "refused"; readonly error: Error; /** Who has the name instead. */ readonly other?: KubeObject }
+  | { readonly kind: "unanswered"; readonly error: Error }
+  /** The lease ended first: nobody has refused anything, and nobody is told of a failure. */
+  | { readonly kind: "notSent" };
+
+export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
+  const { run } = calls;
+  const { owner, count, template } = write;
+  const stand = standing(await calls.ownerToCreate(owner), template);
+  if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
+  if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
+  const { live } = stand;
+
+  const wanted = { ownerName: owner.name, ownerUid: owner.uid, token: run.token, count, firstIndex: calls.names };
+  const { ops, drop, nextIndex } = planCreates(run.snapshot, wanted);
+  calls.names = nextIndex;
+  const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
+    podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });
+  const probe = ops[0] && bodyOf(ops[0]);
+  if (probe && "kind" in probe) {
+    const error = new Error(probe.message);
+    return { results: [{ kind: "failed", error }], error };
+  }
+
+  if (!run.mayWrite()) throw new LeaseEndsError();
+  const unwanted = drop.map(({ id }) => id);
+  /** For ops whose calls are not made. */
+  const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
+    const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
+    return { lower: [...unwanted, ...lower], plan };
+  };
+  await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0));
+
+  /** The batch before is written through while this one is on its way: the API server need not wait for the Store. */
+  let saving = Promise.resolve();
+  let created = 0;
+  let error: Error | undefined;
+  let tried = 0;
+  for (const size of slowStartBatches(ops.length)) {
+    if (!run.mayWrite()) {
+      error = new LeaseEndsError();
+      await calls.save({ resource: "pods", ...untriedFrom(tried) });
+      break;
+    }
+    const batch = ops.slice(tried, tried + size);
+    tried += size;
+    // Bodies are made batch by batch: 500 of them at once would only wait.
+    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
+    const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
+    created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
+    error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
+    if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
+    calls.emit(owner, outcomes.flatMap(createNotes));
+    const saved = { batch, outcomes, unwanted: unwanted.splice(0) };
+    try {
+      await saving;
+    } catch (thrown) {
+      calls.saveLate(answersOf(calls, { ...saved, untried: ops.slice(tried) }));
+      throw thrown;
+    }
+    saving = saveBatch(calls, { ...saved, untried: error === undefined ? [] : ops.slice(tried) });
+    saving.catch(() => undefined); // whoever awaits it hears of it
+    if (error !== undefined) break;
+  }
+  await saving;
+  if (error instanceof LeaseEndsError) throw error;
+  return { results: [{ kind: "created", count: created }], ...(error && { error }) };
+}
+
+async function createPod(
+  calls: RunCalls,
+  { owner, op, body }: { readonly owner: WriteOf<"CreatePods">["owner"]; readonly op: CreateOp; readonly body: Sealed<object> },
+): Promise<CreateOutcome> {
+  const { name } = op;
+  try {
+    const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
+    // An API server answers a create with the object; without one we know as little as without an answer.
+    return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
+  } catch (thrown) {
+    const error = toError(thrown);
+    if (isAlreadyExists(error)) return whoHasTheName(calls, owner, name, error);
+    if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
+    if (isUnanswered(error)) return { kind: "unanswered", error };
+    if (error instanceof NotSentError) return { kind: "notSent" };
+    // A quota refuses before the server looks at names: an earlier call without answer may have made this pod long ago.
+    return wasUnanswered(op) ? whoHasTheName(calls, owner, name, error) : { kind: "refused", error };
+  }
+}
+
+/** A pod of that name that names our owner is the one that an earlier, unanswered call made. */
+async function whoHasTheName(
+  { ports }: RunCalls,
+  owner: WriteOf<"CreatePods">["owner"],
+  name: string,
+  refusal: Error,
+): Promise<CreateOutcome> {
+  try {
+    const object = await ports.reader.get("pods", owner.namespace, name);
+    if (object === undefined) return { kind: "refused", error: refusal };
+    return isPodOf(owner, object) ? { kind: "created", object } : { kind: "refused", error: refusal, other: object };
+  } catch (error) {
+    return { kind: "unanswered", error: toError(error) };
+  }
+}
+
+interface Batch {
+  readonly batch: readonly CreateOp[];
+  readonly outcomes: readonly CreateOutcome[];
+  readonly unwanted: readonly string[];
+  readonly untried: readonly CreateOp[];
+}
+
+async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
+  await calls.save(answersOf(calls, batch));
+}
+
+function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
+  const nowMs = calls.ports.clock.now();
+  const done: string[] = [];
+  const hold: string[] = [];
+  const refused: CreateOp[] = [];
+  const unanswered: CreateOp[] = [];
+  const unsent: CreateOp[] = [...untried];
+  for (const [i, op] of batch.entries()) {
+    const outcome = outcomes[i];
+    if (outcome?.kind === "created") done.push(op.id);
+    else if (outcome?.kind === "namespaceTerminating") hold.push(op.id);
+    else if (outcome?.kind === "unanswered") unanswered.push(op);
+    else if (outcome?.kind === "notSent") unsent.push(op);
+    else refused.push(op);
+  }
+  const looked = giveUp(refused, (op) => mayLand(op, nowMs));
+  const waiting = giveUp(unsent, wasUnanswered);
+  const objects = outcomes.flatMap((outcome) => {
+    if (outcome.kind === "created") return [outcome.object];
+    return outcome.kind === "refused" && outcome.other ? [outcome.other] : [];
+  });
+  return {
+    resource: "pods",
+    objects,
+    absent: objects.map(({ metadata }) => objectKey(metadata.namespace ?? "", metadata.name)),
+    lower: [...unwanted, ...done, ...looked.lower, ...waiting.lower],
+    plan: [...unanswered.map(({ id }) => ({ id, mayLand: true })), ...looked.plan, ...waiting.plan],
+    hold,
+  };
+}
+
+/**
+ * Ops that were refused or never tried: forgotten, but kept as planned while an earlier call of that name may still land; one
+ * that was never tried again, also when it may have landed long ago, for the cache may not know of it yet.
+ */
+function giveUp(
+  ops: readonly CreateOp[],
+  keeps: (op: CreateOp) => boolean,
+): { readonly lower: readonly string[]; readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[] } {
+  const kept = ops.filter(keeps);
+  return { lower: ops.filter((op) => !keeps(op)).map(({ id }) => id), plan: kept.map(({ id }) => ({ id, mayLand: false })) };
+}
+
+function createNotes(outcome: CreateOutcome): readonly EventNote[] {
+  switch (outcome.kind) {
+    case "created":
+      return [{ type: "Normal", reason: "SuccessfulCreate", message: `Created pod: ${outcome.object.metadata.name}` }];
+    case "refused":
+    case "unanswered":
+      return [{ type: "Warning", reason: "FailedCreate", message: `Error creating: ${outcome.error.message}` }];
+    case "namespaceTerminating":
+    case "notSent":
+      return [];
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function createIntent({ id, name, mayLandUntilMs }: CreateOp): Parameters<SyncPorts["store"]["registerIntents"]>[2][number] {
+  return { id, verb: "create", name, ...(mayLandUntilMs !== undefined && { mayLandUntilMs }) };
+}
+
+/** Deployments own no pods. */
+function podOwner({ owner }: WriteOf<"CreatePods">): "replicasets" | "replicationcontrollers" {
+  if (owner.resource === "deployments") throw new TerminalError("a Deployment creates no pods");
+  return owner.resource;
+}

@@ -1,0 +1,119 @@
+/**
+ * Does what decisions want done, for all controllers: turns writes into calls and answers into cache rows.
+ *
+ * PF1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
+ *    pending by what its call was answered. A controller cannot forget to.
+ * PF2 nothing is created from a template the decision did not see: the owner is read live first, once per run, or was just answered (HO1).
+ * PF3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
+ * PF4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
+ * PF5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the
+ *    answer is named; the sync ends as done.
+ *
+ * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that
+ * does not succeed ends the list.
+ */
+import { loggedWrite, notDecided } from "../logged.ts";
+import type { RunCalls } from "./calls.ts";
+import { claim } from "./claims.ts";
+import type { ClaimWrite } from "./claims.ts";
+import { createPods } from "./create-pods.ts";
+import { deletePods } from "./delete-pods.ts";
+import { createReplicaSet, deleteReplicaSet, patchReplicaSet } from "./replica-sets.ts";
+import { rollBack } from "./roll-back.ts";
+import { updateStatus } from "./status.ts";
+import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf, WriteResult } from "../performed.ts";
+import { replacedBy } from "../replaced.ts";
+import type { Write } from "../writes.ts";
+
+/** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+export async function perform(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
+  if (writes.length === 0) return { results: [] };
+  return traceAndStopInShadow(calls, writes) ?? (await performGroups(calls, writes));
+}
+
+/** @throws as `perform` */
+export async function performCreate(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await createReplicaSet(calls, write, build));
+}
+
+/** @throws as `perform` */
+export async function performRollback(calls: RunCalls, write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await rollBack(calls, write, build));
+}
+
+/** @throws as `perform` */
+export async function performStatus(calls: RunCalls, write: WriteOf<"UpdateStatus">, options: StatusOptions): Promise<Performed> {
+  return traceAndStopInShadow(calls, [write]) ?? (await updateStatus(calls, write, options));
+}
+
+/** Traces the writes. In shadow mode they end here, and so does the sync (PF5). */
+function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]): Performed | undefined {
+  const { controller, key } = run;
+  for (const write of ports.trace ? writes : []) {
+    const replaced = replacedBy(write, run.snapshot);
+    ports.trace?.({ controller, key, kind: "decided", write: loggedWrite(write), ...(replaced && { replaced }) });
+  }
+  if (ports.gateway.mode !== "shadow") return undefined;
+  const unsent = writes.map(({ kind }) => kind).join(", ");
+  // A trace has each write already.
+  if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
+  for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
+  return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
+}
+
+async function performGroups(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
+  const results: WriteResult[] = [];
+  for (const group of groupsOf(writes)) {
+    const performed = await performGroup(calls, group);
+    results.push(...performed.results);
+    if (performed.end || performed.error || performed.results.some(({ kind }) => kind === "notTried")) {
+      while (results.length < writes.length) results.push({ kind: "notTried" });
+      return { ...performed, results };
+    }
+  }
+  return { results };
+}
+
+/** Neighbours that are done at once: claims of one resource, deletes of pods. */
+function groupsOf(writes: readonly ListedWrite[]): readonly (readonly ListedWrite[])[] {
+  const groups: ListedWrite[][] = [];
+  for (const write of writes) {
+    const group = groups.at(-1);
+    if (group?.[0] && belongTogether(group[0], write)) group.push(write);
+    else groups.push([write]);
+  }
+  return groups;
+}
+
+function belongTogether(a: ListedWrite, b: ListedWrite): boolean {
+  if (isClaim(a)) return isClaim(b) && a.resource === b.resource;
+  return a.kind === "DeletePod" && b.kind === "DeletePod";
+}
+
+function isClaim(write: Write): write is ClaimWrite {
+  return write.kind === "Adopt" || write.kind === "Release";
+}
+
+async function performGroup(calls: RunCalls, group: readonly ListedWrite[]): Promise<Performed> {
+  const [write] = group;
+  switch (write?.kind) {
+    case undefined:
+      return { results: [] };
+    case "Adopt":
+    case "Release":
+      return claim(calls, group.filter(isClaim));
+    case "DeletePod":
+      return deletePods(
+        calls,
+        group.filter((each): each is WriteOf<"DeletePod"> => each.kind === "DeletePod"),
+      );
+    case "CreatePods":
+      return createPods(calls, write);
+    case "PatchReplicaSet":
+      return patchReplicaSet(calls, write);
+    case "DeleteReplicaSet":
+      return deleteReplicaSet(calls, write);
+    default:
+      return write satisfies never;
+  }
+}

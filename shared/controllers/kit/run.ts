@@ -1,0 +1,60 @@
+/** What a session is made of, and how a sync ends. */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { AffectedKeys } from "../cache/affected-keys.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import type { Doorbells, Snapshot, Store, Taken } from "@deltaloop/store/ports";
+import type { KubeReader } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
+import type { WriteGateway } from "./write-gateway/gateway.ts";
+import type { ReadYourWrites } from "./read-your-writes.ts";
+import type { Reason } from "./reason.ts";
+import type { Replaced } from "./replaced.ts";
+import type { EventNote, Write } from "./writes.ts";
+
+/** Everything outside that a sync touches, itself or by its calls. */
+export interface SyncPorts {
+  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough" | "correlateEvents">;
+  readonly reader: KubeReader;
+  readonly gateway: WriteGateway;
+  readonly doorbells: Doorbells;
+  readonly digester: Digester;
+  /** Every controller's events table: a write of one may concern another (shared/controllers/registry/registry.ts). */
+  readonly registry: readonly AffectedKeys[];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  /** Of the invocation. Absent: every owner is read. */
+  readonly readYourWrites?: ReadYourWrites;
+  /** Tells people and replays what a sync decided, before anything is sent. */
+  readonly trace?: (line: TraceLine) => void;
+}
+
+export type TraceLine = { readonly controller: Controller; readonly key: string } & (
+  | { readonly kind: "started" }
+  /** Of the writes that come next, or of there being none. */
+  | { readonly kind: "reason"; readonly reason: Reason }
+  | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
+  | { readonly kind: "event"; readonly note: EventNote }
+  /** What would have depended on an answer that shadow mode never gets. */
+  | { readonly kind: "notDecided"; readonly what: string }
+  | { readonly kind: "ended"; readonly outcome: "ok" | "retry" | "requeueAfter" | "drop"; readonly error?: string }
+);
+
+/** One take of one key. */
+export interface Run extends Taken {
+  readonly snapshot: Snapshot;
+  /**
+   * Whether an API write may start now: the lease is ours and ends more than one request timeout + 1 s from now, and so does
+   * the invocation.
+   */
+  mayWrite(): boolean;
+}
+
+export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
+
+/** A thrown error is the third way: retry with back-off. */
+export type SyncResult =
+  | Succeeded
+  /** As if `error` were thrown, but `afterMs` later at the latest: what falls due then does not wait for the back-off. */
+  | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

@@ -1,0 +1,65 @@
+/**
+ * The run that clears up after a dead one (informer §13 layer 4): its calls may or may not have been executed, and nobody may
+ * decide before that is known. Looks the objects up live, writes what it finds through and runs the key again.
+ */
+import { objectKey, splitKey } from "@deltaloop/kube/objects";
+import type { KubeObject } from "@deltaloop/kube/objects";
+import type { Intent } from "@deltaloop/store/ports";
+import type { Run, SyncResult } from "../run.ts";
+import type { SyncSession } from "./session.ts";
+
+/** More than that are looked up by one LIST of the namespace. */
+const GETS_MAX = 10;
+
+/** @throws {Error} when a live read fails: the key comes back and asks for the same again. */
+export async function recover(session: SyncSession): Promise<SyncResult> {
+  const { namespace } = splitKey(session.key);
+  const ops = expiredOps(session, session.clock.now());
+  const found = await readPods(session, namespace, ops);
+  const findings = ops.map((op) => findingOf(op, found.get(op.name)));
+  await session.save({
+    resource: "pods",
+    objects: [...new Map(findings.flatMap(({ object }) => (object ? [[object.metadata.name, object]] : []))).values()],
+    lower: findings.flatMap(({ op, end }) => (end === "lower" ? [op.id] : [])),
+    plan: findings.flatMap(({ op, end }) => (end === "plan" ? [{ id: op.id, mayLand: false }] : [])),
+    gone: findings.flatMap(({ op, gone }) => (gone ? [{ key: objectKey(namespace, op.name), uid: op.uid ?? "" }] : [])),
+  });
+  session.log.info("recovered the calls of a dead run", { key: session.key, calls: ops.length, found: found.size });
+  return { kind: "again", afterMs: 0 };
+}
+
+/**
+ * Pending ops whose calls cannot land any more; the Store has made them this run's own. It has seen that there is one: should
+ * our clock lag behind its own, the oldest one it is.
+ */
+export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): readonly Intent[] {
+  const pending = snapshot.intents.filter((op) => op.state === "pending");
+  const expiredAtMs = Math.max(nowMs, Math.min(...pending.map((op) => op.deadlineMs)));
+  return pending.filter((op) => op.deadlineMs <= expiredAtMs);
+}
+
+async function readPods({ reader }: SyncSession, namespace: string, ops: readonly Intent[]): Promise<ReadonlyMap<string, KubeObject>> {
+  const names = [...new Set(ops.map((op) => op.name))];
+  const pods =
+    names.length > GETS_MAX
+      ? (await reader.list("pods", namespace)).items
+      : await Promise.all(names.map((name) => reader.get("pods", namespace, name)));
+  return new Map(pods.flatMap((pod) => (pod && names.includes(pod.metadata.name) ? [[pod.metadata.name, pod]] : [])));
+}
+
+interface Finding {
+  readonly op: Intent;
+  readonly end: "lower" | "plan";
+  /** The pod of a delete is no more. */
+  readonly gone: boolean;
+  readonly object: KubeObject | undefined;
+}
+
+/**
+ * A create that is found is done, whoever controls the pod (a foreign one has taken the name: it is not used again); one that
+ * is not found keeps its name for the next try. A delete whose pod is still there untouched never arrived.
+ */
+export function findingOf(op: Intent, object: KubeObject | undefined): Finding {
+  if (op.verb === "create") return { op, end: object ? "lower" : "plan", gone: false, object };
+  return { op, end: "lower", gone: object?.metadata.uid !== op.uid, object };
+}

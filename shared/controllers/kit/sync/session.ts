@@ -1,0 +1,77 @@
+/** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
+import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
+import type { WriteGateway } from "../write-gateway/gateway.ts";
+import type { DoneResult } from "@deltaloop/store/ports";
+import { perform, performCreate, performRollback, performStatus } from "../perform/perform.ts";
+import { RunCalls } from "../perform/calls.ts";
+import type { AnswersOf, ListOptions } from "../perform/calls.ts";
+import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf } from "../performed.ts";
+import type { Reason } from "../reason.ts";
+import type { Run, SyncPorts, SyncResult } from "../run.ts";
+import type { EventNote, Owner } from "../writes.ts";
+
+/** Made by the worker for one run, and gone with it. There is no gateway here: nothing is sent but by `perform` and `emit`. */
+export interface SyncSession
+  extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
+  readonly store: Pick<SyncPorts["store"], "readSlices">;
+  readonly mode: WriteGateway["mode"];
+  /**
+   * Dependents as they are at this moment: what is adopted of them is adopted by an owner that was read after that. With `foresee` the
+   * owner is read beside them, for writes to come; not in shadow, where none is made.
+   */
+  list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
+  /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+  perform(writes: readonly ListedWrite[]): Promise<Performed>;
+  /** @throws as `perform` */
+  createReplicaSet(write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed>;
+  /** @throws as `perform` */
+  rollBack(write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed>;
+  /** @throws as `perform` */
+  updateStatus(write: WriteOf<"UpdateStatus">, options?: StatusOptions): Promise<Performed>;
+  /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
+  save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
+  /** Tells whoever traces why the next writes are wanted, or none. */
+  because(...reasons: readonly Reason[]): void;
+  /** Notes Events about the owner. They leave together when the handler has ended, however it ends. */
+  emit(owner: Owner, notes: readonly EventNote[]): void;
+}
+
+/** As the worker has it. */
+export interface OpenSession extends SyncSession {
+  /** Sends the Events, each tried once. Never fails. */
+  sendEvents(): Promise<void>;
+  /** How the run was ended by its last write-through (WQ8), if it was. */
+  done(): DoneResult | undefined;
+}
+
+/** A thrown error is the third way a sync ends: retry with back-off. */
+export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
+
+/** How the keys of one controller are synced. */
+export interface KeySync {
+  readonly sync: SyncHandler;
+  /** A key that has failed this often is dropped at its next failure. Absent: never. */
+  readonly maxRetries?: number;
+}
+
+export function createSession(ports: SyncPorts, run: Run): OpenSession {
+  const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;
+  const { controller, key, snapshot, mayWrite } = run;
+  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, ...(metrics && { metrics }), mode: gateway.mode };
+  const calls = new RunCalls(ports, run);
+  return {
+    ...reads,
+    list: (resource, namespace, options) => calls.list(resource, namespace, options),
+    perform: (writes) => perform(calls, writes),
+    createReplicaSet: (write, build) => performCreate(calls, write, build),
+    rollBack: (write, build) => performRollback(calls, write, build),
+    updateStatus: (write, options = {}) => performStatus(calls, write, options),
+    save: (answers) => calls.save(answers),
+    because: (...reasons) => {
+      for (const reason of trace ? reasons : []) trace?.({ controller, key, kind: "reason", reason });
+    },
+    emit: (owner, notes) => calls.emit(owner, notes),
+    sendEvents: () => calls.sendEvents(),
+    done: () => calls.done,
+  };
+}

@@ -1,0 +1,288 @@
+/**
+ * One doorbell, one sync: takes the key, keeps its lease alive, runs the handler and reports how it ended (informer §12).
+ *
+ * WK1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
+ * WK2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
+ * WK3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
+ *    `mayWrite` says no and nothing more is sent. What the API server asks to wait for is waited for until then: the lease
+ *    goes on being renewed, so it is the invocation that bounds the wait, and the lease is asked when it is over.
+ * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
+ *    reached makes this throw.
+ * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
+ *    its handler had thrown, so a key that kills who runs it does not do so for ever.
+ * WK6 where another controller is at work (informer §11.9) no key is handed out, and people are told why. A run that hears of it at its
+ *    renewal begins no call any more; it has not failed, and its key is due again at once.
+ */
+import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import { repair } from "../../cache/repair.ts";
+import { ring } from "../../cache/ring.ts";
+import { describeError, isConflict, TerminalError } from "@deltaloop/kube/client";
+import type { Doorbell, DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "@deltaloop/store/ports";
+import { WORK_QUEUES } from "@deltaloop/base/metrics";
+import type { LabelsOf } from "@deltaloop/base/metrics";
+import { ForgedRowsError, describeStop } from "@deltaloop/store/ports";
+import type { RetryBudget, Random } from "@deltaloop/base";
+import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "@deltaloop/base";
+import { toError } from "../errors.ts";
+import { outcomeOf } from "../outcome.ts";
+import { withRetryBudget } from "../budgeted-ports.ts";
+import { recover } from "./recover.ts";
+import type { Run, SyncPorts, SyncResult } from "../run.ts";
+import { createSession } from "./session.ts";
+import type { SyncHandler } from "./session.ts";
+
+export interface WorkerPorts extends SyncPorts {
+  readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
+  readonly random: Random;
+}
+
+export interface WorkerOptions {
+  /** When the invocation ends, by `clock`; absent: never. */
+  readonly invocationEndsMs?: number;
+  /** When the doorbell was sent. */
+  readonly rungMs?: number;
+  /** Told once, as soon as the key is ours. */
+  readonly onTaken?: () => void;
+  /** A key that has failed this often is dropped at its next failure. Source: deployment §3: 15; others: never. */
+  readonly maxRetries?: number;
+}
+
+const TAKES_MAX = 4;
+const WAIT_ONCE_MAX_MS = 1_000;
+const WAIT_MAX_MS = 1_500;
+/** A deploy, or a neighbour in the batch, may kill a run once or twice. */
+const UNENDED_MAX = 3;
+/** Somebody who spoils rows without end may not keep us busy without end. */
+const MENDED_MS = 50;
+
+export async function runKey(
+  ports: WorkerPorts,
+  controller: Controller,
+  bell: Doorbell,
+  sync: SyncHandler,
+  options: WorkerOptions = {},
+): Promise<void> {
+  const taken: Taken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
+  const take = await takeKey(ports, taken, bell);
+  if (take === undefined) return;
+  options.onTaken?.();
+  const lease = holdLease(ports, taken, take.takenAtMs);
+  const { invocationEndsMs = Infinity } = options;
+  const mayWrite = (): boolean => Math.min(lease.untilMs(), invocationEndsMs) - WRITE_MARGIN_MS > ports.clock.now();
+  const retryBudget: RetryBudget = {
+    mayStart: mayWrite,
+    waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
+  };
+  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite };
+  ports.trace?.({ controller, key: run.key, kind: "started" });
+  const { metrics } = ports;
+  const name = WORK_QUEUES[controller];
+  if (options.rungMs !== undefined)
+    metrics?.observe("workqueue_queue_duration_seconds", { name }, Math.max(0, take.takenAtMs - options.rungMs) / 1000);
+  if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
+  let ended: Ended;
+  try {
+    ended = await endOf(withRetryBudget(ports, retryBudget), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
+  } finally {
+    await lease.release();
+  }
+  const { outcome } = ended;
+  metrics?.count("deltaloop_syncs_total", { controller, outcome: outcome.kind });
+  if (outcome.kind === "retry") metrics?.count("workqueue_retries_total", { name });
+  metrics?.observe("workqueue_work_duration_seconds", { name }, (ports.clock.now() - take.takenAtMs) / 1000);
+  const done = ended.done ?? (await ports.store.done(taken, outcome));
+  if (done.kind === "stolen") ports.log.warn("the key was taken over", of(taken));
+  else if (done.bell) await ring(ports, [done.bell]);
+}
+
+interface Take {
+  readonly kind: "ok" | "recover";
+  readonly snapshot: Snapshot;
+  /** Before the call that took it, by our own clock: the Store's may differ, and a lease may only be thought too short. */
+  readonly takenAtMs: number;
+}
+
+async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promise<Take | undefined> {
+  let known = uidsOf(bell);
+  let waitedMs = 0;
+  let moves = 0;
+  const nothing = (why: string): undefined => {
+    ports.log.debug("key not handed out", { ...of(taken), why });
+    return undefined;
+  };
+  for (;;) {
+    const takenAtMs = ports.clock.now();
+    const result: TakeResult = await ports.store.take(taken, known);
+    ports.metrics?.count("deltaloop_doorbells_total", { controller: taken.controller, result: result.kind });
+    switch (result.kind) {
+      case "ok":
+      case "recover":
+        return { kind: result.kind, snapshot: result.snapshot, takenAtMs };
+      case "moved":
+        // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
+        if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
+        known = uidsOf(result);
+        break;
+      case "notYet":
+        if (result.delayMs >= WAIT_ONCE_MAX_MS || waitedMs + result.delayMs > WAIT_MAX_MS) {
+          await ring({ ...ports, metrics: undefined }, [{ ...result.bell, delayMs: result.delayMs }]);
+          return nothing("it is due later, and rung again then");
+        }
+        waitedMs += result.delayMs;
+        await ports.clock.after(result.delayMs);
+        break;
+      case "stopped":
+        ports.log.warn("stopped: another controller is at work", { ...of(taken), why: describeStop(result.stop) });
+        return undefined;
+      case "gated":
+        return nothing(result.reason);
+      case "busy":
+        return nothing("another run has it, and looks again when it ends");
+      case "empty":
+        return nothing("it was synced already");
+      case "otherEpoch":
+        return nothing("the doorbell is of another epoch");
+      default:
+        return result satisfies never;
+    }
+  }
+}
+
+function of({ key, controller }: Taken): Pick<Taken, "key" | "controller"> {
+  return { key, controller };
+}
+
+function primaryLabels(controller: Controller): LabelsOf<"replicaset_controller_stale_sync_skips_total"> {
+  const resource = CONTROLLER_INFO[controller].primary;
+  return { group: RESOURCES[resource].group, resource };
+}
+
+function uidsOf({ uid, owner }: Pick<Doorbell, "uid" | "owner">): Pick<Doorbell, "uid" | "owner"> {
+  return { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
+}
+
+interface HeldLease {
+  readonly untilMs: () => number;
+  /** WK6. */
+  readonly isStopped: () => boolean;
+  readonly release: () => Promise<void>;
+}
+
+/** Renews every 5 s until released. A failed renewal is tried again 5 s later, as long as there is a lease. */
+function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLease {
+  let untilMs = takenAtMs + LEASE_MS;
+  let isStopped = false;
+  const ended = new AbortController();
+  const renewing = (async (): Promise<void> => {
+    for (;;) {
+      try {
+        await ports.clock.after(RENEWAL_MS, ended.signal);
+      } catch {
+        return; // released
+      }
+      const startedAtMs = ports.clock.now();
+      try {
+        const renewed = await ports.store.renew(taken);
+        if (typeof renewed !== "number") {
+          untilMs = 0;
+          isStopped = renewed === "stopped";
+          return;
+        }
+        untilMs = startedAtMs + LEASE_MS;
+      } catch (error) {
+        ports.log.warn("lease not renewed", { key: taken.key, error: describeError(error) });
+      }
+    }
+  })();
+  return {
+    untilMs: () => untilMs,
+    isStopped: () => isStopped,
+    release: async () => {
+      ended.abort("released");
+      await renewing;
+    },
+  };
+}
+
+/**
+ * A14: nothing is decided on rows that cannot be believed. They are put right, and the key runs again; not as a failure, of which a key
+ * can have too many.
+ */
+async function believing(
+  ports: SyncPorts,
+  run: Run,
+  handler: SyncHandler,
+): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
+  const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
+    await repair(ports, run, forged);
+    return { result: { kind: "again", afterMs: MENDED_MS } };
+  };
+  if (run.snapshot.forged) return mend(run.snapshot.forged);
+  const session = createSession(ports, run);
+  try {
+    const result = await handler(session);
+    const done = session.done();
+    return { result, ...(done && { done }) };
+  } catch (error) {
+    if (error instanceof ForgedRowsError) return await mend(error.forged);
+    throw error;
+  } finally {
+    await session.sendEvents();
+  }
+}
+
+interface Ended {
+  readonly outcome: Outcome;
+  /** The Store knows already (WQ8). */
+  readonly done?: DoneResult;
+}
+
+async function endOf(
+  ports: WorkerPorts,
+  run: Run,
+  handler: SyncHandler,
+  { maxRetries = Infinity }: WorkerOptions,
+  isStopped: () => boolean,
+): Promise<Ended> {
+  const { key, controller, snapshot } = run;
+  const { unended = 0 } = snapshot;
+  const failed = (error: Error, withinMs?: number): Ended => {
+    if (isStopped()) {
+      ports.log.warn("sync ended: another controller is at work", { key, controller });
+      ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
+      return { outcome: { kind: "requeueAfter", delayMs: 0 } };
+    }
+    const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
+    // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
+    const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;
+    say(isFinal ? "sync failed, key dropped" : "sync failed", {
+      key,
+      controller,
+      attempt: snapshot.failures + 1,
+      reason: describeError(error),
+    });
+    const outcome = isFinal ? "drop" : "retry";
+    ports.trace?.({ controller, key, kind: "ended", outcome, error: describeError(error) });
+    return { outcome: { kind: outcome, ...(!isFinal && withinMs !== undefined && { withinMs }) } };
+  };
+  try {
+    if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
+    const { result, done } = await believing(ports, run, handler);
+    if (result.kind === "failed") return failed(result.error, Math.max(0, result.afterMs));
+    const outcome = outcomeOf(result, snapshot);
+    ports.trace?.({ controller, key, kind: "ended", outcome: outcome.kind });
+    return { outcome, ...(done && { done }) };
+  } catch (thrown) {
+    return failed(toError(thrown));
+  }
+}
+
+/** 128 bits as hex. */
+function newToken(random: Random): string {
+  const word = (): string =>
+    Math.floor(random.next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0");
+  return word() + word() + word() + word();
+}

@@ -1,0 +1,73 @@
+/** The write gateway (contract in gateway.ts): a contract and the run's owner in front of a KubeWriter. */
+import type { Controller, KubeObject } from "@deltaloop/kube/objects";
+import { TerminalError } from "@deltaloop/kube/client";
+import type { KubeWriter } from "@deltaloop/kube/client";
+import { CONTRACT } from "./contract.ts";
+import type { ContractRow } from "./contract.ts";
+import type { Answer, RunOwner, WriteGateway } from "./gateway.ts";
+import { strayPointer, valueAt } from "./json-pointer.ts";
+import { bindingProblem } from "./run-binding.ts";
+import type { BoundCall } from "./run-binding.ts";
+
+export function createWriteGateway(writer: KubeWriter, controller: Controller, mode: WriteGateway["mode"]): WriteGateway {
+  // Whichever function runs it: two may sync the keys of one controller.
+  const fieldManager = `deltaloop-${controller}`;
+  return {
+    mode,
+    forRun: (owner) => {
+      const send = async (call: Asked, execute: () => Promise<KubeObject | undefined>): Promise<Answer> => {
+        admit(controller, owner, call);
+        if (mode === "shadow") return { kind: "notSent" };
+        return { kind: "stored", object: await execute() };
+      };
+      return {
+        create: (request) => send({ verb: "create", ...request }, () => writer.create({ ...request, fieldManager })),
+        patch: (request, row) => send({ verb: "patch", ...request, row }, () => writer.patch({ ...request, fieldManager })),
+        delete: (request, row) => send({ verb: "delete", ...request, body: request.preconditions, row }, () => writer.delete(request)),
+      };
+    },
+  };
+}
+
+interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type">, BoundCall {}
+
+/** @throws {TerminalError} naming the first broken rule; paths and names only, never a value. */
+function admit(controller: Controller, owner: RunOwner, call: Asked): void {
+  const { verb, resource, subresource, type, body } = call;
+  const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
+  const candidates = CONTRACT[controller].filter(
+    (row) => row.verb === verb && row.resource === resource && row.subresource === subresource && row.type === type,
+  );
+  const problems = candidates.map((row) => problemOf(row, body));
+  const contract = candidates.find((_, i) => problems[i] === undefined);
+  if (contract === undefined)
+    throw new TerminalError(
+      `the contract of ${controller} does not allow ${target}${problems.length > 0 ? `: ${problems.join("; ")}` : ""}`,
+    );
+  const problem = bindingProblem(contract, controller, owner, call);
+  if (problem === undefined) return;
+  const { namespace, name } = owner;
+  throw new TerminalError(
+    `a run of ${controller} ${namespace}/${name} may not ${target}${call.name === undefined ? "" : ` ${call.namespace}/${call.name}`}: ${problem}`,
+  );
+}
+
+function problemOf(row: ContractRow, body: object): string | undefined {
+  for (const pointer of row.require) {
+    const value = valueAt(body, pointer);
+    if (value === undefined || value === "") return `${row.what}: ${pointer} is missing`;
+  }
+  for (const [pointer, wanted] of Object.entries(row.values ?? {})) {
+    if (valueAt(body, pointer) !== wanted) return `${row.what}: ${pointer} is not ${wanted}`;
+  }
+  const stray = strayPointer(body, allowedBy(row));
+  return stray === undefined ? undefined : `${row.what}: ${stray} is not its to write`;
+}
+
+const ALLOWED = new WeakMap<ContractRow, ReadonlySet<string>>();
+
+function allowedBy(row: ContractRow): ReadonlySet<string> {
+  const allowed = ALLOWED.get(row) ?? new Set(row.allow);
+  ALLOWED.set(row, allowed);
+  return allowed;
+}

@@ -1,0 +1,13 @@
+export { settleRecords } from "./lambda/batch.ts";
+export type { RecordOutcome } from "./lambda/batch.ts";
+export { connectLive, isServedBy } from "./lambda/connect-live.ts";
+export { connect, openCache, redisStore } from "./lambda/connect.ts";
+export type { Cache } from "./lambda/connect.ts";
+export { deployed } from "./lambda/deployed.ts";
+export { kubeHttpConfig } from "./lambda/kube-credentials.ts";
+export type { SqsHandler } from "./lambda/sqs-handler.ts";
+export { createSyncFunction } from "./lambda/sync-function.ts";
+export { wireFunction } from "./lambda/wire-function.ts";
+export type { Component } from "./lambda/wire-function.ts";
+export { serving } from "./lambda/wiring.ts";
+export type { FunctionWiring } from "./lambda/wiring.ts";

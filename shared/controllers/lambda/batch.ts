@@ -1,0 +1,121 @@
+/**
+ * The record loop of every function on a queue: each record is settled by itself, what failed is answered by id.
+ *
+ * BA1 every record is settled, however many others fail; nothing a record does can make the batch throw.
+ * BA2 records of one message group are handled in their order, one at a time; groups, and records without one, in parallel.
+ * BA3 when a record fails, it and the later ones of its group stay in the queue, the later ones untried; other groups go on.
+ * BA4 what stays is visible again after seconds, not after the queue's visibility time-out (informer §11.2 step 6).
+ * BA5 what is not settled a second before the invocation ends is answered as failed and told, whatever it waits for: else Lambda
+ *    would end the function without a word, and fail the settled ones with it.
+ */
+import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
+
+import type { Clock, Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
+import type { MessageSource } from "@deltaloop/store/ports";
+import type { Metrics } from "@deltaloop/base/metrics";
+import { ANSWER_RESERVE_MS } from "@deltaloop/base";
+
+export type RecordOutcome = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
+
+/** A short outage of Redis must not cost the whole visibility time-out. */
+const RETRY_SECONDS = 5;
+
+const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the invocation ends" };
+
+export interface BatchOptions {
+  readonly log: Log;
+  /** When the invocation ends (BA5). Absent: whoever hosts it does not end it so soon. */
+  readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
+  readonly metrics?: Pick<Metrics, "flush">;
+  /** The queue the records came from. Absent: what failed waits for its visibility time-out. */
+  readonly source?: Pick<MessageSource, "setVisibility">;
+}
+
+/**
+ * Hands every record to `handle` and answers which ones stay in the queue. A throw of `handle` is a retry; one that is still at
+ * it when the invocation ends goes on unheard.
+ */
+export async function settleRecords(
+  event: SQSEvent,
+  handle: (record: SQSRecord) => Promise<RecordOutcome>,
+  options: BatchOptions,
+): Promise<SQSBatchResponse> {
+  const settled = new AbortController();
+  let isOver = false;
+  const over = waitFor(options, (remainingMs) => remainingMs - ANSWER_RESERVE_MS, settled.signal).then(() => {
+    isOver = true;
+    return OUT_OF_TIME;
+  });
+  const failed: Failed[number][] = [];
+  await Promise.all(
+    groupsOf(event.Records).map(async (group) => {
+      for (const [index, record] of group.entries()) {
+        const outcome = isOver ? OUT_OF_TIME : await Promise.race([outcomeOf(record, handle, options.log), over]);
+        if (outcome.kind === "ack") continue;
+        const { afterSeconds } = outcome;
+        options.log.warn("record stays in the queue", {
+          messageId: record.messageId,
+          afterSeconds,
+          why: outcome.why,
+          heldBack: group.length - index - 1,
+        });
+        failed.push(...group.slice(index).map((left) => ({ record: left, afterSeconds })));
+        return;
+      }
+    }),
+  );
+  settled.abort("settled");
+  await makeVisible(failed, options);
+  options.metrics?.flush?.();
+  return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
+}
+
+type Failed = readonly { readonly record: SQSRecord; readonly afterSeconds: number }[];
+
+async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promise<RecordOutcome>, log: Log): Promise<RecordOutcome> {
+  try {
+    return await handle(record);
+  } catch (error) {
+    const why = describeError(error);
+    log.error("record failed", {
+      messageId: record.messageId,
+      receiveCount: Number(record.attributes.ApproximateReceiveCount),
+      error: why,
+    });
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why };
+  }
+}
+
+function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[])[] {
+  // A record without a group is a group of its own; message ids are never empty and never a group's name with this prefix.
+  return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
+}
+
+/** As far as there is time for it: what was not made visible comes back later. */
+async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
+  const done = new AbortController();
+  await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);
+  done.abort("done");
+}
+
+/** Resolves after the time that `ms` makes of what is left of the invocation; never, when `signal` aborts first or nothing ends. */
+function waitFor({ ends }: BatchOptions, ms: (remainingMs: number) => number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    ends?.clock.after(ms(ends.remainingMs), signal).then(resolve, () => undefined);
+  });
+}
+
+async function changeVisibility(failed: Failed, { source, log }: BatchOptions): Promise<void> {
+  if (source === undefined) return;
+  for (const [seconds, group] of Map.groupBy(failed, ({ afterSeconds }) => afterSeconds)) {
+    try {
+      await source.setVisibility(
+        group.map(({ record }) => record.receiptHandle),
+        seconds,
+      );
+    } catch (error) {
+      log.warn("visibility was not changed, the records come back later", { records: group.length, error: describeError(error) });
+    }
+  }
+}

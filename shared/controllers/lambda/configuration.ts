@@ -1,0 +1,261 @@
+/**
+ * What a function is told by its environment, read once at start. Every mistake is named, all at once, one line each, and no
+ * line quotes a value: some of them are secrets.
+ *
+ * | variable | meaning |
+ * |---|---|
+ * | DELTALOOP_DEPLOYMENT | name of this installation: part of every Redis key and of the Lease's name |
+ * | DELTALOOP_CLUSTER | cluster id the functions serve: 12 hex digits, `deltaloop dev` prints it |
+ * | DELTALOOP_MODE | `act` or `shadow` (default: decide, send nothing) |
+ * | DELTALOOP_GUARD | `on` (default) or `off`: in act mode, whether everything stops when another controller is at work (informer §11.9)
+ * | DELTALOOP_DIGEST_KEY | key of the template digests, at least 16 characters, the watcher's own |
+ * | DELTALOOP_MAC_KEY | key of the MACs on messages and rows, at least 16 characters, the watcher's own; several, with commas, while it is
+ *   replaced: the first signs, all are accepted (docs/security.md) |
+ * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
+ * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
+ * | DELTALOOP_REDIS_DURABILITY | what a failover of it may lose: `A` nothing, `B` what no replica has yet (one is then waited for; not on a
+ *   cluster), `C` anything, for development (default); informer §11.8 |
+ * | DELTALOOP_KUBERNETES | `supported` (default) or `any`: in act mode, whether the watcher starts on a version that is not supported
+ * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
+ * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
+ * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
+ * | DELTALOOP_KUBE_CLIENT_CERTIFICATE, …_KEY | the same as a certificate: PEM or base64 of PEM |
+ * | DELTALOOP_KUBE_EKS_CLUSTER | the same by AWS credentials: the name of an EKS cluster, whose tokens are signed here |
+ * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
+ * | DELTALOOP_DOORBELLS_<CONTROLLER>_URL | queue URLs of Q2, one for each controller |
+ * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
+ * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
+ * | DELTALOOP_<MAC_KEY, DIGEST_KEY, KUBE, REDIS>_SECRET | a reference instead of the value (secret-values.ts), for what runs in a cloud |
+ * | DELTALOOP_SECRETS_ENDPOINT | a Secrets Manager and Parameter Store of your own |
+ * | DELTALOOP_SECRETS_SECONDS | how long what was read of secrets is used before they are read again: 1 to 300 (default) |
+ * | DELTALOOP_METRICS | what a function writes to its log: `emf` (default; CloudWatch bills each metric it finds) or `none` |
+ */
+import * as v from "valibot";
+
+import { showsToken } from "@deltaloop/kube/http";
+import type { ClientCertificate } from "@deltaloop/kube/http";
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { Durability } from "@deltaloop/store/redis";
+import type { Controller } from "@deltaloop/kube/objects";
+import { doorbellsVariable } from "../registry/names.ts";
+
+/** The environment is not what this program needs. The message holds one line per mistake; whoever deployed it acts. */
+export class ConfigurationError extends Error {
+  override readonly name = "ConfigurationError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join("\n"));
+    this.problems = problems;
+  }
+}
+
+export interface Configuration<N extends string = Controller> {
+  readonly deployment: string;
+  readonly cluster: string;
+  readonly mode: "act" | "shadow";
+  /** Of watcher and functions alike; absent: on. */
+  readonly guard?: "on" | "off";
+  readonly digestKey: string;
+  /** The first signs, all are accepted. */
+  readonly macKeys: readonly string[];
+  readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
+  /** Versions that the watcher acts on; absent: supported. */
+  readonly kubernetes?: "supported" | "any";
+  readonly kube: {
+    readonly server: string;
+    readonly ca?: string;
+    readonly caFile?: string;
+    readonly token?: string;
+    readonly tokenFile?: string;
+    readonly certificate?: ClientCertificate;
+    readonly eksCluster?: string;
+  };
+  readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  /** Of functions in Lambda: processes with a `/metrics` always count. */
+  readonly metrics: "emf" | "none";
+}
+
+const PREFIX = "DELTALOOP_";
+/** A key that can be tried out offline protects nothing. */
+const KEY_LENGTH_MIN = 16;
+
+const url = (protocols: string) =>
+  v.pipe(v.string(), v.regex(new RegExp(`^(?:${protocols})://[^\\s/]+`), `must start with ${protocols.replaceAll("|", ":// or ")}://`));
+
+const MacKeys = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(",")),
+  v.check((keys) => keys.every((key) => key.length >= KEY_LENGTH_MIN), `each key must have at least ${KEY_LENGTH_MIN} characters`),
+  v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
+);
+
+const ENTRIES = {
+  DELTALOOP_DEPLOYMENT: v.pipe(
+    v.string(),
+    v.regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 small letters, digits and inner dashes"),
+  ),
+  DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
+  DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
+  DELTALOOP_GUARD: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),
+  DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(KEY_LENGTH_MIN, `must have at least ${KEY_LENGTH_MIN} characters`)),
+  DELTALOOP_MAC_KEY: MacKeys,
+  DELTALOOP_REDIS_URL: url("redis|rediss"),
+  DELTALOOP_REDIS_CLUSTER: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
+  DELTALOOP_REDIS_DURABILITY: v.optional(v.picklist(["A", "B", "C"], "must be A, B or C"), "C"),
+  DELTALOOP_KUBERNETES: v.optional(v.picklist(["supported", "any"], "must be supported or any"), "supported"),
+  DELTALOOP_KUBE_SERVER: url("http|https"),
+  DELTALOOP_KUBE_CA: v.optional(v.string()),
+  DELTALOOP_KUBE_CA_FILE: v.optional(v.string()),
+  DELTALOOP_KUBE_TOKEN: v.optional(v.string()),
+  DELTALOOP_KUBE_TOKEN_FILE: v.optional(v.string()),
+  DELTALOOP_KUBE_CLIENT_CERTIFICATE: v.optional(v.string()),
+  DELTALOOP_KUBE_CLIENT_KEY: v.optional(v.string()),
+  DELTALOOP_KUBE_EKS_CLUSTER: v.optional(v.pipe(v.string(), v.regex(/^[0-9A-Za-z][\w-]{0,99}$/, "must be the name of an EKS cluster"))),
+  DELTALOOP_DELTAS_URL: url("http|https"),
+  DELTALOOP_SQS_ENDPOINT: v.optional(url("http|https")),
+  DELTALOOP_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"), "info"),
+  DELTALOOP_METRICS: v.optional(v.picklist(["emf", "none"], "must be emf or none"), "emf"),
+};
+
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/**
+ * @param controllers whose doorbells it must name
+ * @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown
+ */
+export function parseConfiguration(environment: Variables): Configuration;
+export function parseConfiguration<N extends string>(environment: Variables, controllers: readonly N[]): Configuration<N>;
+export function parseConfiguration(environment: Variables, controllers: readonly string[] = CONTROLLERS): Configuration<string> {
+  // An empty variable is how some tools leave one out.
+  const ours = Object.fromEntries(
+    Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
+  );
+  const doorbells = tableOf(controllers.map(doorbellsVariable), () => url("http|https"));
+  const result = v.safeParse(v.strictObject({ ...ENTRIES, ...doorbells }), ours);
+  const problems = [...(result.issues ?? []).map(problemOf), ...contradictions(ours)];
+  if (!result.success || problems.length > 0) throw new ConfigurationError(problems);
+  return configurationFrom(
+    result.output,
+    tableOf(controllers, (name) => ours[doorbellsVariable(name)] ?? ""),
+  );
+}
+
+/** What a process started by us is told: `parseConfiguration` reads the same from it again. */
+export function environmentOf({ redis, kube, queues, ...rest }: Configuration<string>): Readonly<Record<string, string>> {
+  const variables = {
+    DELTALOOP_DEPLOYMENT: rest.deployment,
+    DELTALOOP_CLUSTER: rest.cluster,
+    DELTALOOP_MODE: rest.mode,
+    DELTALOOP_GUARD: rest.guard,
+    DELTALOOP_DIGEST_KEY: rest.digestKey,
+    DELTALOOP_MAC_KEY: rest.macKeys.join(","),
+    DELTALOOP_REDIS_URL: redis.url,
+    DELTALOOP_REDIS_CLUSTER: String(redis.cluster),
+    DELTALOOP_KUBERNETES: rest.kubernetes,
+    DELTALOOP_KUBE_SERVER: kube.server,
+    DELTALOOP_KUBE_CA: kube.ca,
+    DELTALOOP_KUBE_CA_FILE: kube.caFile,
+    DELTALOOP_KUBE_TOKEN: kube.token,
+    DELTALOOP_KUBE_TOKEN_FILE: kube.tokenFile,
+    DELTALOOP_KUBE_CLIENT_CERTIFICATE: kube.certificate?.cert,
+    DELTALOOP_KUBE_CLIENT_KEY: kube.certificate?.key,
+    DELTALOOP_KUBE_EKS_CLUSTER: kube.eksCluster,
+    DELTALOOP_DELTAS_URL: queues.deltas,
+    ...Object.fromEntries(Object.entries(queues.doorbells).map(([name, queueUrl]) => [doorbellsVariable(name), queueUrl])),
+    DELTALOOP_SQS_ENDPOINT: queues.endpoint,
+    DELTALOOP_LOG_LEVEL: rest.logLevel,
+    DELTALOOP_METRICS: rest.metrics,
+  } satisfies Readonly<Record<string, string | undefined>>;
+  return Object.fromEntries(Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+}
+
+/** The MAC keys alone, for who needs nothing else. @throws {ConfigurationError} */
+export function parseMacKeys(environment: Variables): readonly string[] {
+  const result = v.safeParse(v.object({ DELTALOOP_MAC_KEY: MacKeys }), environment);
+  if (!result.success) throw new ConfigurationError(result.issues.map(problemOf));
+  return result.output.DELTALOOP_MAC_KEY;
+}
+
+function configurationFrom(
+  variables: v.InferOutput<v.StrictObjectSchema<typeof ENTRIES, undefined>>,
+  doorbells: Configuration<string>["queues"]["doorbells"],
+): Configuration<string> {
+  const { DELTALOOP_KUBE_CA: ca, DELTALOOP_KUBE_CLIENT_CERTIFICATE: cert, DELTALOOP_KUBE_CLIENT_KEY: key } = variables;
+  return {
+    deployment: variables.DELTALOOP_DEPLOYMENT,
+    cluster: variables.DELTALOOP_CLUSTER,
+    mode: variables.DELTALOOP_MODE,
+    guard: variables.DELTALOOP_GUARD,
+    digestKey: variables.DELTALOOP_DIGEST_KEY,
+    macKeys: variables.DELTALOOP_MAC_KEY,
+    redis: {
+      url: variables.DELTALOOP_REDIS_URL,
+      cluster: variables.DELTALOOP_REDIS_CLUSTER === "true",
+      durability: variables.DELTALOOP_REDIS_DURABILITY,
+    },
+    kubernetes: variables.DELTALOOP_KUBERNETES,
+    kube: {
+      server: variables.DELTALOOP_KUBE_SERVER,
+      ...(ca === undefined ? {} : { ca: pem(ca) }),
+      ...given("caFile", variables.DELTALOOP_KUBE_CA_FILE),
+      ...given("token", variables.DELTALOOP_KUBE_TOKEN),
+      ...given("tokenFile", variables.DELTALOOP_KUBE_TOKEN_FILE),
+      ...(cert !== undefined && key !== undefined && { certificate: { cert: pem(cert), key: pem(key) } }),
+      ...given("eksCluster", variables.DELTALOOP_KUBE_EKS_CLUSTER),
+    },
+    queues: {
+      deltas: variables.DELTALOOP_DELTAS_URL,
+      doorbells,
+      ...given("endpoint", variables.DELTALOOP_SQS_ENDPOINT),
+    },
+    logLevel: variables.DELTALOOP_LOG_LEVEL,
+    metrics: variables.DELTALOOP_METRICS,
+  };
+}
+
+/** One line for one mistake: the variable and what is wrong with it, never its value. */
+function problemOf(issue: v.BaseIssue<unknown>): string {
+  const name = String(issue.path?.[0]?.key ?? "environment");
+  if (issue.type === "strict_object" && issue.expected === "never") return `${name}: is not a variable of deltaloop`;
+  if (issue.received === "undefined") return `${name}: is missing`;
+  return `${name}: ${issue.message}`;
+}
+
+function contradictions(variables: Variables): readonly string[] {
+  const isSet = (name: string): boolean => variables[name] !== undefined;
+  const hasToken = TOKENS.some(isSet);
+  const inClear = hasToken && showsToken(variables["DELTALOOP_KUBE_SERVER"] ?? "");
+  const sameSecret = variables["DELTALOOP_MAC_KEY"]?.split(",").includes(variables["DELTALOOP_DIGEST_KEY"] ?? "") === true;
+  const waitsOnCluster = variables["DELTALOOP_REDIS_DURABILITY"] === "B" && variables["DELTALOOP_REDIS_CLUSTER"] === "true";
+  const halves = ["DELTALOOP_KUBE_CLIENT_CERTIFICATE", "DELTALOOP_KUBE_CLIENT_KEY"].filter(isSet);
+  return [
+    ...twice(variables, ["DELTALOOP_KUBE_CA", "DELTALOOP_KUBE_CA_FILE"]),
+    ...twice(variables, [...TOKENS, "DELTALOOP_KUBE_CLIENT_CERTIFICATE"]),
+    ...(halves.length === 1 ? [`${halves[0]}: a certificate and its key come together`] : []),
+    ...(waitsOnCluster
+      ? ["DELTALOOP_REDIS_DURABILITY: B waits on one connection, a cluster has many: one primary with a replica, or A"]
+      : []),
+    ...(inClear ? ["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"] : []),
+    ...(sameSecret ? ["DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows"] : []),
+  ];
+}
+
+const TOKENS = ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_EKS_CLUSTER"];
+
+/** One line for each of `names` that is given beside an earlier one. */
+export function twice(variables: Variables, names: readonly string[]): readonly string[] {
+  const [first, ...others] = names.filter((name) => variables[name] !== undefined);
+  return others.map((other) => `${other}: stands beside ${first}, which says the same`);
+}
+
+function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
+  // One key of the type's own, or none.
+  return (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string };
+}
+
+/** Environment variables hold line breaks badly, so PEM may come in base64. */
+function pem(text: string): string {
+  return text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
+}

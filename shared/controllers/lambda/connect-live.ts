@@ -1,0 +1,46 @@
+import { describeError } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import type { Configuration } from "./configuration.ts";
+import { connect, redisStore } from "./connect.ts";
+import type { Connections } from "./connect.ts";
+import type { LiveConfiguration } from "./live-configuration.ts";
+import type { TakeResult } from "@deltaloop/store/ports";
+import { liveSigner } from "./live-signer.ts";
+
+/** Of Redis: a password that is none, or not any more. Source: github.com/redis/redis src/acl.c. */
+const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
+
+/** The outside world but the API server. MAC keys are followed; a refused password makes the secrets be read, for whoever connects next. */
+export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Connections {
+  const { current } = live;
+  const outside = connect(
+    current,
+    redisStore(current.redis, (error) => {
+      log.warn("redis connection failed", { error: describeError(error) });
+      if (NOT_LET_IN.test(error.message)) void live.renew("redis");
+    }),
+    liveSigner(
+      () => live.current.macKeys,
+      current.cluster,
+      () => void live.renew("macKey"),
+    ),
+  );
+  const { store } = outside;
+  return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
+
+  /** An epoch of another digest key: the watcher has read the secrets before us. */
+  function noticed(result: TakeResult): TakeResult {
+    if (result.kind === "gated" && result.reason.includes("digestPrefix")) void live.renew("digestKey");
+    return result;
+  }
+}
+
+/**
+ * Whether what was made of one configuration serves another: keys of MACs, and credentials of the same kind, are followed. A digest key
+ * stands in every digest, and a connection is to one Redis as one user.
+ */
+export function isServedBy(made: Configuration, now: Configuration): boolean {
+  const kept = ({ digestKey, redis, kube }: Configuration): string =>
+    JSON.stringify([digestKey, redis.url, kube.ca, kube.token !== undefined, kube.certificate !== undefined]);
+  return kept(made) === kept(now);
+}

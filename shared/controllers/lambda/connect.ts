@@ -1,0 +1,79 @@
+/**
+ * The outside world that a Configuration names, made in one place: for the functions, the watcher, and whoever else looks at the
+ * same cache from a person's machine.
+ */
+import { redisClient, createRedisStore } from "@deltaloop/store/redis";
+import { sqsCalls, createSqsDoorbells } from "@deltaloop/store/sqs";
+import type { SqsCalls } from "@deltaloop/store/sqs";
+import type { StoreIdentity, StoreOptions, Signer, Doorbells, Store } from "@deltaloop/store/ports";
+import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { createSigner } from "@deltaloop/store/ports";
+import { cacheIdentity } from "../cache/identity.ts";
+import type { Clock, Random } from "@deltaloop/base";
+import { HOLE_LIMIT_MS } from "@deltaloop/base";
+import type { Configuration } from "./configuration.ts";
+
+/** What names a cache, and the keys without which it cannot be read. */
+export type CacheConfiguration = Pick<Configuration, "deployment" | "cluster" | "digestKey" | "macKeys"> &
+  Partial<Pick<Configuration, "mode" | "guard">>;
+
+export interface Cache {
+  readonly store: Store;
+  readonly identity: StoreIdentity;
+  readonly digester: Digester;
+  readonly signer: Signer;
+}
+
+type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
+
+/**
+ * The cache of one cluster. `make` says where it lives: `redisStore`, or the Store in memory. `signer`: one that follows its keys, instead
+ * of the configuration's.
+ */
+export function openCache(
+  { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
+  make: MakeStore,
+  signer: Signer = createSigner(macKeys, cluster),
+): Cache {
+  const digester = createDigester(digestKey);
+  const identity = cacheIdentity(digester);
+  const ignoresStop = mode === "shadow" || guard === "off";
+  return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
+}
+
+/** A Store on a connection of its own, which its `close` ends. `onError` hears of it when it is lost between calls; calls fail by themselves. */
+export function redisStore(redis: Configuration["redis"], onError?: (error: Error) => void): MakeStore {
+  return (options) => {
+    const client = redisClient(redis);
+    if (onError) client.on("error", onError);
+    return { ...createRedisStore(client, { ...options, durability: redis.durability ?? "C" }), close: async () => client.disconnect() };
+  };
+}
+
+export interface Connections extends Cache {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly sqs: SqsCalls;
+  readonly doorbells: Doorbells;
+  close(): Promise<void>;
+}
+
+/** Everything outside but the API server, for which each component has credentials of its own. */
+export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore, signer?: Signer): Connections {
+  const { endpoint, doorbells: queueUrls } = configuration.queues;
+  const cache = openCache(configuration, make, signer);
+  const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
+  return {
+    ...cache,
+    clock: createSystemClock(),
+    random: createSystemRandom(),
+    sqs,
+    doorbells: createSqsDoorbells(sqs, { queueUrls, cid: configuration.cluster }),
+    close: async () => {
+      await cache.store.close();
+      sqs.close();
+    },
+  };
+}

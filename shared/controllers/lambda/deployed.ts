@@ -1,0 +1,63 @@
+/**
+ * What a handler file exports: its function, made of the environment at the first invocation, so that importing it touches nothing.
+ *
+ * DE1 the first invocation reads the secrets, all at once; it fails with what was wrong, and the next one tries again.
+ * DE2 before each one the configuration is fresh (live-configuration.ts). When what was connected with it serves no more, the function
+ *    is made anew; what the former one is still doing ends on its own connections, which are closed then.
+ */
+import { createSecretReader } from "@deltaloop/store/secrets";
+import { liveConfiguration } from "./live-configuration.ts";
+import type { LiveConfiguration } from "./live-configuration.ts";
+import type { Variables } from "./configuration.ts";
+import { isServedBy } from "./connect-live.ts";
+import { kubeHttpConfig } from "./kube-credentials.ts";
+import { createLogger } from "./logger.ts";
+import { componentService, wireFunction } from "./wire-function.ts";
+import type { Component, WiredFunction } from "./wire-function.ts";
+
+interface Made<A extends readonly unknown[], R> {
+  readonly of: LiveConfiguration["current"];
+  readonly handler: (...args: A) => Promise<R>;
+  readonly wiring: WiredFunction;
+  running: number;
+}
+
+/** `environment`: Lambda's, unless a test says otherwise. */
+export function deployed<A extends readonly unknown[], R>(
+  component: Component,
+  create: (wiring: WiredFunction) => (...args: A) => Promise<R>,
+  environment: Variables = process.env,
+): (...args: A) => Promise<R> {
+  const service = componentService(component);
+  let starting: Promise<LiveConfiguration> | undefined;
+  let made: Made<A, R> | undefined;
+
+  async function start(): Promise<LiveConfiguration> {
+    starting ??= liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log: createLogger(service, "info") });
+    try {
+      return await starting;
+    } catch (error) {
+      starting = undefined;
+      throw error;
+    }
+  }
+
+  return async (...args) => {
+    const live = await start();
+    const of = await live.fresh();
+    if (made === undefined || !isServedBy(made.of, of)) {
+      const former = made;
+      const wiring = wireFunction(component, live, kubeHttpConfig(live, component, { log: createLogger(service, of.logLevel) }));
+      made = { of, handler: create(wiring), wiring, running: 0 };
+      if (former?.running === 0) await former.wiring.close();
+    }
+    const own = made;
+    own.running++;
+    try {
+      return await own.handler(...args);
+    } finally {
+      own.running--;
+      if (own !== made && own.running === 0) await own.wiring.close();
+    }
+  };
+}

@@ -1,0 +1,41 @@
+import * as v from "valibot";
+
+import { CONTROLLERS } from "@deltaloop/kube/objects";
+import type { DoorbellMessage } from "@deltaloop/store/ports";
+
+/** `namespace/name`, as long as an API server lets them be. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
+const OBJECT_KEY = /^[^/]{1,63}\/[^/]{1,253}$/;
+/** Of a cluster id, which has 12. */
+const CLUSTER_CHARACTERS_MAX = 64;
+/** Of what is wrong with a body, which quotes it: whoever may ring chooses its length. */
+const WHY_CHARACTERS_MAX = 200;
+
+const Message = v.object({
+  v: v.literal(1),
+  c: v.pipe(v.string(), v.minLength(1), v.maxLength(CLUSTER_CHARACTERS_MAX)),
+  ctl: v.picklist(CONTROLLERS),
+  e: v.pipe(v.string(), v.minLength(1)),
+  k: v.pipe(v.string(), v.regex(OBJECT_KEY)),
+  u: v.exactOptional(v.string()),
+  o: v.exactOptional(v.string()),
+});
+
+export type DecodedDoorbell =
+  | { readonly kind: "bell"; readonly message: DoorbellMessage }
+  /** Nothing is lost with it: the key stays dirty and the sweeper rings again. Log it by name and acknowledge. */
+  | { readonly kind: "undecodable"; readonly why: string };
+
+/** What a doorbell's body says. Never throws. */
+export function decodeDoorbell(body: string): DecodedDoorbell {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return { kind: "undecodable", why: "not JSON" };
+  }
+  const result = v.safeParse(Message, value);
+  if (result.success) return { kind: "bell", message: result.output };
+  const [issue] = result.issues;
+  const path = issue.path?.map(({ key }) => String(key)).join(".") ?? "";
+  return { kind: "undecodable", why: (path === "" ? issue.message : `${path}: ${issue.message}`).slice(0, WHY_CHARACTERS_MAX) };
+}

@@ -1,0 +1,177 @@
+/**
+ * Syncs one key, and inline those keys that this sync enqueues and this function can sync: without a message and without another
+ * invocation.
+ *
+ * GO1 Keys that fall due before `untilMs` are synced inline, at most ten at a time. All other doorbells are rung.
+ * GO2 A follow-up is a sync like any other, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
+ * GO3 A key that its own run enqueues at once is synced once more after that run. Due again after that, or after a back-off, it is rung, so
+ *     that other keys are not starved.
+ * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
+ * GO5 Once all syncs have ended, every doorbell is rung: nothing would wait for a follow-up.
+ * GO6 A key that a run's Store call is about to enqueue is synced right behind that call, without waiting for its response: one round trip
+ *     less. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if the follow-up
+ *     has taken the key before; otherwise it is handled as ever after the follow-up.
+ */
+import type { Controller } from "@deltaloop/kube/objects";
+import { ring } from "../cache/ring.ts";
+import type { Clock, Log } from "@deltaloop/base";
+import { describeError } from "@deltaloop/kube/client";
+import type { Doorbell, Doorbells } from "@deltaloop/store/ports";
+
+/** One sync to run. */
+export interface SyncRequest {
+  readonly bell: Doorbell;
+  /** The doorbells that its run rings. */
+  readonly doorbells: Doorbells;
+  /** When the sync was requested, by the clock. */
+  readonly askedMs: number;
+  /** Called once the run holds the key. */
+  readonly onTaken?: () => void;
+}
+
+export interface FollowUpPorts {
+  /** For keys that are not synced inline. */
+  readonly doorbells: Doorbells;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly canSync: (controller: Controller) => boolean;
+  /** @throws when the Store is unreachable */
+  readonly sync: (request: SyncRequest) => Promise<void>;
+  /** By `clock`. */
+  readonly untilMs: number;
+}
+
+/** A key to sync, before its doorbells are known. */
+type Due = Omit<SyncRequest, "doorbells">;
+
+/** A follow-up behind a Store call that is not answered yet (GO6). */
+interface Early {
+  readonly isTaken: Promise<boolean>;
+  readonly ended: Promise<void>;
+  hasEnded: boolean;
+}
+
+/** More than a rollout enqueues. Each sync holds its owner's snapshot in memory. */
+const FOLLOW_UPS_MAX = 10;
+
+/** Resolves when all syncs have ended. @throws the error of the first key's sync, after that */
+export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, askedMs: number): Promise<void> {
+  const { doorbells, clock, log, canSync, untilMs } = ports;
+  const syncing: string[] = [];
+  const running = new Set<Promise<void>>();
+  let hasEnded = false;
+
+  function keep(act: Promise<void>): void {
+    const one = act.finally(() => running.delete(one));
+    running.add(one);
+  }
+
+  /** GO3. If the first sync throws, the second is left to the next doorbell: it is the same key. */
+  async function syncAndRepeat(due: Due): Promise<void> {
+    const { bell } = due;
+    let again: Due | undefined;
+    await syncOnce(due, async (bells) => {
+      const own = bells.find((each) => again === undefined && isDueAgain(each, bell));
+      if (own) again = { bell: own, askedMs: clock.now() };
+      const others = bells.filter((each) => each !== own);
+      if (others.length > 0) await ringOrFollowUp(others);
+    });
+    if (again === undefined) return;
+    const repeated = again;
+    await ringOnFailure(repeated.bell, () => syncOnce(repeated, ringOrFollowUp));
+  }
+
+  function isDueAgain(due: Doorbell, bell: Doorbell): boolean {
+    return !hasEnded && nameOf(due) === nameOf(bell) && due.delayMs === 0 && clock.now() < untilMs;
+  }
+
+  async function syncOnce(due: Due, ringDue: Doorbells["ring"]): Promise<void> {
+    const name = nameOf(due.bell);
+    syncing.push(name);
+    try {
+      await ports.sync({ ...due, doorbells: { ring: ringDue, expect: (bells) => syncBehind(bells, ringDue) } });
+    } finally {
+      syncing.splice(syncing.indexOf(name), 1);
+    }
+  }
+
+  async function followUp(due: Due): Promise<void> {
+    const { bell } = due;
+    await ringOnFailure(bell, async () => {
+      if (bell.delayMs > 0) await clock.after(bell.delayMs);
+      await syncAndRepeat(due);
+    });
+  }
+
+  /** GO6. The follow-ups are started before this returns. */
+  function syncBehind(bells: readonly Doorbell[], ringDue: Doorbells["ring"]): Pick<Doorbells, "ring"> {
+    const askedMs = clock.now();
+    const distinct = [...new Map(bells.map((bell) => [nameOf(bell), bell])).values()];
+    const behind = new Map(inline(distinct, askedMs).map((bell) => [nameOf(bell), startEarly(bell, askedMs)]));
+    return {
+      ring: async (due) => {
+        const others: Doorbell[] = [];
+        for (const bell of due) {
+          const early = behind.get(nameOf(bell));
+          if (early === undefined || early.hasEnded) others.push(bell);
+          else keep(unlessTaken(early, bell));
+        }
+        if (others.length > 0) await ringDue(others);
+      },
+    };
+  }
+
+  function startEarly(bell: Doorbell, askedMs: number): Early {
+    const { promise: isTaken, resolve } = Promise.withResolvers<boolean>();
+    const ended = followUp({ bell, askedMs, onTaken: () => resolve(true) }).finally(() => {
+      early.hasEnded = true;
+      resolve(false);
+    });
+    const early: Early = { isTaken, ended, hasEnded: false };
+    keep(ended);
+    return early;
+  }
+
+  async function unlessTaken({ isTaken, ended }: Early, bell: Doorbell): Promise<void> {
+    if (await isTaken) return;
+    await ended;
+    await ring({ doorbells: { ring: ringOrFollowUp }, log }, [bell]);
+  }
+
+  /** GO2. */
+  async function ringOnFailure(due: Doorbell, run: () => Promise<void>): Promise<void> {
+    const { key, controller } = due;
+    try {
+      await run();
+    } catch (error) {
+      log.warn("key could not be synced at once, it is rung", { key, controller, error: describeError(error) });
+      await ring({ doorbells, log }, [{ ...due, delayMs: 0 }]);
+    }
+  }
+
+  async function ringOrFollowUp(bells: readonly Doorbell[]): Promise<void> {
+    const askedMs = clock.now();
+    const now = inline(bells, askedMs);
+    const others = bells.filter((bell) => !now.includes(bell));
+    for (const bell of now) keep(followUp({ bell, askedMs }));
+    if (others.length > 0) await doorbells.ring(others);
+  }
+
+  /** GO1: the keys to sync inline. */
+  function inline(bells: readonly Doorbell[], nowMs: number): readonly Doorbell[] {
+    const isInline = (bell: Doorbell): boolean =>
+      canSync(bell.controller) && nowMs + bell.delayMs < untilMs && !syncing.includes(nameOf(bell));
+    return hasEnded ? [] : bells.filter(isInline).slice(0, Math.max(0, FOLLOW_UPS_MAX - running.size));
+  }
+
+  try {
+    await syncAndRepeat({ bell: first, askedMs });
+  } finally {
+    while (running.size > 0) await Promise.all(running);
+    hasEnded = true;
+  }
+}
+
+function nameOf({ controller, key }: Doorbell): string {
+  return `${controller} ${key}`;
+}

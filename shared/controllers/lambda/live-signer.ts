@@ -1,0 +1,27 @@
+import { createSigner } from "@deltaloop/store/ports";
+import type { Signer } from "@deltaloop/store/ports";
+
+/**
+ * A signer whose keys may be replaced while it is used: each call asks for the present ones, and another list makes another signer.
+ * `onUnknown` hears of every text that is signed with a key it does not have, which is what a rotation looks like from behind.
+ */
+export function liveSigner(keys: () => readonly string[], cluster: string, onUnknown?: () => void): Signer {
+  let held = keys();
+  let signer = createSigner(held, cluster);
+  const present = (): Signer => {
+    const now = keys();
+    if (now !== held) [held, signer] = [now, createSigner(now, cluster)];
+    return signer;
+  };
+  return {
+    get keyId() {
+      return present().keyId;
+    },
+    sign: (domain, parts) => present().sign(domain, parts),
+    verify(domain, parts, signature) {
+      const verdict = present().verify(domain, parts, signature);
+      if (verdict === "unknown") onUnknown?.();
+      return verdict;
+    },
+  };
+}

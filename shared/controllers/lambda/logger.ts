@@ -1,0 +1,23 @@
+import { Logger } from "@aws-lambda-powertools/logger";
+
+import type { Log, LogFields } from "@deltaloop/base";
+import type { Configuration } from "./configuration.ts";
+
+/** JSON lines on standard output: `{level, message, timestamp, service, …fields}`. `service` is the function's name. */
+export function createLogger(service: string, level: Configuration["logLevel"]): Log {
+  const logger = new Logger({
+    serviceName: service,
+    logLevel: level === "warn" ? "WARN" : (level.toUpperCase() as "DEBUG" | "INFO" | "ERROR"),
+  });
+  return {
+    debug: (message, fields) => logger.debug(message, given(fields)),
+    info: (message, fields) => logger.info(message, given(fields)),
+    warn: (message, fields) => logger.warn(message, given(fields)),
+    error: (message, fields) => logger.error(message, given(fields)),
+  };
+}
+
+/** Fields whose value is absent are left out. `LogFields` holds plain values only, so nothing nested can slip through. */
+function given(fields: LogFields = {}): Record<string, string | number | boolean> {
+  return Object.fromEntries(Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])));
+}

@@ -1,0 +1,134 @@
+/**
+ * References in an environment, and the values that come in their place:
+ *
+ * | variable | the secret's value | stands for |
+ * |---|---|---|
+ * | DELTALOOP_MAC_KEY_SECRET | the text of DELTALOOP_MAC_KEY: one key, or several with commas, the first of which signs | DELTALOOP_MAC_KEY |
+ * | DELTALOOP_DIGEST_KEY_SECRET | the text of DELTALOOP_DIGEST_KEY | DELTALOOP_DIGEST_KEY |
+ * | DELTALOOP_KUBE_SECRET | `{"token"}` or `{"clientCertificate", "clientKey"}`, each with an authority as `"ca"` if there is none
+ *   elsewhere, all PEM; or a token alone; `{}` comes as nobody. Not read where there is a DELTALOOP_KUBE_EKS_CLUSTER |
+ *   DELTALOOP_KUBE_TOKEN, …_CLIENT_CERTIFICATE and …_KEY, …_CA |
+ * | DELTALOOP_REDIS_SECRET | `{"username", "password"}` or a password for DELTALOOP_REDIS_URL, which then holds none; or a whole URL |
+ *   DELTALOOP_REDIS_URL |
+ *
+ * What a reference looks like stands in shared/store/ports/secrets.ts. Functions in a cloud have nothing but these: whoever may read a
+ * function's configuration reads no credential.
+ */
+import * as v from "valibot";
+
+import type { SecretValues } from "@deltaloop/store/ports";
+import { SECRET_MS_MAX } from "@deltaloop/base";
+import { ConfigurationError, twice } from "./configuration.ts";
+import type { Variables } from "./configuration.ts";
+
+const REFERENCES = ["DELTALOOP_MAC_KEY_SECRET", "DELTALOOP_DIGEST_KEY_SECRET", "DELTALOOP_KUBE_SECRET", "DELTALOOP_REDIS_SECRET"] as const;
+type Reference = (typeof REFERENCES)[number];
+const ENDPOINT = "DELTALOOP_SECRETS_ENDPOINT";
+const SECONDS = "DELTALOOP_SECRETS_SECONDS";
+
+/** Variables that would say the same as a reference. */
+const BESIDE: { readonly [R in Reference]: readonly string[] } = {
+  DELTALOOP_MAC_KEY_SECRET: ["DELTALOOP_MAC_KEY"],
+  DELTALOOP_DIGEST_KEY_SECRET: ["DELTALOOP_DIGEST_KEY"],
+  DELTALOOP_KUBE_SECRET: ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_CLIENT_CERTIFICATE"],
+  DELTALOOP_REDIS_SECRET: [],
+};
+
+export interface References {
+  /** The reference of each variable that has one. */
+  readonly given: ReadonlyMap<Reference, string>;
+  readonly endpoint?: string;
+  /** What was read is used for so long. */
+  readonly maxAgeMs: number;
+}
+
+/** @throws {ConfigurationError} when a reference stands beside what it refers to, or secrets are to be used for too long or no time */
+export function referencesIn(environment: Variables): References {
+  const signsItself = Boolean(environment["DELTALOOP_KUBE_EKS_CLUSTER"]);
+  const names = REFERENCES.filter((name) => !(signsItself && name === "DELTALOOP_KUBE_SECRET"));
+  const given = new Map(names.flatMap((name) => (environment[name] ? [[name, environment[name]] as const] : [])));
+  const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const problems = [...given.keys()].flatMap((name) => twice(set, [name, ...BESIDE[name]]));
+  const seconds = Number(environment[SECONDS] || SECRET_MS_MAX / 1_000);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds * 1_000 > SECRET_MS_MAX)
+    problems.push(`${SECONDS}: must be a whole number from 1 to ${SECRET_MS_MAX / 1_000}`);
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  const endpoint = environment[ENDPOINT];
+  return { given, maxAgeMs: seconds * 1_000, ...(endpoint && { endpoint }) };
+}
+
+/**
+ * `environment` with values in the place of references, for parseConfiguration; of each variable that came from a secret, `from` says
+ * which.
+ *
+ * @throws {ConfigurationError} naming the secret whose value has not the shape that it should have, and quoting nothing
+ */
+export function withSecrets(
+  environment: Variables,
+  { given }: Pick<References, "given">,
+  values: SecretValues,
+): { readonly variables: Variables; readonly from: ReadonlyMap<string, Reference> } {
+  const variables: Record<string, string | undefined> = { ...environment };
+  for (const name of [...REFERENCES, ENDPOINT, SECONDS]) delete variables[name];
+  const from = new Map<string, Reference>();
+  const problems: string[] = [];
+  for (const [name, reference] of given) {
+    const read = READERS[name]((values.get(reference) ?? "").trim(), variables);
+    if (typeof read === "string") problems.push(`${name}: ${read}`);
+    else
+      for (const [variable, value] of Object.entries(read)) {
+        variables[variable] = value;
+        from.set(variable, name);
+      }
+  }
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  return { variables, from };
+}
+
+/** The variables that a value stands for, or what is wrong with it. */
+type Reader = (value: string, variables: Variables) => Variables | string;
+
+const READERS: { readonly [R in Reference]: Reader } = {
+  DELTALOOP_MAC_KEY_SECRET: (value) => ({ DELTALOOP_MAC_KEY: value }),
+  DELTALOOP_DIGEST_KEY_SECRET: (value) => ({ DELTALOOP_DIGEST_KEY: value }),
+  DELTALOOP_KUBE_SECRET: kubeVariables,
+  DELTALOOP_REDIS_SECRET: redisVariables,
+};
+
+const text = v.pipe(v.string(), v.nonEmpty());
+const KubeSecret = v.pipe(
+  v.string(),
+  v.parseJson(),
+  v.union([
+    v.strictObject({ token: text, ca: v.optional(text) }),
+    v.strictObject({ clientCertificate: text, clientKey: text, ca: v.optional(text) }),
+    v.strictObject({ ca: v.optional(text) }),
+  ]),
+);
+const RedisSecret = v.pipe(v.string(), v.parseJson(), v.object({ username: v.optional(text), password: text }));
+
+function kubeVariables(value: string): Variables | string {
+  if (!value.startsWith("{")) return /^[\w.-]+$/.test(value) ? { DELTALOOP_KUBE_TOKEN: value } : "its value is no token";
+  const { success, output } = v.safeParse(KubeSecret, value);
+  if (!success) return `its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without`;
+  // The authority beside the credential goes before another one: it is replaced with it.
+  const ca = output.ca === undefined ? {} : { DELTALOOP_KUBE_CA: output.ca, DELTALOOP_KUBE_CA_FILE: undefined };
+  if ("token" in output) return { DELTALOOP_KUBE_TOKEN: output.token, ...ca };
+  if (!("clientKey" in output)) return ca;
+  return { DELTALOOP_KUBE_CLIENT_CERTIFICATE: output.clientCertificate, DELTALOOP_KUBE_CLIENT_KEY: output.clientKey, ...ca };
+}
+
+function redisVariables(value: string, variables: Variables): Variables | string {
+  if (/^rediss?:\/\//.test(value)) return { DELTALOOP_REDIS_URL: value };
+  const bare: v.InferOutput<typeof RedisSecret> = { password: value };
+  const parsed = value.startsWith("{") ? v.safeParse(RedisSecret, value) : { success: value !== "", output: bare };
+  if (!parsed.success) return `its value is neither a URL, nor a password, nor {"username", "password"}`;
+  const { username, password } = parsed.output as typeof bare; // of a success
+  const url = variables["DELTALOOP_REDIS_URL"] ?? "";
+  if (!URL.canParse(url)) return "its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis";
+  const whole = new URL(url);
+  if (whole.password !== "") return "holds a password, and so does DELTALOOP_REDIS_URL";
+  if (username !== undefined) whole.username = encodeURIComponent(username);
+  whole.password = encodeURIComponent(password);
+  return { DELTALOOP_REDIS_URL: whole.href };
+}

@@ -1,0 +1,77 @@
+import { createKubeCalls } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { createSqsMessageSource } from "@deltaloop/store/sqs";
+import { createEmfMetrics } from "@deltaloop/base/emf";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Clock } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
+import { APPLIER_REQUEST_TIMEOUT_MS, APPLIER_WAIT_MS_MAX } from "@deltaloop/base";
+import type { Configuration } from "./configuration.ts";
+import { connectLive } from "./connect-live.ts";
+import type { LiveConfiguration } from "./live-configuration.ts";
+import { createLogger } from "./logger.ts";
+import { serving } from "./wiring.ts";
+import type { FunctionWiring } from "./wiring.ts";
+
+export type Component = Controller | "apply-deltas" | "dead-deltas" | "sweep";
+
+export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
+  close(): Promise<void>;
+}
+
+/**
+ * Everything a function needs, of what its configuration says now; MAC keys and credentials of the API server are followed. `kubeConfig`:
+ * how it reaches the API server, which the local function host knows from a kubeconfig. Counted is where its calls are; absent: in the
+ * function's own log, unless DELTALOOP_METRICS says `none`.
+ */
+export function wireFunction(component: Component, live: LiveConfiguration, kubeConfig: KubeHttpConfig): WiredFunction {
+  const configuration = live.current;
+  const { cluster, mode, queues } = configuration;
+  const log = createLogger(componentService(component), configuration.logLevel);
+  const outside = connectLive(live, log);
+  const metrics =
+    kubeConfig.metrics ??
+    (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
+  const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), ...(metrics && { metrics }) });
+  const queueUrl = ownQueue(component, queues);
+  return {
+    clock: outside.clock,
+    random: outside.random,
+    log,
+    ...(metrics && { metrics }),
+    digester: outside.digester,
+    ...serving(cluster, kube, mode, outside),
+    ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),
+    renewKeys: () => live.renew("macKey"),
+    close: () => outside.close(),
+  };
+}
+
+/** What a component's lines in the log are from. */
+export function componentService(component: Component): string {
+  return `deltaloop-${component}`;
+}
+
+function functionMetrics(component: Component, deployment: string, clock: Clock): Metrics {
+  const write = (line: string): void => void process.stdout.write(`${line}\n`);
+  return createEmfMetrics({ namespace: `deltaloop/${deployment}`, dimensions: { function: component }, now: () => clock.now(), write });
+}
+
+/** The short functions only read, and what they cannot read in time comes again; a sync brings its own retry budget with each call. */
+function retryBudgetOf(component: Component): Pick<KubeHttpConfig, "requestTimeoutMs" | "waitMsMax"> {
+  const isShort = component === "apply-deltas" || component === "dead-deltas";
+  return isShort ? { requestTimeoutMs: APPLIER_REQUEST_TIMEOUT_MS, waitMsMax: APPLIER_WAIT_MS_MAX } : {};
+}
+
+/** Whose visibility the function may shorten. Nobody waits for a dead letter, so its queue need not be known. */
+function ownQueue(component: Component, queues: Configuration["queues"]): string | undefined {
+  switch (component) {
+    case "apply-deltas":
+      return queues.deltas;
+    case "dead-deltas":
+    case "sweep":
+      return undefined;
+    default:
+      return queues.doorbells[component];
+  }
+}

@@ -1,0 +1,50 @@
+/** What a function is given besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
+import type { Digester } from "@deltaloop/kube/pod-template";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
+import type { WriteGateway } from "../kit/write-gateway/gateway.ts";
+import type { TraceLine } from "../kit/run.ts";
+import { createWriteGateway } from "../kit/write-gateway/write-gateway.ts";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
+import type { Metrics } from "@deltaloop/base/metrics";
+
+export interface FunctionWiring {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly digester: Digester;
+  /** What stands behind a cluster id; undefined = not one of ours, whoever sent the message. */
+  readonly cluster: (cid: string | undefined) => ClusterWiring | undefined;
+  /** The cluster ids it serves, for functions that no message calls. */
+  readonly clusters: readonly string[];
+  /** The queue the function is on, so that failed records come back soon. */
+  readonly source?: Pick<MessageSource, "setVisibility">;
+  readonly metrics?: Metrics;
+  /** Reads MAC keys again, now and then; whether there are others. */
+  readonly renewKeys?: () => Promise<boolean>;
+  /** Tells people what syncs decide. */
+  readonly trace?: (line: TraceLine) => void;
+}
+
+export interface ClusterWiring {
+  readonly store: Store;
+  /** Of this cluster: tells the watcher's messages from others. */
+  readonly signer: Signer;
+  readonly doorbells: Doorbells;
+  /** Calls with the function's own component name, like the gateways, which name the field manager of their controller. */
+  readonly reader: KubeReader;
+  readonly gateway: (controller: Controller) => WriteGateway;
+}
+
+/** The wiring of functions that serve one cluster and no other: reads and gateways on one client. */
+export function serving(
+  cid: string,
+  kube: KubeReader & KubeWriter,
+  mode: WriteGateway["mode"],
+  { store, signer, doorbells }: Pick<ClusterWiring, "store" | "signer" | "doorbells">,
+): Pick<FunctionWiring, "cluster" | "clusters"> {
+  const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode);
+  const cluster: ClusterWiring = { store, signer, doorbells, reader: kube, gateway };
+  return { clusters: [cid], cluster: (asked) => (asked === cid ? cluster : undefined) };
+}

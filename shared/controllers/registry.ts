@@ -1,0 +1,10 @@
+export { functionsOf } from "./registry/functions.ts";
+export type { FunctionEntry } from "./registry/functions.ts";
+export { doorbellsVariable, kubeSecret, logicalName, pascalCase, secretName, serviceAccount, syncFunction } from "./registry/names.ts";
+export { parameterTexts } from "./registry/parameter-texts.ts";
+export { AFFECTED_KEYS, REGISTRY } from "./registry/registry.ts";
+export type { ControllerEntry, Registry } from "./registry/registry.ts";
+export { ROLES, rolesOf } from "./registry/rights.ts";
+export type { Role, Rule } from "./registry/rights.ts";
+export { COUNTED, PARAMETERS, madeOf, stackOf } from "./registry/stack.ts";
+export type { Made, Stack } from "./registry/stack.ts";

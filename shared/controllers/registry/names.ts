@@ -1,0 +1,49 @@
+/** Everything that is named after a controller or a function, so that a name is made in one place and never listed. */
+import { RESOURCES } from "@deltaloop/kube/objects";
+import type { ResourceInfo } from "@deltaloop/kube/objects";
+
+/** Its function, the folder of it, and part of the names of its role and its Lambda: `sync-replicaset`. */
+export function syncFunction<N extends string>(controller: N): `sync-${N}` {
+  return `sync-${controller}`;
+}
+
+/** The service account of a function or of the watcher: `deltaloop-sync-replicaset`. */
+export function serviceAccount(component: string): string {
+  return `deltaloop-${component}`;
+}
+
+/** The environment variable with the URL of its doorbell queue: `DELTALOOP_DOORBELLS_REPLICASET_URL`. */
+export function doorbellsVariable(controller: string): string {
+  return `DELTALOOP_DOORBELLS_${variablePart(controller)}_URL`;
+}
+
+/** A secret of one deployment: `deltaloop/prod/mac-key`. */
+export function secretName(stage: string, part: string): string {
+  return `deltaloop/${stage}/${part}`;
+}
+
+/** What of those holds the credential of a function or of the watcher for the API server: `kube/sync-replicaset`. */
+export function kubeSecret(component: string): string {
+  return `kube/${component}`;
+}
+
+function variablePart(name: string): string {
+  return name.toUpperCase().replaceAll("-", "_");
+}
+
+/**
+ * In CloudFormation, where a name holds letters and digits only: `ReplicaSet` for replicaset, whose primary is one, else the
+ * name itself, as `TeamGuard` for team-guard.
+ */
+export function logicalName(
+  { name, primary }: { readonly name: string; readonly primary: string },
+  resources: Readonly<Record<string, ResourceInfo>> = RESOURCES,
+): string {
+  const kind = resources[primary]?.kind;
+  return kind?.toLowerCase() === name ? kind : pascalCase(name);
+}
+
+/** `ApplyDeltas` for apply-deltas. */
+export function pascalCase(name: string): string {
+  return name.replace(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,14 @@
+/** A deployment's file of parameters, `name: value` a line, for `npm run deploy` and `deltaloop cost`. */
+import { parseYamlTexts } from "@deltaloop/kube/yaml";
+
+/** @throws {Error} when it is something else, quoting no value */
+export function parameterTexts(text: string): Readonly<Record<string, string>> {
+  const read = parseYamlTexts(text);
+  if (typeof read !== "object" || read === null || Array.isArray(read)) throw new Error("lines of `name: value`");
+  return Object.fromEntries(
+    Object.entries(read).map(([name, value]) => {
+      if (typeof value !== "string") throw new Error(`${name}: one text, several with commas`);
+      return [name, value] as const;
+    }),
+  );
+}

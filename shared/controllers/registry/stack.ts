@@ -1,0 +1,121 @@
+/**
+ * What of a deployment is there whether or not anything happens, by the parameters that `npm run deploy --params` takes. infra/ has the
+ * conditions; test/tooling/stack.test.ts compares.
+ */
+import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
+
+/** Those that change what is paid for; `elsewhere` and `here` stand for whether `watcherImage` names one. */
+export interface Stack {
+  readonly network: "own" | "given" | "none";
+  readonly natGateway: boolean;
+  readonly endpoints: boolean;
+  /** Zones that endpoints stand in. */
+  readonly zones: number;
+  readonly store: "valkey" | "memorydb" | "given";
+  readonly storeNodeType: string;
+  readonly storeNodes: number;
+  readonly key: "make" | "given" | "none";
+  readonly secrets: "make" | "given";
+  /** For how long they are used before they are read again. */
+  readonly secretsSeconds: number;
+  readonly metrics: "emf" | "none";
+  readonly watcher: "here" | "elsewhere";
+  readonly mode: "act" | "shadow";
+}
+
+export interface Made {
+  readonly natGateways: number;
+  /** Interface endpoints, each in every zone. */
+  readonly endpoints: number;
+  readonly zones: number;
+  readonly node: { readonly type: string; readonly count: number };
+  readonly keys: number;
+  readonly secrets: number;
+  /** Metrics that alarms look at. */
+  readonly alarms: number;
+  /** Tasks here, or the same somewhere else: nothing works without one. */
+  readonly watchers: number;
+}
+
+const SECRETS_SECONDS_MAX = SECRET_MS_MAX / 1_000;
+const OWN_ZONES = 2;
+const NODE_TYPES = { valkey: "cache.t4g.small", memorydb: "db.t4g.small", given: "" } as const;
+/** For MAC key, digest key, and each that calls the API server: apply-deltas, three syncs, the watcher. */
+const SECRETS = 7;
+const ENDPOINTS = 2;
+/** Logs and two of the image's registry. */
+const WATCHER_ENDPOINTS = 3;
+const ALARMS = { always: 22, metrics: 11, valkey: 5, thirdNode: 2, memorydb: 3 } as const;
+
+export function madeOf(stack: Stack): Made {
+  const inVpc = stack.network !== "none";
+  const makesStore = inVpc && stack.store !== "given";
+  const makesEndpoints = inVpc && stack.endpoints;
+  const isValkey = makesStore && stack.store === "valkey";
+  const type = stack.storeNodeType === "" ? NODE_TYPES[stack.store] : stack.storeNodeType;
+  return {
+    natGateways: stack.network === "own" && stack.natGateway ? 1 : 0,
+    endpoints: makesEndpoints ? ENDPOINTS + (stack.watcher === "here" ? WATCHER_ENDPOINTS : 0) : 0,
+    zones: stack.zones,
+    node: { type, count: makesStore ? stack.storeNodes : 0 },
+    keys: stack.key === "make" ? 1 : 0,
+    secrets: (stack.secrets === "make" ? SECRETS : 0) + (makesStore ? 1 : 0),
+    alarms:
+      ALARMS.always +
+      (stack.metrics === "emf" ? ALARMS.metrics : 0) +
+      (isValkey ? ALARMS.valkey + (stack.storeNodes === 3 ? ALARMS.thirdNode : 0) : 0) +
+      (makesStore && !isValkey ? ALARMS.memorydb : 0),
+    watchers: stack.mode === "act" ? 2 : 1,
+  };
+}
+
+export const COUNTED: readonly string[] = [
+  ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
+  ...["watcherImage", "mode", "secretsSeconds"],
+];
+/** What else serverless.yml has, and costs nothing. */
+const FREE = [
+  ...["runtime", "guard", "maximumConcurrency", "deltasMaxReceiveCount", "clusterId", "kubeServer", "kubeCa", "kubePort", "kubeCidr"],
+  ...["vpcCidr", "vpcId", "alarmTopics", "leaveOut", "redisUrl", "redisCluster", "redisDurability", "kubeEksCluster", "redisSecret"],
+  ...["sqsEndpoint", "secretsEndpoint", "logLevel"],
+];
+export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
+
+/**
+ * As serverless.yml has its defaults, but for the mode: who asks what it costs means to act.
+ *
+ * @throws {UsageError} for a name or a value that a deployment would not take
+ */
+export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
+  const unknown = Object.keys(parameters).filter((name) => !PARAMETERS.includes(name));
+  if (unknown.length > 0) throw new UsageError(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
+  const of = <T extends string>(name: string, ...known: readonly [T, ...T[]]): T => {
+    const value = parameters[name] ?? known[0];
+    const found = known.find((each) => each === value);
+    if (found === undefined) throw new UsageError(`${name}=${value}: it is one of ${known.join(", ")}`);
+    return found;
+  };
+  const key = parameters["keyArn"] ?? "make";
+  const network = of("network", "own", "given", "none");
+  const store = of("store", "valkey", "memorydb", "given");
+  if (network === "none" && store !== "given") throw new UsageError("a store is made in a VPC only: network=none wants store=given");
+  const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
+  if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
+    throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: it is a whole number from 1 to ${SECRETS_SECONDS_MAX}`);
+  const subnets = (parameters["subnetIds"] ?? "").split(",").filter((id) => id !== "").length;
+  return {
+    network,
+    natGateway: of("natGateway", "true", "false") === "true",
+    endpoints: of("endpoints", "true", "false") === "true",
+    zones: network === "given" && subnets > 0 ? subnets : OWN_ZONES,
+    store,
+    storeNodeType: parameters["storeNodeType"] ?? "",
+    storeNodes: Number(of("storeNodes", "2", "3")),
+    key: key === "make" || key === "none" ? key : "given",
+    secrets: of("secrets", "make", "given"),
+    secretsSeconds: seconds,
+    metrics: of("metrics", "emf", "none"),
+    watcher: (parameters["watcherImage"] ?? "") === "" ? "elsewhere" : "here",
+    mode: of("mode", "act", "shadow"),
+  };
+}

@@ -1,0 +1,2 @@
+export type { ReplicaReason } from "./replicaset/reasons.ts";
+export { REPLICASET_KEYS, syncReplicaSet } from "./replicaset/sync.ts";

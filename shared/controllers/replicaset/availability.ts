@@ -1,0 +1,41 @@
+/** When to look again because a ready pod becomes available by time alone (replicaset §11). */
+import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "@deltaloop/kube/objects";
+import { isAvailable, isReady, parseTime } from "@deltaloop/kube/objects";
+import type { Succeeded } from "../kit/run.ts";
+import type { ReplicaReason } from "./reasons.ts";
+
+export interface NextLook {
+  readonly next: Succeeded;
+  readonly why: readonly ReplicaReason[];
+}
+
+/**
+ * Done, or done and look again when the first ready pod has been so for `minReadySeconds`:
+ *
+ *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → again after 700 ms
+ *
+ * A ready pod whose condition has no time tells nothing: then after `minReadySeconds`.
+ *
+ * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet (its last step), controller_utils.go FindMinNextPodAvailabilityCheck.
+ */
+export function nextAvailabilityCheck(
+  rs: CachedReplicaSet,
+  status: ReplicaSetStatus,
+  {
+    claimed,
+    statusNowMs,
+    nowMs,
+  }: { readonly claimed: readonly CachedPod[]; /** The `now` of the status. */ readonly statusNowMs: number; readonly nowMs: number },
+): NextLook {
+  const minReadySeconds = rs.spec.minReadySeconds ?? 0;
+  const { readyReplicas: ready = 0, availableReplicas: available = 0 } = status;
+  if (minReadySeconds <= 0 || ready === available) return { next: { kind: "done" }, why: [] };
+  const dueMs = claimed
+    .filter((pod) => isReady(pod) && !isAvailable(pod, minReadySeconds, statusNowMs))
+    .map((pod) => parseTime(pod.ready?.since))
+    .filter((sinceMs) => sinceMs !== undefined)
+    .map((sinceMs) => sinceMs + minReadySeconds * 1000);
+  const afterMs = dueMs.length > 0 ? Math.max(0, Math.min(...dueMs) - nowMs) : minReadySeconds * 1000;
+  const facts = { afterMs, ready, available, minReadySeconds };
+  return { next: { kind: "again", afterMs }, why: [{ rule: "becomes available", facts }] };
+}

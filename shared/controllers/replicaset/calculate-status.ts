@@ -1,0 +1,94 @@
+/** What the owner's status says after a sync (replicaset §10). */
+import type { CachedPod, CachedReplicaSet, ReplicaSetStatus, Condition, Labels } from "@deltaloop/kube/objects";
+import { getCondition, removeCondition, setReplicaSetCondition, isAvailable, isReady, formatTime } from "@deltaloop/kube/objects";
+import type { WriteOf } from "../kit/performed.ts";
+import type { Owner } from "../kit/writes.ts";
+import { wantedReplicas } from "./manage-replicas.ts";
+import type { ReplicaReason } from "./reasons.ts";
+
+export interface StatusInput {
+  /** Claimed before anything was created or deleted in this sync. */
+  readonly claimed: readonly CachedPod[];
+  /** Absent: the kind has no such field. */
+  readonly terminating?: readonly CachedPod[];
+  /** What managing ended with, if it failed. */
+  readonly manageError?: Error;
+  readonly nowMs: number;
+}
+
+/** Source: pkg/controller/replicaset/replica_set_utils.go calculateStatus. */
+export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, manageError, nowMs }: StatusInput): ReplicaSetStatus {
+  const templateLabels = rs.spec.template?.labels ?? {};
+  return {
+    replicas: claimed.length,
+    fullyLabeledReplicas: claimed.filter((pod) => hasLabels(pod, templateLabels)).length,
+    readyReplicas: claimed.filter(isReady).length,
+    availableReplicas: claimed.filter((pod) => isAvailable(pod, rs.spec.minReadySeconds ?? 0, nowMs)).length,
+    ...(terminating && { terminatingReplicas: terminating.length }),
+    observedGeneration: rs.metadata.generation ?? 0,
+    conditions: conditionsAfter(rs, claimed.length, manageError, nowMs),
+  };
+}
+
+/** The counts of that status, and whether they are news; and a failure that it does not tell any more. */
+export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): readonly ReplicaReason[] {
+  const before = getCondition(rs.status.conditions ?? [], "ReplicaFailure");
+  const isOver = before !== undefined && getCondition(status.conditions ?? [], "ReplicaFailure") === undefined;
+  const counts: ReplicaReason = {
+    rule: "counts",
+    facts: {
+      pods: status.replicas ?? 0,
+      fullyLabeled: status.fullyLabeledReplicas ?? 0,
+      ready: status.readyReplicas ?? 0,
+      available: status.availableReplicas ?? 0,
+      terminating: status.terminatingReplicas,
+      minReadySeconds: rs.spec.minReadySeconds ?? 0,
+      generation: status.observedGeneration ?? 0,
+      differs,
+    },
+  };
+  return isOver ? [counts, { rule: "fails no more", facts: { reason: before.reason, since: before.lastTransitionTime } }] : [counts];
+}
+
+function hasLabels(pod: CachedPod, wanted: Labels): boolean {
+  return Object.entries(wanted).every(([key, value]) => pod.labels?.[key] === value);
+}
+
+/** `ReplicaFailure` comes and goes with the error; while it stands, neither text nor time is touched. Foreign ones stay. */
+function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | undefined, nowMs: number): readonly Condition[] {
+  const conditions = rs.status.conditions ?? [];
+  if (error === undefined) return removeCondition(conditions, "ReplicaFailure");
+  if (getCondition(conditions, "ReplicaFailure") !== undefined) return conditions;
+  const reason = claimed < wantedReplicas(rs) ? "FailedCreate" : claimed > wantedReplicas(rs) ? "FailedDelete" : "";
+  return setReplicaSetCondition(conditions, {
+    type: "ReplicaFailure",
+    status: "True",
+    reason,
+    message: error.message,
+    lastTransitionTime: formatTime(nowMs),
+  });
+}
+
+/**
+ * The write that makes `status` the stored one, or undefined if it is. Absent counters are 0, but `terminatingReplicas` is
+ * absent or 0. A new generation is written even if no count changes.
+ *
+ * Source: replica_set_utils.go updateReplicaSetStatus.
+ */
+export function statusWrite(rs: CachedReplicaSet, owner: Owner, status: ReplicaSetStatus): WriteOf<"UpdateStatus"> | undefined {
+  const stored = rs.status;
+  const isStored =
+    (stored.replicas ?? 0) === status.replicas &&
+    (stored.fullyLabeledReplicas ?? 0) === status.fullyLabeledReplicas &&
+    (stored.readyReplicas ?? 0) === status.readyReplicas &&
+    (stored.availableReplicas ?? 0) === status.availableReplicas &&
+    stored.terminatingReplicas === status.terminatingReplicas &&
+    (stored.observedGeneration ?? 0) === status.observedGeneration &&
+    sameConditions(stored.conditions ?? [], status.conditions ?? []);
+  return isStored ? undefined : { kind: "UpdateStatus", owner, resourceVersion: rs.metadata.resourceVersion, status, absent: [] };
+}
+
+/** What is kept is kept as the same object, so nothing deeper needs comparing. */
+function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
+  return a.length === b.length && a.every((condition, i) => condition === b[i]);
+}

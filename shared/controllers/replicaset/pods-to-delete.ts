@@ -1,0 +1,238 @@
+/** Which pods go first when there are too many (replicaset §8). */
+import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
+import { isActive, isReady, parseTime } from "@deltaloop/kube/objects";
+import { compileSelector, matches } from "@deltaloop/kube/selectors";
+import type { ReplicaReason, VictimRule } from "./reasons.ts";
+
+export interface Victims {
+  readonly victims: readonly CachedPod[];
+  /** Of each victim, and then of those that stay; none where all must go, for then nobody is chosen. */
+  readonly why: readonly ReplicaReason[];
+}
+
+/**
+ * The `count` pods to delete. If all must go they are taken as they come; else those that serve least, and of equals those
+ * on the fullest node: `related` are the pods that do the same work (this owner's and its siblings').
+ *
+ * Source: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode.
+ */
+export function getPodsToDelete(
+  pods: readonly CachedPod[],
+  related: readonly CachedPod[],
+  { count, nowMs }: { readonly count: number; readonly nowMs: number },
+): Victims {
+  if (count >= pods.length) return { victims: pods, why: [] };
+  const onNode = new Map<string, number>();
+  for (const { nodeName = "" } of related.filter(isActive)) onNode.set(nodeName, (onNode.get(nodeName) ?? 0) + 1);
+  const rank = (pod: CachedPod): number => onNode.get(pod.nodeName ?? "") ?? 0;
+  // The order below is not transitive in its time buckets; sorting by uid first makes the outcome the same for every input order.
+  const sorted = pods.toSorted(byUid).toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }));
+  const victims = sorted.slice(0, count);
+  const survivors = sorted.slice(count);
+  const why = victims.flatMap((pod) => whyFirst(pod, survivors, { rank, nowMs }));
+  const told = why.at(-1)?.facts.survivor;
+  const others = survivors.filter(({ name }) => name !== told);
+  return { victims, why: [...why, ...whyStaying(others, victims.at(-1), { rank, nowMs })] };
+}
+
+interface Ranking {
+  readonly rank: (pod: CachedPod) => number;
+  readonly nowMs: number;
+}
+
+/** Beside the first that stays, unless these two stand the other way round, as what is not transitive may. */
+function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Ranking): readonly GoesFirst[] {
+  for (const other of survivors) {
+    const rule = ruleBetween(pod, other, ranking);
+    if (rule === undefined) continue;
+    return [{ rule: "goes first", about: pod.name, facts: { ...compared(rule, pod, other, ranking), survivor: other.name } }];
+  }
+  return [];
+}
+
+type GoesFirst = Extract<ReplicaReason, { rule: "goes first" }>;
+
+/** Once for each rule that spares some; beside the last that goes, as above. */
+function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefined, ranking: Ranking): readonly ReplicaReason[] {
+  if (victim === undefined) return [];
+  const spared = Map.groupBy(survivors, (pod) => ruleBetween(victim, pod, ranking));
+  return [...spared].flatMap(([rule, [first, ...more]]) => {
+    if (rule === undefined || first === undefined) return [];
+    const facts = { ...compared(rule, first, victim, ranking), victim: victim.name, pods: 1 + more.length };
+    return [{ rule: "stays" as const, about: first.name, facts }];
+  });
+}
+
+/** The rule by which one goes before another; undefined: by none. */
+function ruleBetween(pod: CachedPod, other: CachedPod, { rank, nowMs }: Ranking): Rule | undefined {
+  const at = { rankA: rank(pod), rankB: rank(other), nowMs };
+  const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
+  return rule !== undefined && rule.compare(pod, other, at) < 0 ? rule : undefined;
+}
+
+function compared(
+  { by, shown }: Rule,
+  pod: CachedPod,
+  other: CachedPod,
+  { rank }: Ranking,
+): Readonly<Record<"its" | "others", string> & { by: VictimRule }> {
+  return { by, its: shown(pod, rank(pod)), others: shown(other, rank(other)) };
+}
+
+interface Compared {
+  /** Pods of the same work on its node. */
+  readonly rankA: number;
+  readonly rankB: number;
+  readonly nowMs: number;
+}
+
+interface Rule {
+  readonly by: VictimRule;
+  readonly compare: (a: CachedPod, b: CachedPod, at: Compared) => number;
+  /** What was compared, for people. */
+  readonly shown: (pod: CachedPod, rank: number) => string;
+}
+
+/** The first that tells two pods apart decides. Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. */
+const RULES: readonly Rule[] = [
+  { by: "no node", compare: (a, b) => Number(isAssigned(a)) - Number(isAssigned(b)), shown: ({ nodeName = "" }) => nodeName || "no node" },
+  { by: "phase", compare: (a, b) => phaseOrder(a) - phaseOrder(b), shown: ({ phase = "Unknown" }) => phase },
+  { by: "not ready", compare: (a, b) => Number(isReady(a)) - Number(isReady(b)), shown: (pod) => (isReady(pod) ? "ready" : "not ready") },
+  { by: "deletion cost", compare: (a, b) => deletionCost(a) - deletionCost(b), shown: (pod) => String(deletionCost(pod)) },
+  { by: "pods on its node", compare: (_a, _b, { rankA, rankB }) => rankB - rankA, shown: (_pod, rank) => String(rank) },
+  {
+    by: "ready since",
+    compare: (a, b, { nowMs }) => (areReady(a, b) ? compareTimes(a.ready?.since, b.ready?.since, nowMs) : 0),
+    shown: readySince,
+  },
+  {
+    by: "ready about as long",
+    compare: (a, b) => (areReady(a, b) && !isSameTime(a.ready?.since, b.ready?.since) ? byUid(a, b) : 0),
+    shown: readySince,
+  },
+  { by: "restarts", compare: (a, b) => (b.restarts ?? 0) - (a.restarts ?? 0), shown: ({ restarts = 0 }) => String(restarts) },
+  {
+    by: "sidecar restarts",
+    compare: (a, b) => (b.sidecarRestarts ?? 0) - (a.sidecarRestarts ?? 0),
+    shown: ({ sidecarRestarts = 0 }) => String(sidecarRestarts),
+  },
+  { by: "created", compare: (a, b, { nowMs }) => compareTimes(a.creationTimestamp, b.creationTimestamp, nowMs), shown: created },
+  {
+    by: "about as old",
+    compare: (a, b) => (isSameTime(a.creationTimestamp, b.creationTimestamp) ? 0 : byUid(a, b)),
+    shown: created,
+  },
+  { by: "uid", compare: (a, b) => byUid(a, b), shown: ({ uid }) => uid },
+];
+
+/**
+ * Negative if `a` goes first. The first rule that tells them apart decides.
+ *
+ * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties fall to the lower uid, then
+ * the lower name, so that two workers choose the same victims.
+ */
+export function comparePods(a: CachedPod, b: CachedPod, at: Compared): number {
+  for (const { compare } of RULES) {
+    const order = compare(a, b, at);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+function isAssigned(pod: CachedPod): boolean {
+  return pod.nodeName !== undefined && pod.nodeName !== "";
+}
+
+const PHASE_ORDER: ReadonlyMap<string, number> = new Map([
+  ["Pending", 0],
+  ["Unknown", 1],
+  ["Running", 2],
+]);
+
+function phaseOrder(pod: CachedPod): number {
+  return PHASE_ORDER.get(pod.phase ?? "") ?? 0;
+}
+
+/**
+ * An int32 as upstream parses it: no plus sign, no leading zeros; anything else counts as 0.
+ * Source: pkg/apis/core/helper GetDeletionCostFromPodAnnotations.
+ */
+export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
+  if (!/^(-[0-9]+|0|[1-9][0-9]*)$/.test(text)) return 0;
+  const cost = Number(text);
+  return cost >= -(2 ** 31) && cost < 2 ** 31 ? cost : 0;
+}
+
+/**
+ * Younger first, but ages are compared by order of magnitude, and within one the rule behind this one takes the lower uid: otherwise the
+ * youngest pods of a roll-out would all go, and they tend to share a zone. Pods without the time go first; equal times do not decide.
+ *
+ * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
+ */
+function compareTimes(timeA: string | undefined, timeB: string | undefined, nowMs: number): number {
+  const [msA, msB] = [parseTime(timeA), parseTime(timeB)];
+  if (msA === msB) return 0;
+  if (msA === undefined) return -1;
+  if (msB === undefined) return 1;
+  return ageBucket(nowMs - msA) - ageBucket(nowMs - msB);
+}
+
+function isSameTime(a: string | undefined, b: string | undefined): boolean {
+  return parseTime(a) === parseTime(b);
+}
+
+function areReady(a: CachedPod, b: CachedPod): boolean {
+  return isReady(a) && isReady(b);
+}
+
+function readySince({ ready }: CachedPod): string {
+  return ready?.since ?? "unknown";
+}
+
+function created({ creationTimestamp = "unknown" }: CachedPod): string {
+  return creationTimestamp;
+}
+
+/** 2 h → 42, 5 h and 8 h → 44: truncated log2 of the age in nanoseconds; -1 for what is not yet. */
+export function ageBucket(ageMs: number): number {
+  return ageMs > 0 ? Math.trunc(Math.log2(ageMs * 1e6)) : -1;
+}
+
+function byUid(a: CachedPod, b: CachedPod): number {
+  return compareText(a.uid, b.uid) || compareText(a.name, b.name);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Of `pods`, those that match the selector of a sibling (a ReplicaSet with the same controller owner, this one included).
+ * A sibling without a valid selector is skipped.
+ *
+ * Source: replica_set.go getIndirectlyRelatedPods. Differs from upstream: `pods` are those in the siblings' slices and the
+ * namespace's orphans, so a matching pod that somebody else controls does not count.
+ */
+export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonly CachedPod[]): readonly CachedPod[] {
+  const selectors = siblings.flatMap(({ spec }) => {
+    const selector = compileSelector(spec.selector);
+    return selector.kind === "Invalid" ? [] : [selector];
+  });
+  const byUids = new Map(pods.map((pod) => [pod.uid, pod]));
+  return [...byUids.values()].filter((pod) => selectors.some((selector) => matches(selector, pod.labels)));
+}
+
+/**
+ * How much older each ready victim is than the youngest ready pod: whole multiples, so that 8 h beside 5 h is 1 and beside 2 h is 4. None
+ * of a pod that was made in this very millisecond.
+ *
+ * Source: replica_set.go reportSortingDeletionAgeRatioMetric. Differs from upstream, which divides by an age of 0 and panics.
+ */
+export function deletionAgeRatios(pods: readonly CachedPod[], victims: ReadonlySet<string>, nowMs: number): readonly number[] {
+  const ready = pods.flatMap((pod) => {
+    const createdMs = parseTime(pod.creationTimestamp);
+    return isReady(pod) && createdMs !== undefined ? [{ uid: pod.uid, ageMs: nowMs - createdMs }] : [];
+  });
+  const youngestMs = ready.reduce((least, { ageMs }) => Math.min(least, ageMs), Infinity);
+  return youngestMs <= 0 ? [] : ready.filter(({ uid }) => victims.has(uid)).map(({ ageMs }) => Math.trunc(ageMs / youngestMs));
+}

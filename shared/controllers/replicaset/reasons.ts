@@ -1,0 +1,63 @@
+/** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/spec/replicaset.md. */
+import type { Reason } from "../kit/reason.ts";
+
+/** What tells a pod that goes from one that stays (§8), in the order in which it is asked. */
+export type VictimRule =
+  | "no node"
+  | "phase"
+  | "not ready"
+  | "deletion cost"
+  | "pods on its node"
+  | "ready since"
+  | "ready about as long"
+  | "restarts"
+  | "sidecar restarts"
+  | "created"
+  | "about as old"
+  | "uid";
+
+/** Owner's `spec.replicas`, and the pods that count. */
+type Size = Readonly<Record<"replicas" | "pods", number>>;
+
+type Compared = Readonly<{ by: VictimRule; its: string; others: string }>;
+
+type None = Readonly<Record<never, never>>;
+
+export type ReplicaReason =
+  | Reason<"gone", None>
+  | Reason<"invalid selector", { readonly message: string }>
+  // §6
+  | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
+  // §7. `pending`: calls of earlier runs that were not answered.
+  | Reason<"waits for calls", { readonly pending: number }>
+  | Reason<"owner ends", None>
+  | Reason<"as many as wanted", Size>
+  // At most `burst` in one sync.
+  | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
+  | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
+  // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
+  | Reason<"goes first", Compared & { readonly survivor: string }>
+  // §8. The same of `victim`, the last that goes, and of so many `pods` that the rule spares, of which this one is the first.
+  | Reason<"stays", Compared & { readonly victim: string; readonly pods: number }>
+  // §10
+  | Reason<
+      "counts",
+      {
+        readonly pods: number;
+        readonly fullyLabeled: number;
+        readonly ready: number;
+        readonly available: number;
+        readonly terminating: number | undefined;
+        readonly minReadySeconds: number;
+        readonly generation: number;
+        /** Written only when it differs from what is stored. */
+        readonly differs: boolean;
+      }
+    >
+  // §10.2. `reason` and `since` are the condition's.
+  | Reason<"failed before" | "fails no more", { readonly reason: string | undefined; readonly since: string | undefined }>
+  // §11
+  | Reason<
+      "becomes available",
+      { readonly afterMs: number; readonly ready: number; readonly available: number; readonly minReadySeconds: number }
+    >;

@@ -1,0 +1,1 @@
+export { REPLICATIONCONTROLLER_KEYS, syncReplicationController } from "./replication/sync.ts";

@@ -1,0 +1,11 @@
+/** The sync of a ReplicationController: the ReplicaSet one, with the object converted on the way in (replicaset §15). */
+import type { SyncResult } from "../kit/run.ts";
+import type { KeySync, SyncSession } from "../kit/sync/session.ts";
+import { syncReplicas } from "../replicaset/sync.ts";
+import { REPLICATION_CONTROLLER } from "./conversion.ts";
+
+export const REPLICATIONCONTROLLER_KEYS: KeySync = { sync: syncReplicationController };
+
+export function syncReplicationController(session: SyncSession): Promise<SyncResult> {
+  return syncReplicas(session, REPLICATION_CONTROLLER);
+}

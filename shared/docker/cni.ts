@@ -1,0 +1,198 @@
+/**
+ * The pod network by CNI, as containerd's CRI part and dockershim make it: the plugins of the first configuration in a folder, one
+ * after the other, each a program that reads JSON and writes JSON.
+ *
+ * Source: CNI SPEC.md 0.4.0 and 1.0.0; pkg/kubelet/dockershim/network/cni/cni.go (Kubernetes v1.23).
+ */
+import { spawn } from "node:child_process";
+import { access, readdir, readFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+
+import { CriError } from "@deltaloop/node-agent/ports";
+import type { PodSandboxMetadata, PortMapping } from "@deltaloop/node-agent/ports";
+
+export interface CniOptions {
+  readonly confDir: string;
+  /** In the order in which programs are looked for. */
+  readonly binDirs: readonly string[];
+}
+
+/** What a pod's network was made of; a removal needs it again. */
+export interface Attachment {
+  readonly network: CniNetwork;
+  readonly portMappings: readonly PortMapping[];
+  /** Of the last plugin. */
+  readonly result: CniResult;
+}
+
+export interface CniNetwork {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly CniPlugin[];
+}
+
+interface CniPlugin {
+  readonly type: string;
+  readonly capabilities?: Readonly<Record<string, boolean>>;
+}
+
+export interface CniResult {
+  readonly ips?: readonly { readonly address: string }[];
+}
+
+interface CniPod {
+  readonly containerId: string;
+  /** Absent: it is gone, and with it all that was in it. */
+  readonly netns?: string;
+  readonly metadata: PodSandboxMetadata;
+}
+
+export interface Cni {
+  /** Why there is no network for pods yet. */
+  problem(): Promise<string | undefined>;
+  /** @throws {CriError} with the plugin's words; what was made until then is taken back */
+  add(pod: CniPod & { readonly netns: string }, portMappings: readonly PortMapping[]): Promise<Attachment>;
+  /** May be repeated. */
+  remove(pod: CniPod, attachment: Pick<Attachment, "network" | "portMappings"> & Partial<Attachment>): Promise<void>;
+  /** The one that pods get now. */
+  network(): Promise<CniNetwork>;
+}
+
+/** Source: libcni conf.go ConfFiles. */
+const CONFIGURATIONS = /\.(?:conf|conflist|json)$/u;
+const INTERFACE = "eth0";
+const PLUGIN_MS_MAX = 60_000;
+const PORT_MAPPINGS = "portMappings";
+
+export function createCni({ confDir, binDirs }: CniOptions): Cni {
+  const network = async (): Promise<CniNetwork> => {
+    const names = await readdir(confDir).catch(() => []);
+    for (const name of names.filter((one) => CONFIGURATIONS.test(one)).toSorted()) {
+      const found = networkOf(await readFile(join(confDir, name), "utf8"));
+      if (found !== undefined) return found;
+    }
+    throw new CriError("FailedPrecondition", `cni config uninitialized: no network configuration in ${confDir}`);
+  };
+
+  const call = async (command: "ADD" | "DEL", pod: CniPod, attachment: Omit<Attachment, "result">, index: number, previous?: CniResult) => {
+    const { network: of, portMappings } = attachment;
+    const plugin = of.plugins[index] as CniPlugin; // asked for indexes of this list alone
+    const takesPorts = plugin.capabilities?.[PORT_MAPPINGS] === true && portMappings.length > 0;
+    const input = {
+      ...plugin,
+      cniVersion: of.cniVersion,
+      name: of.name,
+      ...(takesPorts && { runtimeConfig: { [PORT_MAPPINGS]: portMappings.map(wirePort) } }),
+      ...(previous !== undefined && { prevResult: previous }),
+    };
+    return await runPlugin(await programOf(plugin.type), environment(command, pod), JSON.stringify(input));
+  };
+
+  const programOf = async (type: string): Promise<string> => {
+    if (!/^[\w.-]+$/u.test(type)) throw new CriError("InvalidArgument", `"${type}" is no name of a CNI plugin`);
+    for (const folder of binDirs) {
+      const program = join(folder, type);
+      const isThere = await access(program).then(
+        () => true,
+        () => false,
+      );
+      if (isThere) return program;
+    }
+    throw new CriError("FailedPrecondition", `failed to find plugin "${type}" in path [${binDirs.join(" ")}]`);
+  };
+
+  const environment = (command: string, { containerId, netns = "", metadata }: CniPod): NodeJS.ProcessEnv => ({
+    PATH: process.env["PATH"],
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: netns,
+    CNI_IFNAME: INTERFACE,
+    CNI_PATH: binDirs.join(delimiter),
+    CNI_ARGS: [
+      "IgnoreUnknown=1",
+      `K8S_POD_NAMESPACE=${metadata.namespace}`,
+      `K8S_POD_NAME=${metadata.name}`,
+      `K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
+      `K8S_POD_UID=${metadata.uid}`,
+    ].join(";"),
+  });
+
+  const remove: Cni["remove"] = async (pod, attachment) => {
+    for (let index = attachment.network.plugins.length - 1; index >= 0; index--)
+      await call("DEL", pod, attachment, index, attachment.result);
+  };
+
+  return {
+    network,
+    remove,
+    problem: async () =>
+      await network().then(
+        () => undefined,
+        (error: Error) => error.message,
+      ),
+    async add(pod, portMappings) {
+      const of = await network();
+      const hostPorts = portMappings.filter(({ hostPort = 0 }) => hostPort > 0);
+      const attachment = { network: of, portMappings: hostPorts };
+      if (hostPorts.length > 0 && !of.plugins.some(({ capabilities }) => capabilities?.[PORT_MAPPINGS] === true))
+        throw new CriError("Unimplemented", `the pod asks for ports of the host, and no plugin of network "${of.name}" maps ports`);
+      let result: CniResult = {};
+      try {
+        for (const index of of.plugins.keys()) {
+          const answer = await call("ADD", pod, attachment, index, index === 0 ? undefined : result);
+          result = JSON.parse(answer) as CniResult; // by the specification; ips are checked where they are read
+        }
+        return { ...attachment, result };
+      } catch (error) {
+        await remove(pod, attachment).catch(() => undefined); // what failed is what the caller is told
+        throw error;
+      }
+    },
+  };
+}
+
+/** The addresses without their prefix lengths, the first one first. */
+export function addressesOf({ ips = [] }: CniResult): readonly string[] {
+  return ips.map(({ address }) => address.split("/")[0] ?? address);
+}
+
+/** A list of plugins, or one alone; `undefined` for a file that is neither. */
+function networkOf(text: string): CniNetwork | undefined {
+  try {
+    const { cniVersion = "0.3.1", name, plugins, ...alone } = JSON.parse(text) as Partial<CniNetwork> & Partial<CniPlugin>;
+    if (name === undefined) return undefined;
+    if (plugins !== undefined) return plugins.length > 0 ? { cniVersion, name, plugins } : undefined;
+    return alone.type === undefined ? undefined : { cniVersion, name, plugins: [{ ...alone, type: alone.type }] };
+  } catch {
+    return undefined;
+  }
+}
+
+function wirePort({ protocol, containerPort, hostPort, hostIp = "" }: PortMapping): object {
+  return { hostPort, containerPort, protocol: protocol.toLowerCase(), hostIP: hostIp };
+}
+
+async function runPlugin(program: string, env: NodeJS.ProcessEnv, input: string): Promise<string> {
+  const child = spawn(program, [], { env, stdio: ["pipe", "pipe", "pipe"], timeout: PLUGIN_MS_MAX, killSignal: "SIGKILL" });
+  const output = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) child[name].setEncoding("utf8").on("data", (text: string) => (output[name] += text));
+  child.stdin.on("error", () => undefined); // one that does not read its input says so by how it ends
+  child.stdin.end(input);
+  const code = await new Promise<number | string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("close", (exitCode, signal) => resolve(exitCode ?? signal ?? "unknown"));
+  });
+  if (code === 0) return output.stdout;
+  throw new CriError("Unknown", `plugin ${program} failed: ${failureOf(output) ?? `it ended with ${code}`}`);
+}
+
+/** A plugin that fails says why in JSON; one that is broken on its standard error, if anywhere. */
+function failureOf({ stdout, stderr }: { readonly stdout: string; readonly stderr: string }): string | undefined {
+  try {
+    const { msg, details } = JSON.parse(stdout) as { readonly msg?: string; readonly details?: string };
+    if (msg !== undefined) return [msg, ...(details ? [details] : [])].join("; ");
+  } catch {
+    // It said something else.
+  }
+  return stderr.trim() || undefined;
+}

@@ -1,0 +1,210 @@
+/**
+ * What CRI asks for in Docker's words. Pure: what is on disk (seccomp profiles) and what the process may (OOM scores) is handed in.
+ *
+ * Source: pkg/kubelet/dockershim docker_sandbox.go, docker_container.go, docker_container_linux.go, security_context.go, helpers.go
+ * (Kubernetes v1.23). Differs from upstream: `Mounts` instead of `Binds`, whose paths cannot hold a colon.
+ */
+import type Docker from "dockerode";
+
+import { CriError } from "@deltaloop/node-agent/ports";
+import type {
+  ContainerConfig,
+  LinuxContainerResources,
+  LinuxContainerSecurityContext,
+  LinuxSandboxSecurityContext,
+  Mount,
+  PodSandboxConfig,
+  SELinuxOption,
+} from "@deltaloop/node-agent/ports";
+import { containerLabels, sandboxLabels } from "./kept.ts";
+import type { KeptContainer, KeptSandbox } from "./kept.ts";
+
+export interface Machine {
+  /** Below it no OOM score can be set: that of a process without CAP_SYS_RESOURCE, else −1000. */
+  readonly oomScoreAdjMin: number;
+  /** The text of the Localhost profile, where there is one. */
+  readonly seccompProfile?: string;
+}
+
+/** Source: dockershim defaultSandboxCPUshares, defaultSandboxOOMScore. */
+const SANDBOX_CPU_SHARES = 2;
+const SANDBOX_OOM_SCORE = -998;
+/** The kubelet's own limits for logs (node-agent §7.8). */
+const LOG_CONFIG = { Type: "json-file", Config: { "max-size": "10m", "max-file": "5" } } as const;
+const PROPAGATIONS = {
+  PROPAGATION_PRIVATE: "rprivate",
+  PROPAGATION_HOST_TO_CONTAINER: "rslave",
+  PROPAGATION_BIDIRECTIONAL: "rshared",
+} as const satisfies Record<NonNullable<Mount["propagation"]>, string>;
+
+export function sandboxOptions(
+  config: PodSandboxConfig,
+  kept: KeptSandbox,
+  { image, machine }: { readonly image: string; readonly machine: Machine },
+): Docker.ContainerCreateOptions {
+  const { hostname, linux = {} } = config;
+  const { securityContext: security = {} } = linux;
+  const { network, ipc, pid } = security.namespaceOptions ?? {};
+  return {
+    Image: image,
+    Labels: sandboxLabels(kept),
+    ...(network !== "NODE" && hostname !== undefined && { Hostname: hostname }),
+    ...userOf(security),
+    HostConfig: {
+      NetworkMode: network === "NODE" ? "host" : "none",
+      UTSMode: network === "NODE" ? "host" : "",
+      // Others are to join it.
+      IpcMode: ipc === "NODE" ? "host" : "shareable",
+      PidMode: pid === "NODE" ? "host" : "",
+      ...cgroupParent(linux.cgroupParent),
+      CpuShares: SANDBOX_CPU_SHARES,
+      OomScoreAdj: Math.max(SANDBOX_OOM_SCORE, machine.oomScoreAdjMin),
+      LogConfig: { Type: "none", Config: {} },
+      ...(linux.sysctls !== undefined && { Sysctls: { ...linux.sysctls } }),
+      ...securityOf(security, machine),
+    },
+  };
+}
+
+/** @throws {CriError} Unimplemented for what Docker cannot do: a container is never started with a wish ignored */
+export function containerOptions(
+  config: ContainerConfig,
+  sandbox: PodSandboxConfig,
+  kept: KeptContainer,
+  machine: Machine,
+): Docker.ContainerCreateOptions {
+  const { command = [], args = [], envs = [], mounts = [], linux = {} } = config;
+  const { securityContext: security = {}, resources = {} } = linux;
+  return {
+    Image: config.image.image,
+    Labels: containerLabels(kept),
+    ...(command.length > 0 && { Entrypoint: [...command] }),
+    ...(args.length > 0 && { Cmd: [...args] }),
+    ...(config.workingDir !== undefined && { WorkingDir: config.workingDir }),
+    Env: envs.map(({ key, value }) => `${key}=${value}`),
+    OpenStdin: config.stdin === true,
+    StdinOnce: config.stdinOnce === true,
+    Tty: config.tty === true,
+    // Probes are the pod's; an image's own would run beside them.
+    Healthcheck: { Test: ["NONE"] },
+    ...userOf(security),
+    HostConfig: {
+      ...namespacesOf(security, kept.podSandboxId),
+      ...cgroupParent(sandbox.linux?.cgroupParent),
+      ...resourcesOf(resources, machine),
+      LogConfig: LOG_CONFIG,
+      Mounts: mounts.map(mountOf),
+      ...securityOf(security, machine),
+      ...(security.capabilities && {
+        CapAdd: [...(security.capabilities.addCapabilities ?? [])],
+        CapDrop: [...(security.capabilities.dropCapabilities ?? [])],
+      }),
+      ...pathsOf(security),
+    },
+  };
+}
+
+/**
+ * Without a limit of swap of its own there is none of swap: memory and swap together get the limit of memory. What is 0 stays as it
+ * is (CR13). Source: dockershim updateCreateConfig, UpdateContainerResources.
+ */
+export function updateOptions(resources: LinuxContainerResources): object {
+  const { cpuPeriod, cpuQuota, cpuShares } = resources;
+  refuseUnsupported(resources);
+  return {
+    ...(cpuPeriod && { CpuPeriod: cpuPeriod }),
+    ...(cpuQuota && { CpuQuota: cpuQuota }),
+    ...(cpuShares && { CpuShares: cpuShares }),
+    ...memoryOf(resources),
+  };
+}
+
+function resourcesOf(resources: LinuxContainerResources, machine: Machine): Docker.HostConfig {
+  const { oomScoreAdj } = resources;
+  return {
+    ...updateOptions(resources),
+    ...(oomScoreAdj !== undefined && { OomScoreAdj: Math.max(oomScoreAdj, machine.oomScoreAdjMin) }),
+  };
+}
+
+function memoryOf({ memoryLimitInBytes, memorySwapLimitInBytes }: LinuxContainerResources): Docker.HostConfig {
+  if (!memoryLimitInBytes) return {};
+  return { Memory: memoryLimitInBytes, MemorySwap: memorySwapLimitInBytes || memoryLimitInBytes };
+}
+
+function refuseUnsupported({ hugepageLimits = [], unified = {} }: LinuxContainerResources): void {
+  const page = hugepageLimits.find(({ limit }) => limit > 0);
+  if (page) throw new CriError("Unimplemented", `Docker cannot limit huge pages of a container: ${page.pageSize} ${page.limit}`);
+  const [file] = Object.keys(unified);
+  if (file === "memory.oom.group")
+    throw new CriError("Unimplemented", "Docker cannot set memory.oom.group: start the agent with --single-process-oom-kill");
+  if (file !== undefined) throw new CriError("Unimplemented", `Docker cannot set ${file} of a container`);
+}
+
+function namespacesOf({ namespaceOptions }: LinuxContainerSecurityContext, sandbox: string): Docker.HostConfig {
+  const { network, ipc, pid, targetId } = namespaceOptions ?? {};
+  const ofSandbox = `container:${sandbox}`;
+  const pids = { POD: ofSandbox, NODE: "host", TARGET: `container:${targetId}`, CONTAINER: "" } as const;
+  return {
+    NetworkMode: ofSandbox,
+    UTSMode: network === "NODE" ? "host" : "",
+    IpcMode: ipc === "NODE" ? "host" : ofSandbox,
+    PidMode: pids[pid ?? "CONTAINER"],
+  };
+}
+
+/** Docker's systemd driver wants the slice's name alone, where others take its whole path. */
+function cgroupParent(parent: string | undefined): Docker.HostConfig {
+  if (parent === undefined || parent === "") return {};
+  return { CgroupParent: parent.endsWith(".slice") ? parent.slice(parent.lastIndexOf("/") + 1) : parent };
+}
+
+function mountOf({ containerPath, hostPath, readonly = false, propagation = "PROPAGATION_PRIVATE" }: Mount): Docker.MountSettings {
+  return {
+    Type: "bind",
+    Source: hostPath,
+    Target: containerPath,
+    ReadOnly: readonly,
+    BindOptions: { Propagation: PROPAGATIONS[propagation] },
+  };
+}
+
+/** A group needs a user, as in CRI. */
+function userOf(security: Pick<LinuxContainerSecurityContext, "runAsUser" | "runAsGroup" | "runAsUsername">): { readonly User?: string } {
+  const { runAsUser, runAsGroup, runAsUsername } = security;
+  const user = runAsUser?.value ?? runAsUsername;
+  if (user === undefined) return {};
+  return { User: runAsGroup === undefined ? String(user) : `${user}:${runAsGroup.value}` };
+}
+
+function securityOf(
+  security: LinuxSandboxSecurityContext & Pick<LinuxContainerSecurityContext, "noNewPrivs">,
+  { seccompProfile }: Machine,
+): Docker.HostConfig {
+  const { privileged = false, readonlyRootfs = false, supplementalGroups = [], noNewPrivs, selinuxOptions, seccomp } = security;
+  return {
+    Privileged: privileged,
+    ReadonlyRootfs: readonlyRootfs,
+    GroupAdd: supplementalGroups.map(String),
+    SecurityOpt: [
+      ...(noNewPrivs === true ? ["no-new-privileges"] : []),
+      ...(seccomp?.profileType === "Unconfined" ? ["seccomp=unconfined"] : []),
+      ...(seccomp?.profileType === "Localhost" ? [`seccomp=${seccompProfile ?? ""}`] : []),
+      ...selinuxLabels(selinuxOptions),
+    ],
+  };
+}
+
+function selinuxLabels(options: SELinuxOption = {}): readonly string[] {
+  const words = ["user", "role", "type", "level"] as const;
+  return words.flatMap((word) => (options[word] ? [`label=${word}:${options[word]}`] : []));
+}
+
+/** A privileged container sees all of /proc, whatever its pod says of paths. */
+function pathsOf({ privileged, maskedPaths, readonlyPaths }: LinuxContainerSecurityContext): Docker.HostConfig {
+  if (privileged === true) return { MaskedPaths: [], ReadonlyPaths: [] };
+  return {
+    ...(maskedPaths !== undefined && { MaskedPaths: [...maskedPaths] }),
+    ...(readonlyPaths !== undefined && { ReadonlyPaths: [...readonlyPaths] }),
+  };
+}

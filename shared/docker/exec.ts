@@ -1,0 +1,87 @@
+/** Commands in a running container. Source: pkg/kubelet/dockershim exec.go NativeExecHandler (Kubernetes v1.23). */
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import type Docker from "dockerode";
+
+import { CriError } from "@deltaloop/node-agent/ports";
+import type { ExecSyncOptions, ExecSyncResponse } from "@deltaloop/node-agent/ports";
+import { asked } from "./connection.ts";
+import { demux } from "./demux.ts";
+
+/** Of each stream; what comes after it is read and dropped. Source: cri ExecSync. */
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
+/** How soon after its last output a command has its exit code, and how long we ask. */
+const EXIT_POLL_MS = 20;
+const EXIT_MS_MAX = 10_000;
+/** Node fires a longer timer at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/**
+ * Docker ends no command by itself: one whose time is up, or that is given up, is killed by its process id, which we share with the daemon.
+ * Differs from upstream: dockershim let it run on.
+ */
+export async function execSync(
+  docker: Docker,
+  containerId: string,
+  cmd: readonly string[],
+  { timeoutSeconds, signal }: ExecSyncOptions & { readonly timeoutSeconds: number },
+): Promise<ExecSyncResponse> {
+  const options = { Cmd: [...cmd], AttachStdout: true, AttachStderr: true };
+  const exec = await asked((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
+  const stream = await asked(() => exec.start({ hijack: true, stdin: false }));
+  const output = { stdout: collector(), stderr: collector() };
+  let ended: CriError | undefined;
+  const end = async (why: CriError): Promise<void> => {
+    ended ??= why;
+    await kill(exec, containerId).catch(() => undefined); // a daemon that is away cannot say which process it is
+    stream.destroy();
+  };
+  const late = new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
+  const timer = timeoutSeconds === 0 ? undefined : setTimeout(() => void end(late), Math.min(timeoutSeconds * 1_000, TIMER_MS_MAX));
+  const onAbort = (): void => void end(new CriError("Canceled", "aborted by the caller"));
+  signal?.addEventListener("abort", onAbort, { once: true });
+  if (signal?.aborted) onAbort();
+  try {
+    for await (const piece of demux(stream)) output[piece.stream].add(piece.data);
+  } catch (error) {
+    if (ended === undefined)
+      throw new CriError("Unavailable", `the connection broke under the command: ${String(error)}`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+    stream.destroy();
+  }
+  if (ended !== undefined) throw ended;
+  return { stdout: output.stdout.text(), stderr: output.stderr.text(), exitCode: await exitCodeOf(exec) };
+}
+
+/** @throws {CriError} when Docker does not say it in time */
+export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
+  for (const giveUpAt = performance.now() + EXIT_MS_MAX; performance.now() < giveUpAt; await sleep(EXIT_POLL_MS)) {
+    const { Running, ExitCode } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+    if (!Running && ExitCode !== null) return ExitCode;
+  }
+  throw new CriError("Internal", "Docker does not say how the command ended");
+}
+
+/** Only if that process is still one of the container's. */
+async function kill(exec: Docker.Exec, containerId: string): Promise<void> {
+  const { Pid: pid, Running } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+  if (!Running || pid === 0) return;
+  const cgroups = await readFile(`/proc/${pid}/cgroup`, "utf8").catch(() => "");
+  if (cgroups.includes(containerId)) process.kill(pid, "SIGKILL");
+}
+
+function collector(): { add(data: Buffer): void; text(): string } {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  return {
+    add(data) {
+      const kept = data.subarray(0, OUTPUT_BYTES_MAX - bytes);
+      bytes += kept.length;
+      if (kept.length > 0) chunks.push(Buffer.from(kept));
+    },
+    text: () => Buffer.concat(chunks).toString("utf8"),
+  };
+}

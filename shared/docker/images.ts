@@ -1,0 +1,107 @@
+/** Docker's images by CRI's verbs. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
+import type Docker from "dockerode";
+
+import { CriError, isNotFound } from "@deltaloop/node-agent/ports";
+import type { AuthConfig, Cri } from "@deltaloop/node-agent/ports";
+import { asked, ifThere } from "./connection.ts";
+import { image as criImage } from "./container-status.ts";
+
+export type DockerImages = Pick<Cri, "imageStatus" | "pullImage" | "removeImage" | "listImages" | "imageFsInfo">;
+
+const REFERENCE = /^(?<repository>.+?)(?::(?<tag>[\w][\w.-]*))?(?:@(?<digest>[\w.+-]+:[\da-f]+))?$/u;
+
+export function createImages(docker: Docker): DockerImages {
+  const imageOf = async (name: string): Promise<Docker.ImageInspectInfo | undefined> => {
+    const found = await ifThere(asked(() => docker.getImage(name).inspect()));
+    return found !== undefined && isMeant(name, found) ? found : undefined;
+  };
+  return {
+    async imageStatus({ image }) {
+      const found = await imageOf(image);
+      return found && criImage(found, found.Config?.User ?? "");
+    },
+
+    async pullImage({ image }, { auth, signal } = {}) {
+      const { repository = image, tag = "latest", digest } = REFERENCE.exec(image)?.groups ?? {};
+      const from = { fromImage: repository, tag: digest ?? tag };
+      try {
+        const options = { timeoutMs: Number.POSITIVE_INFINITY, ...(signal && { signal }) };
+        await asked(async (abortSignal) => {
+          await pulled(await docker.createImage(registryAuth(auth), { ...from, abortSignal }));
+        }, options);
+      } catch (error) {
+        if (!(error instanceof CriError) || error.code === "Canceled") throw error;
+        throw new CriError(error.code, `failed to pull image "${image}": ${error.message}`, { cause: error });
+      }
+      const found = await imageOf(image);
+      if (found === undefined) throw new CriError("NotFound", `image "${image}" was pulled and is not there`);
+      return found.Id;
+    },
+
+    /** All of its names go, then it goes itself; one that a container has stays, and that is told. */
+    async removeImage({ image }) {
+      const found = await imageOf(image);
+      if (found === undefined) return;
+      const names = [...(found.RepoTags ?? []), ...(found.RepoDigests ?? [])];
+      for (const name of names.length > 0 ? names : [found.Id]) {
+        await asked((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
+          if (!isNotFound(error)) throw error; // it went with another of its names
+        });
+      }
+    },
+
+    listImages: async () => (await asked((abortSignal) => docker.listImages({ abortSignal }))).map((one) => criImage(one)),
+
+    /** A layer that images share is counted for each: only a walk over all of them would tell (`docker system df`). */
+    async imageFsInfo() {
+      const info = (await asked(() => docker.info())) as { readonly DockerRootDir: string }; // moby api: SystemInfo
+      const images = await asked((abortSignal) => docker.listImages({ abortSignal }));
+      const usedBytes = images.reduce((sum, { Size }) => sum + Size, 0);
+      return [{ timestampMs: Date.now(), mountpoint: info.DockerRootDir, usedBytes, inodesUsed: 0 }];
+    },
+  };
+}
+
+/** A name that nobody gave may be the beginning of another image's id, which Docker would show instead. */
+function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspectInfo): boolean {
+  if (name === Id || `sha256:${name}` === Id) return true;
+  const { repository = name, tag = "latest", digest } = REFERENCE.exec(name)?.groups ?? {};
+  const short = familiar(repository);
+  if (digest !== undefined) return (RepoDigests ?? []).some((one) => one.endsWith(`@${digest}`) && familiar(one).startsWith(`${short}@`));
+  return (RepoTags ?? []).some((one) => familiar(one) === `${short}:${tag}`);
+}
+
+/** `docker.io/library/nginx` → `nginx`: so Docker says the names of its own registry. */
+function familiar(name: string): string {
+  return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
+}
+
+/** Never logged. Source: moby api AuthConfig. */
+function registryAuth(auth: AuthConfig | undefined): object | undefined {
+  if (auth === undefined) return undefined;
+  const [username, ...password] = auth.auth === undefined ? [] : Buffer.from(auth.auth, "base64").toString("utf8").split(":");
+  return {
+    username: auth.username ?? username ?? "",
+    password: auth.password ?? password.join(":"),
+    ...(auth.serverAddress !== undefined && { serveraddress: auth.serverAddress }),
+    ...(auth.identityToken !== undefined && { identitytoken: auth.identityToken }),
+    ...(auth.registryToken !== undefined && { registrytoken: auth.registryToken }),
+  };
+}
+
+/** Docker tells by lines of JSON how far it is; one of them may say that it failed. */
+async function pulled(progress: NodeJS.ReadableStream): Promise<void> {
+  let rest = "";
+  for await (const chunk of progress as AsyncIterable<Buffer>) {
+    const lines = (rest + chunk.toString("utf8")).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) throwIfFailed(line);
+  }
+  throwIfFailed(rest);
+}
+
+function throwIfFailed(line: string): void {
+  if (line.trim() === "") return;
+  const { error } = JSON.parse(line) as { readonly error?: string }; // moby api: CreateImageInfo
+  if (error !== undefined) throw new CriError("Unknown", error);
+}

@@ -1,0 +1,2 @@
+export { createDockerCri } from "./docker.ts";
+export type { DockerCri, DockerCriOptions } from "./docker.ts";

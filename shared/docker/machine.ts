@@ -1,0 +1,75 @@
+/** What Docker's API does not do and the machine does, which we share with the daemon: files, capabilities, namespaces. And what both kinds of containers need. */
+import { readFile, writeFile } from "node:fs/promises";
+
+import type Docker from "dockerode";
+
+import { CriError } from "@deltaloop/node-agent/ports";
+import type { PodSandboxConfig, SecurityProfile } from "@deltaloop/node-agent/ports";
+import { asked, ifThere } from "./connection.ts";
+import type { Machine } from "./create-options.ts";
+
+const CAP_SYS_RESOURCE = 24n;
+const OOM_SCORE_MIN = -1000;
+
+/** @throws {CriError} for a profile whose file cannot be read */
+export async function machineFor(seccomp: SecurityProfile | undefined): Promise<Machine> {
+  const oomScoreAdjMin = await lowestOomScore();
+  if (seccomp?.profileType !== "Localhost") return { oomScoreAdjMin };
+  const path = seccomp.localhostRef ?? "";
+  try {
+    const profile: unknown = JSON.parse(await readFile(path, "utf8"));
+    return { oomScoreAdjMin, seccompProfile: JSON.stringify(profile) };
+  } catch (error) {
+    throw new CriError("InvalidArgument", `cannot load seccomp profile "${path}": ${String(error)}`, { cause: error });
+  }
+}
+
+/**
+ * Root without CAP_SYS_RESOURCE, as in many sandboxes, cannot go below its own score, and runc dies of the attempt without a word.
+ * Source: containerd docs/cri/config.md restrict_oom_score_adj.
+ */
+async function lowestOomScore(): Promise<number> {
+  const status = await readFile("/proc/self/status", "utf8").catch(() => "");
+  const effective = BigInt(`0x${/^CapEff:\s*([\da-f]+)$/mu.exec(status)?.[1] ?? "0"}`);
+  if ((effective >> CAP_SYS_RESOURCE) % 2n === 1n) return OOM_SCORE_MIN;
+  return Number(await readFile("/proc/self/oom_score_adj", "utf8").catch(() => "0"));
+}
+
+/** Source: pkg/kubelet/dockershim/network/cni/cni.go: the daemon's processes are ours, too. */
+export function networkNamespace(pid: number): string {
+  return `/proc/${pid}/ns/net`;
+}
+
+/** Over what Docker wrote; containers that join the sandbox's network have the same file. Source: dockershim rewriteResolvFile. */
+export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxConfig["dnsConfig"]>): Promise<void> {
+  const { servers = [], searches = [], options = [] } = dns;
+  const lines = [
+    ...servers.map((server) => `nameserver ${server}`),
+    ...(searches.length > 0 ? [`search ${searches.join(" ")}`] : []),
+    ...(options.length > 0 ? [`options ${options.join(" ")}`] : []),
+  ];
+  await writeFile(path, lines.map((line) => `${line}\n`).join(""));
+}
+
+/** @returns the id @throws {CriError} AlreadyExists when somebody has the name (CR3) */
+export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
+  try {
+    // Otherwise dockerode would write all of the options into the request's address as well.
+    const parts = (abortSignal: AbortSignal): object => ({ _query: { name }, _body: options, abortSignal });
+    return (await asked((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
+  } catch (error) {
+    if (!(error instanceof CriError) || error.code !== "FailedPrecondition" || !error.message.includes("is already in use")) throw error;
+    const owner = /by container "([\da-f]+)"/u.exec(error.message)?.[1] ?? "another container";
+    throw new CriError("AlreadyExists", `name "${name}" is reserved for "${owner}"`, { cause: error });
+  }
+}
+
+/** Answers when it has ended; one that is gone, or did not run, has. */
+export async function killed(docker: Docker, id: string): Promise<void> {
+  const container = docker.getContainer(id);
+  await asked((abortSignal) => container.kill({ signal: "SIGKILL", abortSignal })).catch((error: unknown) => {
+    const isOver = error instanceof CriError && (error.code === "NotFound" || error.code === "FailedPrecondition");
+    if (!isOver) throw error;
+  });
+  await ifThere(asked((abortSignal) => container.wait({ condition: "not-running", abortSignal })));
+}

@@ -1,0 +1,152 @@
+/**
+ * A pod's sandbox on Docker: a container of the pause image, whose namespaces the others join, with a network by CNI.
+ *
+ * SB1 it is READY while its container runs and its network stands; what a crash left half made is not.
+ * SB2 checkpoint, container, network, in that order, and back in the other one.
+ * SB3 a checkpoint whose container somebody took away is a sandbox that is not ready: so its network is given back (DK1).
+ *
+ * Source: pkg/kubelet/dockershim/docker_sandbox.go RunPodSandbox, StopPodSandbox, ListPodSandbox (Kubernetes v1.23).
+ */
+import type Docker from "dockerode";
+
+import { CriError } from "@deltaloop/node-agent/ports";
+import type { PodSandbox, PodSandboxConfig, Cri } from "@deltaloop/node-agent/ports";
+import type { Checkpoint, Checkpoints } from "./checkpoints.ts";
+import { addressesOf } from "./cni.ts";
+import type { Cni } from "./cni.ts";
+import { asked, ifThere } from "./connection.ts";
+import type { DockerContainers } from "./containers.ts";
+import { sandboxOptions } from "./create-options.ts";
+import type { DockerImages } from "./images.ts";
+import { hasLabels, keptSandbox, readSandbox, sandboxName, TYPE } from "./kept.ts";
+import type { KeptSandbox } from "./kept.ts";
+import { createNamed, killed, machineFor, networkNamespace, writeResolvConf } from "./machine.ts";
+
+export interface DockerSandboxes extends Pick<
+  Cri,
+  "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
+> {
+  /** The file of its network namespace. @throws {CriError} for one that is not there or does not run */
+  networkOf(podSandboxId: string): Promise<string>;
+}
+
+export interface SandboxParts {
+  readonly docker: Docker;
+  readonly cni: Cni;
+  readonly checkpoints: Checkpoints;
+  readonly images: DockerImages;
+  readonly containers: DockerContainers;
+  readonly pauseImage: string;
+}
+
+export function createSandboxes(parts: SandboxParts): DockerSandboxes {
+  const { docker, cni, checkpoints, containers, images, pauseImage } = parts;
+
+  const run = async (id: string, config: PodSandboxConfig, kept: KeptSandbox): Promise<void> => {
+    await checkpoints.save(id, { kept });
+    await asked((abortSignal) => docker.getContainer(id).start({ abortSignal }));
+    const { State, ResolvConfPath } = await asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal }));
+    if (config.dnsConfig !== undefined) await writeResolvConf(ResolvConfPath, config.dnsConfig);
+    if (kept.namespaces.network === "NODE") return;
+    const pod = { containerId: id, netns: networkNamespace(State.Pid), metadata: kept.metadata };
+    // Said first: what is made in it is to be found again, whatever becomes of us.
+    const attachment = { network: await cni.network(), portMappings: config.portMappings ?? [], result: {} };
+    await checkpoints.save(id, { kept, attachment });
+    await checkpoints.save(id, { kept, attachment: await cni.add(pod, attachment.portMappings) });
+  };
+
+  const disconnect = async (id: string, pid: number): Promise<void> => {
+    const checkpoint = (await checkpoints.all()).get(id);
+    if (checkpoint?.attachment === undefined) return;
+    const { kept, attachment } = checkpoint;
+    await cni.remove({ containerId: id, ...(pid > 0 && { netns: networkNamespace(pid) }), metadata: kept.metadata }, attachment);
+    await checkpoints.save(id, { kept });
+  };
+
+  const stop = async (id: string): Promise<void> => {
+    await containers.killAllOf(id);
+    const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+    if (found === undefined) return await disconnect(id, 0);
+    if (readSandbox(found.Name, found.Config.Labels) === undefined) return;
+    // Its processes go also when its network does not; what failed is told then.
+    const disconnected = await disconnect(id, found.State.Pid).catch((error: unknown) => ({ error }));
+    await killed(docker, id);
+    if (disconnected !== undefined) throw disconnected.error;
+  };
+
+  const remove = async (id: string): Promise<void> => {
+    await stop(id);
+    await containers.removeAllOf(id);
+    const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+    if (found !== undefined && readSandbox(found.Name, found.Config.Labels) !== undefined)
+      await ifThere(asked((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
+    await checkpoints.remove(id);
+  };
+
+  const list = async (): Promise<readonly PodSandbox[]> => {
+    const [found, known] = await Promise.all([
+      asked((abortSignal) => docker.listContainers({ all: true, filters: { label: [`${TYPE}=podsandbox`] }, abortSignal })),
+      checkpoints.all(),
+    ]);
+    const there = found.flatMap(({ Id, Names, Labels, State }) => {
+      const kept = readSandbox(Names[0], Labels);
+      return kept === undefined ? [] : [sandboxOf(Id, kept, State === "running", known.get(Id))];
+    });
+    const ids = new Set(found.map(({ Id }) => Id));
+    const gone = [...known].filter(([id]) => !ids.has(id)).map(([id, { kept }]) => sandboxOf(id, kept, false, undefined));
+    return [...there, ...gone];
+  };
+
+  return {
+    async runPodSandbox(config, runtimeHandler = "") {
+      if (runtimeHandler !== "") throw new CriError("Unimplemented", `RuntimeHandler "${runtimeHandler}" not supported: Docker has one`);
+      if ((await images.imageStatus({ image: pauseImage })) === undefined) await images.pullImage({ image: pauseImage });
+      const kept = keptSandbox(config, Date.now());
+      const machine = await machineFor(config.linux?.securityContext?.seccomp);
+      const id = await createNamed(docker, sandboxName(kept.metadata), sandboxOptions(config, kept, { image: pauseImage, machine }));
+      try {
+        await run(id, config, kept);
+        return id;
+      } catch (error) {
+        await remove(id).catch(() => undefined); // it stays as one that is not ready; what failed first is told
+        throw error;
+      }
+    },
+
+    stopPodSandbox: stop,
+    removePodSandbox: remove,
+
+    async networkOf(id) {
+      const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+      if (found === undefined || readSandbox(found.Name, found.Config.Labels) === undefined)
+        throw new CriError("NotFound", `no sandbox "${id}"`);
+      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" does not run`);
+      return networkNamespace(found.State.Pid);
+    },
+
+    async podSandboxStatus(id) {
+      const [found, known] = await Promise.all([
+        ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal }))),
+        checkpoints.all(),
+      ]);
+      const checkpoint = known.get(id);
+      const kept = found === undefined ? checkpoint?.kept : readSandbox(found.Name, found.Config.Labels);
+      if (kept === undefined) throw new CriError("NotFound", `no sandbox "${id}"`);
+      const sandbox = sandboxOf(id, kept, found?.State.Running === true, checkpoint);
+      const [ip = "", ...additionalIps] = sandbox.state === "SANDBOX_READY" ? addressesOf(checkpoint?.attachment?.result ?? {}) : [];
+      return { ...sandbox, network: { ip, additionalIps }, namespaceOptions: kept.namespaces };
+    },
+
+    async listPodSandbox(filter = {}) {
+      const fits = ({ id, state, labels }: PodSandbox): boolean =>
+        (filter.id ?? id) === id && (filter.state ?? state) === state && hasLabels(labels, filter.labelSelector);
+      return (await list()).filter(fits);
+    },
+  };
+}
+
+function sandboxOf(id: string, kept: KeptSandbox, runs: boolean, checkpoint: Checkpoint | undefined): PodSandbox {
+  const { metadata, labels, annotations, createdAtMs, namespaces } = kept;
+  const connected = namespaces.network === "NODE" || addressesOf(checkpoint?.attachment?.result ?? {}).length > 0;
+  return { id, metadata, state: runs && connected ? "SANDBOX_READY" : "SANDBOX_NOTREADY", createdAtMs, labels, annotations };
+}

@@ -1,0 +1,194 @@
+/**
+ * Calls to one API server, each with one answer: kept connections, credentials, time-outs, retry budget, and nothing else. All that a function
+ * needs. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import {
+  exactText,
+  parseExact,
+  unlessAborted,
+  retryBudgetUntil,
+  QUEUE_TIMEOUT_MS,
+  REQUEST_TIMEOUT_MS,
+  RETRY_WAIT_MS_MAX,
+  createSlots,
+} from "@deltaloop/base";
+import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, UnansweredError } from "../client/errors.ts";
+import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
+import type { RetryBudget } from "@deltaloop/base";
+import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
+import { createExchanges } from "@deltaloop/base/http";
+import { createAccess } from "./access.ts";
+import type { Access, Asked, Identity } from "./access.ts";
+import type { KubeHttpConfig } from "./config.ts";
+import { perCertificate } from "./connections.ts";
+import { createDeadline, unansweredWithin } from "./deadline.ts";
+import type { Deadline } from "./deadline.ts";
+import { retryAfterMs } from "./retry.ts";
+import type { Ending } from "./retry.ts";
+import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts";
+
+/** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
+const IDLE_MS_MAX = 50_000;
+/**
+ * Of one answer, as much as is read. A page of 500 pods is 5 MB. An object is 1.5 MB for etcd and up to 9 MB as JSON, where a control
+ * character is six bytes; a text of more than 512 MiB cannot be made at all. While it is parsed an answer is there as bytes, as text (of
+ * two bytes a character where one of them is beyond Latin-1) and as objects: of a function's 1,024 MB about 300.
+ */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+
+export interface Call extends Asked {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly signal?: AbortSignal;
+  /** For one sending, from its connection to the last byte. Default: the retry budget's, else the request timeout. */
+  readonly timeoutMs?: number;
+  readonly retryBudget?: RetryBudget;
+  /** Sees the head of each answer, refusals too. */
+  readonly onHead?: (headers: Headers) => void;
+}
+
+/** One API server as one component: what reader and writer are made of. */
+export interface KubeCalls {
+  readonly requestTimeoutMs: number;
+  readonly fieldManager: string;
+  /**
+   * The parsed answer of a call that succeeded, after as many sendings as it took (KC4).
+   *
+   * @throws {KubeApiError} when the server refused
+   * @throws {AnswerTooLargeError} when the answer is larger than 64 MiB; it is not asked for again
+   * @throws {UnansweredError} when no (whole) answer came; an aborted signal throws its own reason
+   * @throws {NotSentError} when it waited in vain for a connection or credentials
+   */
+  json(call: Call): Promise<unknown>;
+}
+
+/** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
+export function createCalls(config: KubeHttpConfig, access: Access = createAccess(config)): KubeCalls {
+  const { base } = access;
+  const isPlain = base.protocol !== "https:";
+  const host = base.hostname.replace(/^\[|\]$/g, "");
+  const port = base.port === "" ? (isPlain ? 80 : 443) : Number(base.port);
+  const exchangesOf = perCertificate(
+    config,
+    (tls) => createExchanges({ host, port, ...(!isPlain && { tls }) }, { idleMsMax: IDLE_MS_MAX }),
+    (former) => former.retire(),
+  );
+  const slots = createSlots(CALLS_AT_ONCE_MAX);
+  const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+
+  return { requestTimeoutMs, fieldManager: config.fieldManager ?? `deltaloop-${config.component}`, json };
+
+  async function json(call: Call): Promise<unknown> {
+    const retryBudget = call.retryBudget ?? retryBudgetUntil(Date, Date.now() + (config.waitMsMax ?? RETRY_WAIT_MS_MAX));
+    let last: unknown;
+    let earlierUnanswered = false;
+    for (let retries = 0; ; retries++) {
+      const sent = await sendInTurn(call, retryBudget).catch((error: unknown) => {
+        throw error instanceof NotSentError && retries > 0 ? last : error;
+      });
+      if (sent.kind === "success") return parse(sent.body);
+      last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
+      // Differs from client-go, which asks ten times more: whoever lists asks for another version at once (informer §2.4).
+      if (isTooLargeResourceVersion(last)) throw last;
+      const afterMs = retryAfterMs(call.method, sent, retries);
+      if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
+      config.metrics?.count("rest_client_request_retries_total", { code: codeOf(sent), verb: call.method, host: base.host });
+      earlierUnanswered ||= sent.kind === "answer" && sent.code >= 500;
+      await sleep(afterMs, undefined, call.signal && { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
+    }
+  }
+
+  /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
+  async function sendInTurn(call: Call, retryBudget: RetryBudget): Promise<Sent> {
+    call.signal?.throwIfAborted();
+    const waitMs = Math.min(retryBudget.waitMsMax(), QUEUE_TIMEOUT_MS);
+    const queueing = createQueueing(waitMs, call.signal);
+    let release: (() => void) | undefined;
+    try {
+      release = slots.take() ?? (await slots.acquire(queueing.signal()));
+      const now = access.identityNow();
+      const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: its sender's time was over");
+      queueing.clear();
+      return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
+    } finally {
+      queueing.clear();
+      release?.();
+    }
+  }
+
+  async function send(call: Call, who: Identity, calls: Exchanges, timeoutMs: number): Promise<Sent> {
+    const startedMs = performance.now();
+    let code = NO_ANSWER;
+    const onHead = (head: Head): void => {
+      code = String(head.code);
+      call.onHead?.(head.headers);
+    };
+    const late = (): Error => unansweredWithin(timeoutMs);
+    const body = call.body === undefined ? undefined : exactText(call.body);
+    const request = {
+      method: call.method,
+      target: access.targetOf(call),
+      headers: access.headersOf(call, who),
+      ...(body !== undefined && { body }),
+    };
+    try {
+      const answer = await calls.ask(request, {
+        ...{ timeoutMs, late, bytesMax: ANSWER_BYTES_MAX, onHead },
+        ...(call.signal && { signal: call.signal }),
+      });
+      const { code: status, headers, body: text } = answer;
+      if (isSuccess(status)) {
+        if (!answer.isCut) return { kind: "success", body: text };
+        throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
+      }
+      if (status === 401) access.refuse(who);
+      return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
+    } catch (error) {
+      call.signal?.throwIfAborted();
+      if (error instanceof TypeError || error instanceof AnswerTooLargeError) throw error;
+      const cause = error instanceof UnansweredError ? error : unanswered(error);
+      // Of what had begun to be answered nothing is sent again.
+      if (code !== NO_ANSWER) throw cause;
+      return { kind: "noAnswer", error: cause, errno: errnoOf(error) };
+    } finally {
+      config.metrics?.count("rest_client_requests_total", { code, method: call.method, host: base.host });
+      const seconds = (performance.now() - startedMs) / 1000;
+      config.metrics?.observe("rest_client_request_duration_seconds", { verb: call.method, host: base.host }, seconds);
+    }
+  }
+}
+
+/** What became of one sending. */
+type Sent =
+  | { readonly kind: "success"; readonly body: string }
+  | (Ending & { readonly kind: "answer"; readonly headers: Headers; readonly body: string })
+  | (Ending & { readonly kind: "noAnswer"; readonly error: unknown });
+
+function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
+  return sent.kind === "answer" ? String(sent.code) : NO_ANSWER;
+}
+
+/** Of a socket's error. */
+function errnoOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
+}
+
+/** A deadline for waiting in turn, made when there is something to wait for: mostly there is not. */
+function createQueueing(ms: number, caller: AbortSignal | undefined): { signal(): AbortSignal; clear(): void } {
+  let deadline: Deadline | undefined;
+  return {
+    signal: () => (deadline ??= createDeadline(ms, caller, () => new NotSentError(`not sent within ${ms} ms`))).signal,
+    clear: () => deadline?.clear(),
+  };
+}
+
+/** A success whose body is no JSON says as little as none: something between us and the server answered. */
+function parse(body: string): unknown {
+  try {
+    return parseExact(body);
+  } catch (cause) {
+    throw new UnansweredError("the answer is not JSON", { cause });
+  }
+}

@@ -1,0 +1,11 @@
+import type { KubeReader, KubeWriter } from "../client/kube.ts";
+import { createCalls } from "./calls.ts";
+import type { KubeHttpConfig } from "./config.ts";
+import { createReader } from "./reader.ts";
+import { createWriter } from "./writer.ts";
+
+/** One API server as one component that watches nothing: without what only streams need, a function's bundle is smaller. */
+export function createKubeCalls(config: KubeHttpConfig): KubeReader & KubeWriter {
+  const calls = createCalls(config);
+  return { ...createReader(calls), ...createWriter(calls) };
+}

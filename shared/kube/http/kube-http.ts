@@ -1,0 +1,17 @@
+import type { Kube } from "../client/kube.ts";
+import { createClient } from "./client.ts";
+import type { KubeClient } from "./client.ts";
+import type { KubeHttpConfig } from "./config.ts";
+import { createReader } from "./reader.ts";
+import { createWatch } from "./watch.ts";
+import { createWriter } from "./writer.ts";
+
+/** One API server over HTTP, as one component; see shared/kube/client/kube.ts for what is promised. */
+export function createKubeHttp(config: KubeHttpConfig): Kube {
+  return kubeOver(createClient(config));
+}
+
+/** The ports on `client`, however that reaches the API server. */
+export function kubeOver(client: KubeClient): Kube {
+  return { ...createReader(client), ...createWriter(client), ...createWatch(client) };
+}

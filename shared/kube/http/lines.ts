@@ -1,0 +1,123 @@
+/**
+ * A streaming answer as lines: drain first, parse later. An API server under load closes watchers that read slowly (its buffers
+ * hold ten events), so bytes are taken off the socket as they come and cut into lines only when the caller asks for them.
+ */
+import type { IncomingMessage } from "node:http";
+
+import { UnansweredError } from "../client/errors.ts";
+import { createLineSplitter } from "./line-splitter.ts";
+import { isFailure, statusError, unanswered } from "./status-error.ts";
+
+/** Received and not yet asked for; above it the socket is left alone until half is consumed (informer §2.7). */
+const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
+/** A first line that could be a Status instead of an event is only looked at below this length. */
+const STATUS_LINE_MAX = 64 * 1024;
+
+/** Complete lines in order, grouped as they arrived (KL2 to KL6). Ends the connection however it is left. */
+export async function* linesOf(response: IncomingMessage, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
+  const splitter = createLineSplitter();
+  let first = true;
+  for await (const chunk of drain(response, signal, inactivityMs)) {
+    const lines = split(splitter, chunk);
+    if (first && lines[0] !== undefined) {
+      first = false;
+      throwIfStatus(lines[0]);
+    }
+    if (lines.length > 0) yield lines;
+  }
+}
+
+/** The chunks of `response`, read whether or not anyone asks, up to the bound. */
+async function* drain(response: IncomingMessage, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let end: { readonly error?: unknown } | undefined;
+  let wake: (() => void) | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  const finish = (reason: { readonly error?: unknown }): void => {
+    end ??= reason;
+    clearTimeout(timer);
+    wake?.();
+  };
+  const arm = (): void => {
+    if (timer) return void timer.refresh();
+    timer = setTimeout(() => {
+      finish({ error: new UnansweredError(`no byte for ${inactivityMs} ms`) });
+      response.destroy();
+    }, inactivityMs);
+  };
+  const onAbort = (): void => {
+    // What was received and not asked for is dropped: the caller is gone.
+    chunks.length = 0;
+    finish({ error: signal.reason });
+    response.destroy();
+  };
+
+  response.on("data", (chunk: Buffer) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > BUFFER_BYTES_MAX) {
+      // Silence is our own doing now, so the inactivity timer rests.
+      response.pause();
+      clearTimeout(timer);
+      timer = undefined; // what is cleared cannot be refreshed
+    } else {
+      arm();
+    }
+    wake?.();
+  });
+  response.once("end", () => finish({}));
+  response.once("error", (error) => finish({ error: unanswered(error) }));
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (end === undefined) arm();
+
+  try {
+    for (;;) {
+      const chunk = chunks.shift();
+      if (chunk !== undefined) {
+        bytes -= chunk.length;
+        if (response.isPaused() && bytes <= BUFFER_BYTES_MAX / 2) {
+          response.resume();
+          arm();
+        }
+        yield chunk;
+        continue;
+      }
+      if (end !== undefined) {
+        if ("error" in end) throw end.error;
+        return;
+      }
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      wake = undefined;
+    }
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+    response.destroy();
+  }
+}
+
+function split(splitter: ReturnType<typeof createLineSplitter>, chunk: Buffer): readonly string[] {
+  try {
+    return splitter.push(chunk);
+  } catch (cause) {
+    throw new UnansweredError("the stream holds a line that is too long", { cause });
+  }
+}
+
+/** Some servers and proxies answer 200 and put the refusal where the first event should be (KL2). */
+function throwIfStatus(line: string): void {
+  if (line.length > STATUS_LINE_MAX || !line.includes('"Status"')) return;
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    // Not ours to judge: the caller sees the line and drops the connection.
+    return;
+  }
+  if (isFailure(value)) throw statusError(500, {}, line);
+}

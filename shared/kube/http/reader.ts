@@ -1,0 +1,93 @@
+import type { Resource } from "../objects/resources.ts";
+import type { KubeObject } from "../objects/wire.ts";
+import { isGone, isNotFound, UnansweredError } from "../client/errors.ts";
+import type { KubeList, KubeReader } from "../client/kube.ts";
+import { createPager } from "../client/page-size.ts";
+import type { RetryBudget } from "@deltaloop/base";
+import type { KubeCalls } from "./calls.ts";
+import { resourcePath } from "./path.ts";
+
+/** As many as are asked for: more than a cluster has. A server whose list has no end must not fill our memory. */
+const OBJECTS_MAX = 200_000;
+/** A list whose continue token expired starts again from its first page, so that it stays one snapshot. */
+const LIST_ATTEMPTS_MAX = 3;
+
+/** Quorum reads: no resourceVersion is ever sent (KC2). */
+export function createReader(client: KubeCalls): KubeReader {
+  return {
+    async get(resource, namespace, name, { retryBudget } = {}) {
+      const query = { timeout: serverTimeout(client, retryBudget) };
+      try {
+        return asObject(
+          await client.json({ method: "GET", path: resourcePath(resource, namespace, name), query, ...(retryBudget && { retryBudget }) }),
+        );
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    },
+
+    async list(resource, namespace, options = {}) {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await listOnce(resource, namespace, options);
+        } catch (error) {
+          if (!isGone(error) || attempt === LIST_ATTEMPTS_MAX) throw error;
+        }
+      }
+    },
+  };
+
+  async function listOnce(
+    resource: Resource,
+    namespace: string,
+    { labelSelector, retryBudget }: NonNullable<Parameters<KubeReader["list"]>[2]>,
+  ): Promise<KubeList> {
+    const timeout = serverTimeout(client, retryBudget);
+    const items: KubeObject[] = [];
+    let token: string | undefined;
+    const pager = createPager();
+    for (let asked = 0; asked < OBJECTS_MAX;) {
+      const [answer, limit] = await pager(async (objects) => {
+        const query = { limit: objects, continue: token, labelSelector, timeout };
+        const path = resourcePath(resource, namespace);
+        return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
+      });
+      asked += limit;
+      const page = asPage(answer);
+      // The server's list kinds hold whole objects of the resource asked for.
+      items.push(...(page.items as readonly KubeObject[]));
+      if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
+      token = page.continue;
+    }
+    throw new Error(`the list of ${resource} does not end after ${items.length} objects`);
+  }
+}
+
+/** The server is told when we stop waiting, so that nothing of ours lands later than that. Whole seconds. */
+export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retryBudget: RetryBudget | undefined): string {
+  return `${Math.ceil((retryBudget?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
+}
+
+/** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */
+export function asObject(value: unknown): KubeObject {
+  if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
+  throw new UnansweredError("the answer is no Kubernetes object");
+}
+
+export function asPage(value: unknown): {
+  readonly resourceVersion: string;
+  readonly continue?: string;
+  readonly items: readonly unknown[];
+} {
+  const metadata = isRecord(value) ? value["metadata"] : undefined;
+  if (!isRecord(value) || !isRecord(metadata)) throw new UnansweredError("the answer is no Kubernetes list");
+  const { resourceVersion, continue: token } = metadata;
+  const items = value["items"] ?? [];
+  if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new UnansweredError("the answer is no Kubernetes list");
+  return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,105 @@
+import { KubeApiError, UnansweredError } from "../client/errors.ts";
+import { messageOf } from "../objects/errors.ts";
+
+/** As client-go counts what no server has answered. */
+export const NO_ANSWER = "<error>";
+
+/** As much of a refusal's body as is read. */
+export const STATUS_BYTES_MAX = 1024 * 1024;
+
+/** What stands for a reason when the answer came from something in front of the API server and holds no Status. */
+const REASONS: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  405: "MethodNotAllowed",
+  406: "NotAcceptable",
+  409: "Conflict",
+  410: "Gone",
+  413: "RequestEntityTooLarge",
+  415: "UnsupportedMediaType",
+  422: "Invalid",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+  504: "Timeout",
+};
+
+/**
+ * The error for an answer that is no success. A Status in the body wins over the HTTP code, `details.retryAfterSeconds` over
+ * the header.
+ *
+ * Source: apimachinery api/errors, FromObject and NewGenericServerResponse.
+ */
+export function statusError(
+  code: number,
+  headers: Answered,
+  body: string,
+  { earlierUnanswered = false }: { readonly earlierUnanswered?: boolean } = {},
+): KubeApiError {
+  const status = parseStatus(body);
+  const details = status?.details;
+  return new KubeApiError({
+    code: status?.code ?? code,
+    reason: status?.reason ?? REASONS[code],
+    message: status?.message ?? `the server answered ${code}`,
+    retryAfterSeconds: details?.retryAfterSeconds ?? retryAfterSeconds(headers),
+    earlierUnanswered,
+    causes: details?.causes?.map(({ reason, message, field }) => ({
+      ...(reason === undefined ? {} : { reason }),
+      ...(message === undefined ? {} : { message }),
+      ...(field === undefined ? {} : { field }),
+    })),
+  });
+}
+
+/** The error for an answer that did not come, or not whole. */
+export function unanswered(cause: unknown): UnansweredError {
+  return new UnansweredError(`no answer: ${messageOf(cause)}`, { cause });
+}
+
+/** Of an answer's headers. */
+interface Answered {
+  readonly "retry-after"?: string | undefined;
+}
+
+interface Status {
+  readonly kind: "Status";
+  readonly status?: string;
+  readonly code?: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: {
+    readonly retryAfterSeconds?: number;
+    readonly causes?: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
+  };
+}
+
+/** Whether `value` is a Status that reports a failure; one that reports success is an ordinary answer. */
+export function isFailure(value: unknown): boolean {
+  return isStatus(value) && value.status !== "Success";
+}
+
+export function isStatus(value: unknown): value is Status {
+  return typeof value === "object" && value !== null && "kind" in value && value.kind === "Status";
+}
+
+function parseStatus(body: string): Status | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    return isStatus(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds only; the API server never sends the date form. */
+function retryAfterSeconds(headers: Answered): number | undefined {
+  const seconds = Number(headers["retry-after"]);
+  return Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined;
+}
+
+export function isSuccess(code = 0): boolean {
+  return code >= 200 && code < 300;
+}

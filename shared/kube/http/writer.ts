@@ -1,0 +1,44 @@
+import type { KubeWriter } from "../client/kube.ts";
+import type { RetryBudget } from "@deltaloop/base";
+import type { Call, KubeCalls } from "./calls.ts";
+import { resourcePath } from "./path.ts";
+import { asObject, serverTimeout } from "./reader.ts";
+import { isStatus } from "./status-error.ts";
+
+/** Mutating calls. DELETE knows no fieldManager; every other write carries ours. */
+export function createWriter(client: KubeCalls): KubeWriter {
+  const send = (call: Call, retryBudget: RetryBudget | undefined): Promise<unknown> =>
+    client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, retryBudget) }, ...(retryBudget && { retryBudget }) });
+
+  return {
+    async create({ resource, namespace, of, body, fieldManager = client.fieldManager, retryBudget }) {
+      const path = resourcePath(resource, namespace, of?.name, of?.subresource);
+      return asObject(await send({ method: "POST", path, query: { fieldManager }, body }, retryBudget));
+    },
+
+    async patch({ resource, namespace, name, subresource, type, body, fieldManager = client.fieldManager, retryBudget }) {
+      const path = resourcePath(resource, namespace, name, subresource);
+      return asObject(await send({ method: "PATCH", path, query: { fieldManager }, body, contentType: type }, retryBudget));
+    },
+
+    async delete({ resource, namespace, name, preconditions, gracePeriodSeconds, retryBudget }) {
+      const body = {
+        apiVersion: "v1",
+        kind: "DeleteOptions",
+        preconditions,
+        ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
+      };
+      const answer = await send({ method: "DELETE", path: resourcePath(resource, namespace, name), body }, retryBudget);
+      return isStatus(answer) ? undefined : asObject(answer);
+    },
+
+    async replace({ resource, namespace, name, body, retryBudget }) {
+      return asObject(
+        await send(
+          { method: "PUT", path: resourcePath(resource, namespace, name), query: { fieldManager: client.fieldManager }, body },
+          retryBudget,
+        ),
+      );
+    },
+  };
+}

@@ -1,0 +1,47 @@
+/** Which credentials a process of ours uses for the API server. */
+import type { KubeHttpConfig } from "../http/config.ts";
+import { kubeHttpConfigFrom, readKubeconfig } from "./kubeconfig.ts";
+import { UsageError } from "@deltaloop/base";
+import { messageOf } from "../objects/errors.ts";
+
+export interface KubeFlags {
+  readonly kubeconfig: string;
+  readonly context?: string;
+}
+
+/**
+ * One kubeconfig may hold a context per role (`deltaloop-watcher`, `deltaloop-sync-deployment`, …: the service accounts of
+ * infra/manifests/rbac.yaml). A process takes the context of its role's name if there is one, else the one that was asked for,
+ * else the current one.
+ *
+ * @throws {UsageError} when the file cannot be used
+ */
+export async function kubeAccess(flags: KubeFlags, role: string, component: string): Promise<KubeHttpConfig> {
+  try {
+    const context = await contextOf(flags, role);
+    return await kubeHttpConfigFrom(flags.kubeconfig, { component, ...(context !== undefined && { context }) });
+  } catch (error) {
+    throw new UsageError(messageOf(error));
+  }
+}
+
+/**
+ * The same with the current context by its name, for whoever starts processes: one that starts later is of the same cluster, whatever is the
+ * current context by then.
+ *
+ * @throws {UsageError} when the file cannot be used
+ */
+export async function held(flags: KubeFlags): Promise<KubeFlags> {
+  if (flags.context !== undefined) return flags;
+  const config = await readKubeconfig(flags.kubeconfig).catch((error: unknown) => {
+    throw new UsageError(messageOf(error));
+  });
+  const context = config["current-context"];
+  return context === "" ? flags : { ...flags, context };
+}
+
+/** `undefined`: the current one. @throws when the file cannot be used */
+export async function contextOf(flags: KubeFlags, role: string): Promise<string | undefined> {
+  const { contexts } = await readKubeconfig(flags.kubeconfig);
+  return contexts.some(({ name }) => name === role) ? role : flags.context;
+}

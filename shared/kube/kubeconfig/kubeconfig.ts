@@ -1,0 +1,348 @@
+/**
+ * A kubeconfig: one cluster as one user of it.
+ *
+ * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `proxy-url`, `username` and
+ * `password`, `auth-provider`, impersonation (`as` and what goes with it). So is what it refuses itself, before anything is called.
+ */
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import * as v from "valibot";
+
+import { showsToken, TokenInClearError } from "../http/config.ts";
+import type { ClientCertificate, KubeHttpConfig } from "../http/config.ts";
+import { parseYaml, stringifyYaml } from "../yaml/yaml.ts";
+import { messageOf } from "../objects/errors.ts";
+import { ExecPlugin, isToken, runExecPlugin } from "./exec-plugin.ts";
+import type { Credentials, ExecCluster } from "./exec-plugin.ts";
+import { issueText } from "./issue-text.ts";
+import { certificatesIn, problemOfPair } from "./pem.ts";
+
+/** A token file and the kubeconfig are read again after this long. */
+const TOKEN_MS_MAX = 60_000;
+
+const text = v.nullish(v.string(), "");
+const flag = v.nullish(v.boolean(), false);
+const Cluster = v.object({
+  server: text,
+  "tls-server-name": text,
+  "insecure-skip-tls-verify": flag,
+  "certificate-authority": text,
+  "certificate-authority-data": text,
+  "proxy-url": text,
+  extensions: v.nullish(v.array(v.object({ name: v.string(), extension: v.nullish(v.unknown()) })), []),
+});
+const User = v.object({
+  "client-certificate": text,
+  "client-certificate-data": text,
+  "client-key": text,
+  "client-key-data": text,
+  token: text,
+  tokenFile: text,
+  as: text,
+  "as-uid": text,
+  "as-groups": v.nullish(v.array(v.string()), []),
+  "as-user-extra": v.nullish(v.record(v.string(), v.array(v.string())), {}),
+  username: text,
+  password: text,
+  "auth-provider": v.nullish(v.unknown()),
+  exec: v.nullish(v.unknown()),
+});
+const Context = v.object({ cluster: text, user: text });
+const Kubeconfig = v.object({
+  clusters: v.nullish(v.array(v.object({ name: v.string(), cluster: v.nullish(Cluster, {}) })), []),
+  users: v.nullish(v.array(v.object({ name: v.string(), user: v.nullish(User, {}) })), []),
+  contexts: v.nullish(v.array(v.object({ name: v.string(), context: v.nullish(Context, {}) })), []),
+  "current-context": text,
+});
+type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
+type User = v.InferOutput<typeof User>;
+type Cluster = v.InferOutput<typeof Cluster>;
+
+/** @throws {Error} naming the file and what is wrong with it, never what stands in it */
+export async function readKubeconfig(path: string): Promise<Kubeconfig> {
+  const content = await readFile(path, "utf8").catch((error: unknown) => {
+    throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(error)}`);
+  });
+  let parsed: unknown;
+  try {
+    parsed = parseYaml(content);
+  } catch (error) {
+    // The parser's message ends with the line that it could not read, and that may hold a secret.
+    throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
+  }
+  const config = v.safeParse(Kubeconfig, parsed ?? {});
+  if (config.success) return config.output;
+  throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
+}
+
+/**
+ * How to reach the cluster that `context` (default: the current one) of a kubeconfig names. Exec plugins and token files are
+ * followed: tokens and client certificates are replaced when they end, are refused, or may be others by now.
+ *
+ * @throws {Error} naming what the file lacks: the context, its cluster, or its user; {TokenInClearError}
+ */
+export async function kubeHttpConfigFrom(
+  path: string,
+  options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
+): Promise<KubeHttpConfig> {
+  const config = await readKubeconfig(path);
+  // Held: whoever makes another context the current one meanwhile does not mean us.
+  const context = options.context ?? config["current-context"];
+  const { cluster, user } = chosen(config, path, context);
+  const folder = dirname(resolve(path));
+  const { server } = cluster;
+  const ca = await named(path, context, authorityOf(cluster, folder));
+  const serverName = cluster["tls-server-name"];
+  const credentials = await named(path, context, credentialsOf(user, folder, execCluster(cluster, ca)));
+  if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
+  const { cert, key } = credentials;
+  // What stands in the file itself is read with it.
+  const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
+  let last = credentials;
+  const followed = cached(credentials, renewed);
+  return {
+    server,
+    component: options.component,
+    ...(options.fieldManager !== undefined && { fieldManager: options.fieldManager }),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+    ...(cluster["insecure-skip-tls-verify"] && { insecure: true }),
+    ...(serverName !== "" && { serverName }),
+    ...(credentials.token !== undefined && {
+      token: async (refused?: string) => (await followed(refused === undefined ? {} : { token: refused })).token ?? "",
+    }),
+    ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
+  };
+
+  /** The file may name another user by now. One of another server is not for this one, which goes on with what it was shown. */
+  async function renewed(): Promise<Credentials> {
+    const anew = chosen(await readKubeconfig(path), path, context);
+    if (anew.cluster.server === server) last = await named(path, context, credentialsOf(anew.user, folder, execCluster(anew.cluster, ca)));
+    return last;
+  }
+}
+
+/** What a kubeconfig says of its user's client certificate; files by absolute path. */
+export interface CertificatePlaces {
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  /** What stands in the kubeconfig itself, PEM. */
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** @throws as `kubeHttpConfigFrom` does for the kubeconfig itself; the files need not be there */
+export async function certificatePlaces(path: string, context?: string): Promise<CertificatePlaces> {
+  const { user } = chosen(await readKubeconfig(path), path, context);
+  const folder = dirname(resolve(path));
+  const [cert, key] = (["client-certificate", "client-key"] as const).map((field) => decoded(field, user[`${field}-data`]).toString());
+  const [certFile, keyFile] = [user["client-certificate"], user["client-key"]];
+  return {
+    ...(cert !== "" ? { cert } : certFile !== "" && { certFile: resolve(folder, certFile) }),
+    ...(key !== "" ? { key } : keyFile !== "" && { keyFile: resolve(folder, keyFile) }),
+  } as CertificatePlaces; // a spread of `false` adds nothing
+}
+
+/**
+ * A kubeconfig for the cluster of `path`, whose user's certificate and key are in `pemPath`.
+ *
+ * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go writeKubeconfigFromBootstrapping.
+ */
+export async function kubeconfigForCertificate(path: string, pemPath: string): Promise<string> {
+  const { cluster } = chosen(await readKubeconfig(path), path, undefined);
+  const { server, "certificate-authority": caFile, "certificate-authority-data": caData, "tls-server-name": serverName } = cluster;
+  const entry = {
+    server,
+    ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
+    ...(serverName !== "" && { "tls-server-name": serverName }),
+    ...(caFile !== "" && { "certificate-authority": resolve(dirname(resolve(path)), caFile) }),
+    ...(caFile === "" && caData !== "" && { "certificate-authority-data": caData }),
+  };
+  const [clusterName, userName, contextName] = ["default-cluster", "default-auth", "default-context"];
+  return stringifyYaml({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: clusterName, cluster: entry }],
+    users: [{ name: userName, user: { "client-certificate": pemPath, "client-key": pemPath } }],
+    contexts: [{ name: contextName, context: { cluster: clusterName, namespace: "default", user: userName } }],
+    "current-context": contextName,
+  });
+}
+
+function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {
+  const name = asked ?? config["current-context"];
+  const context = config.contexts.find((each) => each.name === name)?.context;
+  if (context === undefined) {
+    const known = config.contexts.map((each) => each.name).join(", ") || "none";
+    throw new Error(
+      name === "" ? `${path} has no current-context; name one of: ${known}` : `no context "${name}" in ${path}; it has: ${known}`,
+    );
+  }
+  const cluster = config.clusters.find((each) => each.name === context.cluster)?.cluster;
+  if (cluster === undefined || cluster.server === "") throw new Error(`context "${name}" of ${path} names no cluster of that file`);
+  const user = config.users.find((each) => each.name === context.user)?.user;
+  if (user === undefined && context.user !== "") throw new Error(`context "${name}" of ${path} names no user of that file`);
+  const refused = unsupported(context.cluster, cluster, user);
+  if (refused !== undefined) throw new Error(`context "${name}" of ${path} uses ${refused}`);
+  return { cluster, user: user ?? v.parse(User, {}) };
+}
+
+/** Source: client-go tools/clientcmd/validation.go; transport/transport.go TLSConfigFor. Nothing of a server that is refused is shown. */
+function unsupported(name: string, cluster: Cluster, user: User | undefined): string | undefined {
+  const wrong = wrongServer(cluster.server);
+  if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
+  if (cluster["proxy-url"] !== "") return "proxy-url, which is not supported";
+  if (cluster["insecure-skip-tls-verify"] && (cluster["certificate-authority"] !== "" || cluster["certificate-authority-data"] !== ""))
+    return `cluster "${name}", which has insecure-skip-tls-verify beside a certificate authority: take out one of them`;
+  if (user === undefined) return undefined;
+  if (user.username !== "" || user.password !== "") return "username and password, which API servers no longer accept";
+  if (isGiven(user["auth-provider"])) return "auth-provider, which Kubernetes has replaced by exec plugins";
+  const impersonates = [
+    ...(["as", "as-uid"] as const).filter((field) => user[field] !== ""),
+    ...(["as-groups", "as-user-extra"] as const).filter((field) => Object.keys(user[field]).length > 0),
+  ];
+  return impersonates.length === 0 ? undefined : `impersonation (${impersonates.join(", ")}), which is not supported`;
+}
+
+function wrongServer(server: string): string | undefined {
+  const url = URL.canParse(server) ? new URL(server) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is no URL that begins with https:// (or http://)";
+  if (url.username !== "" || url.password !== "")
+    return "has a user name or password in it, which API servers no longer accept: take them out of the URL";
+  return url.search === "" && url.hash === "" ? undefined : "has a query or fragment in it: take what begins with ? or # out of the URL";
+}
+
+/** @throws {Error} what `reading` throws, with the place */
+async function named<T>(path: string, context: string, reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    throw new Error(`context "${context}" of ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/**
+ * A token file goes before a token, both before a plugin; a certificate of the file before a plugin's.
+ *
+ * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig. Differs
+ * from upstream: a token file that cannot be read is told, also where a token stands beside it.
+ */
+async function credentialsOf(user: User, folder: string, cluster: ExecCluster): Promise<Credentials> {
+  const own = await ownCertificate(user, folder);
+  if (user.tokenFile !== "") return { ...own, token: await tokenIn(resolve(folder, user.tokenFile)) };
+  if (user.token !== "") {
+    if (!isToken(user.token)) throw new Error("token holds a line break or another character that no token has");
+    return { ...own, token: user.token };
+  }
+  if (!isGiven(user.exec)) return own;
+  const plugin = v.safeParse(ExecPlugin, user.exec);
+  if (plugin.success) return { ...(await runExecPlugin(plugin.output, folder, cluster)), ...own };
+  throw new Error(`exec.${issueText(plugin.issues[0])}`);
+}
+
+async function ownCertificate(user: User, folder: string): Promise<Pick<Credentials, "cert" | "key">> {
+  const cert = await given("client-certificate", user, folder);
+  const key = await given("client-key", user, folder);
+  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} has no client-key beside it`);
+  const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert.toString(), key.toString());
+  if (problem !== undefined) throw new Error(`${placeOf("client-certificate", user)} ${problem}`);
+  return { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
+}
+
+/** White space around it is none of it. Source: client-go transport/token_source.go fileTokenSource. */
+async function tokenIn(file: string): Promise<string> {
+  const token = (await contentOf("tokenFile", file)).toString().trim();
+  if (token === "") throw new Error(`tokenFile ${file} is empty`);
+  if (!isToken(token)) throw new Error(`tokenFile ${file} holds a line break or another character that no token has`);
+  return token;
+}
+
+async function authorityOf(cluster: Cluster, folder: string): Promise<Buffer | undefined> {
+  const ca = await given("certificate-authority", cluster, folder);
+  if (ca !== undefined && certificatesIn(ca.toString()).length === 0)
+    throw new Error(`${placeOf("certificate-authority", cluster)} holds no certificate (PEM)`);
+  return ca;
+}
+
+function certificateIn({ cert, key }: Credentials): ClientCertificate | undefined {
+  return cert === undefined || key === undefined ? undefined : { cert, key };
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+/** What a cluster's entry holds for plugins. Source: client-go tools/clientcmd/api/types.go; tools/clientcmd/client_config.go. */
+const EXEC_EXTENSION = "client.authentication.k8s.io/exec";
+
+function execCluster({ server, ...cluster }: Cluster, ca: Buffer | undefined): ExecCluster {
+  const serverName = cluster["tls-server-name"];
+  const config = cluster.extensions.find(({ name }) => name === EXEC_EXTENSION)?.extension;
+  return {
+    server,
+    ...(serverName !== "" && { "tls-server-name": serverName }),
+    ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
+    ...(ca !== undefined && { "certificate-authority-data": ca.toString("base64") }),
+    ...(isGiven(config) && { config }),
+  };
+}
+
+type Given<F extends string> = Readonly<Record<F | `${F}-data`, string>>;
+
+function placeOf<F extends string>(field: F, fields: Given<F>): string {
+  return fields[`${field}-data`] === "" ? `${field} ${fields[field]}` : `${field}-data`;
+}
+
+/** Data goes before a file; a file's path is relative to the kubeconfig's folder. */
+async function given<F extends string>(field: F, fields: Given<F>, folder: string): Promise<Buffer | undefined> {
+  const [data, file] = [fields[`${field}-data`], fields[field]];
+  if (data !== "") return decoded(field, data);
+  return file === "" ? undefined : await contentOf(field, resolve(folder, file));
+}
+
+async function contentOf(field: string, file: string): Promise<Buffer> {
+  return await readFile(file).catch((error: unknown) => {
+    throw new Error(`${field} cannot be read: ${messageOf(error)}`);
+  });
+}
+
+/** Node takes anything as base64; line breaks are allowed in it. Source: Go encoding/json, of []byte. */
+function decoded(field: string, data: string): Buffer {
+  const packed = data.replaceAll(/[\r\n]/g, "");
+  if (packed.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(packed)) throw new Error(`${field}-data is not base64`);
+  return Buffer.from(packed, "base64");
+}
+
+/** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */
+function cached(
+  first: Credentials,
+  ask: () => Promise<Credentials>,
+): (refused: Pick<Credentials, "token" | "cert">) => Promise<Credentials> {
+  let credentials: Promise<Credentials> | undefined = Promise.resolve(first);
+  let dueMs = dueAt(first);
+  let renewed: string | undefined;
+  return async ({ token, cert }) => {
+    const held = credentials;
+    const refused = token ?? cert;
+    const given = await held?.catch(() => undefined);
+    const isRefused = refused !== undefined && refused === (token === undefined ? given?.cert : given?.token);
+    const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
+    if (credentials === undefined || (credentials === held && isDue)) {
+      if (isRefused) renewed = refused;
+      dueMs = Date.now() + TOKEN_MS_MAX;
+      credentials = ask();
+      // The next call asks again; this one gets the error.
+      credentials.then(
+        (got) => (dueMs = dueAt(got)),
+        () => (credentials = undefined),
+      );
+    }
+    return await credentials;
+  };
+}
+
+/** A plugin's are good until they end or are refused; a file may hold others by now. */
+function dueAt({ expiresAtMs = Date.now() + TOKEN_MS_MAX }: Credentials): number {
+  return expiresAtMs;
+}

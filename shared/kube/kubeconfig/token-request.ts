@@ -1,0 +1,30 @@
+import { createKubeHttp } from "../http/kube-http.ts";
+import type { KubeHttpConfig } from "../http/config.ts";
+
+/** Of the service accounts (infra/manifests/rbac.yaml). */
+const OWN_NAMESPACE = "deltaloop";
+
+export interface IssuedToken {
+  readonly token: string;
+  /** The server may give less than was asked for, or more. */
+  readonly endsMs: number;
+}
+
+/** A token of a service account of ours that ends by itself. @throws {KubeApiError} when it is not there, or may not be asked for */
+export async function requestToken(
+  access: KubeHttpConfig,
+  {
+    serviceAccount,
+    seconds,
+    namespace = OWN_NAMESPACE,
+  }: { readonly serviceAccount: string; readonly seconds: number; readonly namespace?: string },
+): Promise<IssuedToken> {
+  const answer = await createKubeHttp(access).create({
+    resource: "serviceaccounts",
+    namespace,
+    of: { name: serviceAccount, subresource: "token" },
+    body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: seconds } },
+  });
+  const { status } = answer as unknown as { readonly status: { readonly token: string; readonly expirationTimestamp: string } }; // a TokenRequest
+  return { token: status.token, endsMs: Date.parse(status.expirationTimestamp) };
+}

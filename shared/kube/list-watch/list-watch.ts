@@ -1,0 +1,367 @@
+/**
+ * List and watch of one resource, kept up: carries out what the Reflector decides, for everybody who follows objects (the
+ * watcher's streams, the node agent's pod source, scripted nodes).
+ *
+ * LW1 a listener is told one thing at a time, in order, and each is awaited. An event counts as accepted once it has been taken.
+ * LW2 a list is told page by page; only `listed` says that it is whole. One that ends before that is begun anew.
+ * LW3 no line is skipped: what cannot be decoded drops the connection, which resumes before it, or ends the list.
+ * LW4 what `list` and `listed` throw ends the loop, and so does a list below the floor; every other failure is the Reflector's to answer.
+ * LW5 the objects of a WatchList are told as pages, as they come, and nothing of it is kept here. What it is asked to be no older
+ *    than is the server's newest version, asked for before: so a list says what it is no older than before its first object.
+ *
+ * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
+ */
+import type { CachedResource, Resource } from "../objects/resources.ts";
+import { compareResourceVersions, isResourceVersion } from "../objects/resource-version.ts";
+import { describeError } from "../client/describe-error.ts";
+import type { Clock, Log, Random } from "@deltaloop/base";
+import { isForbidden, isInvalid, isUnauthorized, UnansweredError } from "../client/errors.ts";
+import type { KubeWatch, ListPage, ListQuery } from "../client/kube.ts";
+import { METRICS } from "@deltaloop/base/metrics";
+import type { Metrics } from "@deltaloop/base/metrics";
+import { createPager } from "../client/page-size.ts";
+import { startReflector, stepReflector } from "./reflector.ts";
+import type { ListStep, ReflectorInput, ReflectorState, ReflectorStep } from "./reflector.ts";
+import { parseWatchLine } from "./watch-line.ts";
+import type { WatchLine } from "./watch-line.ts";
+
+export interface ListWatchOptions<R extends Resource> {
+  readonly kube: KubeWatch<R>;
+  readonly resource: R;
+  readonly fieldSelector?: string;
+  /** The version up to which everything is known already; absent = list first. */
+  readonly resumeFrom?: string | undefined;
+  /** The greatest version that is known, when only a part is whole up to there. */
+  readonly known?: string | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Absent: nobody hears of it. */
+  readonly log?: Log;
+  readonly metrics?: Metrics | undefined;
+}
+
+/** Hears what the API server has. */
+export interface Listener {
+  /** A list is about to begin. */
+  list(): Listing | Promise<Listing>;
+  change(type: "A" | "M" | "D", object: unknown, rv: string): void | Promise<void>;
+  bookmark?(rv: string): void;
+  /** What arrived together has been told, also when the last of it dropped the connection. */
+  told?(): void;
+  /** Awaited after each page and each group of lines: no more is read meanwhile. */
+  room?(signal: AbortSignal): Promise<void>;
+}
+
+/** One attempt at a list. */
+export interface Listing {
+  /** What is listed may not be older than this. */
+  readonly floor?: string;
+  /** Before the first page. */
+  begin?(): Promise<void>;
+  /** The list is no older than `rv`; one that is read by pages is as of that version. */
+  page(items: readonly unknown[], rv: string): void | Promise<void>;
+  /** Of a list that is streamed: what happened to one of its objects before it was whole. */
+  change(type: "M" | "D", object: unknown, rv: string): void | Promise<void>;
+  /** That was all, as of `rv`: what was not in it is gone. */
+  listed(rv: string): void;
+}
+
+/** The server's history went back: etcd restored, or another cluster. What was cached can only be left. */
+export class HistoryRegressedError extends Error {
+  override readonly name = "HistoryRegressedError";
+}
+
+/** A WatchList that is not whole yet. What it listed is let go of with it: the connection lives on for minutes. */
+interface Streaming {
+  readonly notOlderThan: string;
+  /** Something was told of it. */
+  begun: boolean;
+}
+
+const LIST_REASONS = METRICS.deltaloop_lists_total.labels.reason;
+const WATCH_REASONS = METRICS.deltaloop_watches_total.labels.reason;
+const WATCH_SECONDS_MIN = 300;
+
+export class ListWatch<R extends Resource = CachedResource> {
+  readonly #options: ListWatchOptions<R>;
+  readonly #listener: Listener;
+  #state: ReflectorState;
+  #step: ReflectorStep;
+  #request = new AbortController();
+  #relist: string | undefined;
+  /** The list under way. */
+  #listing: Listing | undefined;
+  /** While the stream is in the initial events of a WatchList. */
+  #streaming: Streaming | undefined;
+  /** What ends the loop (LW4). */
+  #fatal: { readonly error: unknown } | undefined;
+
+  constructor(options: ListWatchOptions<R>, listener: Listener) {
+    this.#options = options;
+    this.#listener = listener;
+    [this.#state, this.#step] = startReflector(options.resumeFrom, options.known);
+  }
+
+  /** Ends the current request and lists again. */
+  relist(why: string): void {
+    this.#relist = why;
+    this.#request.abort(new Error(why));
+  }
+
+  /** Runs until `signal` aborts. @throws what the listener's `list` and `listed` throw; {HistoryRegressedError} */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log, resource } = this.#options;
+    while (!signal.aborted) {
+      if (this.#relist !== undefined) this.#next({ kind: "relist", why: this.#relist });
+      this.#relist = undefined;
+      const step = this.#step;
+      if (step.do === "continue") throw new Error("a request ended without saying how");
+      log?.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
+      if (step.afterMs > 0) await clock.after(step.afterMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      if (this.#relist !== undefined) continue; // asked for while we waited
+      this.#request = new AbortController();
+      this.#count(step);
+      const request = AbortSignal.any([signal, this.#request.signal]);
+      await (step.do === "list" ? this.#list(step, request) : this.#resume(step.rv, step.probe, request));
+      if (this.#fatal) throw this.#fatal.error;
+    }
+  }
+
+  #count(step: Exclude<ReflectorStep, { readonly do: "continue" }>): void {
+    const { metrics, resource } = this.#options;
+    if (step.do === "list") metrics?.count("deltaloop_lists_total", { resource, reason: reasonOf(LIST_REASONS, step.why) ?? "asked for" });
+    const reason = reasonOf(WATCH_REASONS, step.why);
+    if (step.do === "watch" && reason !== undefined) metrics?.count("deltaloop_watches_total", { resource, reason });
+  }
+
+  #next(input: ReflectorInput): ReflectorStep {
+    [this.#state, this.#step] = stepReflector(this.#state, input, this.#options.clock.now(), this.#options.random.next());
+    return this.#step;
+  }
+
+  async #list({ by, rv }: ListStep, signal: AbortSignal): Promise<void> {
+    this.#listing = await this.#listener.list();
+    try {
+      await this.#listing.begin?.();
+      if (by === "pages" || (await this.#watchList(signal))) await this.#listPages(rv, signal);
+    } catch (error) {
+      if (signal.aborted || this.#fatal) return;
+      this.#failed("warn", "list failed", error);
+      this.#next({ kind: "listFailed", error });
+    }
+  }
+
+  async #listPages(rv: string | undefined, signal: AbortSignal): Promise<void> {
+    const listing = this.#listing;
+    if (!listing) return;
+    const listRV = await this.#pages(listing, rv, signal);
+    if (!signal.aborted) this.#listed(listRV);
+  }
+
+  /** @returns the version of the list */
+  async #pages(listing: Listing, rv: string | undefined, signal: AbortSignal): Promise<string> {
+    const { kube, resource } = this.#options;
+    const pager = createPager();
+    const ask = (query: ListQuery): Promise<ListPage> =>
+      pager((limit) => kube.listPage(resource, { ...this.#selector(), limit, ...query }, signal));
+    let page = await ask(asOf(noOlder(rv, listing.floor)));
+    const { resourceVersion } = page;
+    this.#checkFloor(resourceVersion);
+    for (;;) {
+      await listing.page(page.items, resourceVersion);
+      await this.#listener.room?.(signal);
+      if (page.continue === undefined) return resourceVersion;
+      page = await ask({ continue: page.continue });
+    }
+  }
+
+  #selector(): Pick<ListQuery, "fieldSelector"> {
+    const { fieldSelector } = this.#options;
+    return fieldSelector === undefined ? {} : { fieldSelector };
+  }
+
+  /** @returns whether the list under way is to be read by pages at once, because the server does not stream it */
+  async #watchList(signal: AbortSignal): Promise<boolean> {
+    const { kube, resource } = this.#options;
+    let notOlderThan: string;
+    try {
+      notOlderThan = await kube.newestVersion(resource, this.#selector(), signal);
+      this.#checkFloor(notOlderThan);
+    } catch (error) {
+      if (signal.aborted || this.#fatal) return false;
+      this.#failed("warn", "list failed", error);
+      return isPagesNow(this.#next({ kind: "watchListFailed", error, begun: false }));
+    }
+    const streaming: Streaming = { notOlderThan, begun: false };
+    this.#streaming = streaming;
+    await this.#watch(notOlderThan, signal);
+    this.#streaming = undefined;
+    return !signal.aborted && !streaming.begun && isPagesNow(this.#step);
+  }
+
+  /** Goes on from `rv`, if that is still the server's past (RF6). */
+  async #resume(rv: string, probe: boolean, signal: AbortSignal): Promise<void> {
+    if (probe && !(await this.#probe(rv, signal))) return;
+    await this.#watch(rv, signal);
+  }
+
+  /** @returns whether the watch may be resumed */
+  async #probe(rv: string, signal: AbortSignal): Promise<boolean> {
+    const { kube, log, resource } = this.#options;
+    try {
+      const newest = await kube.newestVersion(resource, this.#selector(), signal);
+      if (signal.aborted) return false;
+      if (this.#next({ kind: "probed", rv: newest }).do === "continue") return true;
+      log?.error("the server's history went back", { resource, rv, newest });
+    } catch (error) {
+      if (signal.aborted) return false;
+      this.#failed("info", "watch ended", error);
+      this.#next({ kind: "refused", error, inStream: false });
+    }
+    return false;
+  }
+
+  async #watch(rv: string, signal: AbortSignal): Promise<void> {
+    const { clock, kube, random, resource } = this.#options;
+    const timeoutSeconds = WATCH_SECONDS_MIN + Math.floor(random.next() * (WATCH_SECONDS_MIN + 1));
+    const initial = this.#streaming && ({ sendInitialEvents: true, resourceVersionMatch: "NotOlderThan" } as const);
+    const query = { ...this.#selector(), resourceVersion: rv, ...initial, allowWatchBookmarks: true, timeoutSeconds };
+    const openedMs = clock.now();
+    let events = 0;
+    let opened = false;
+    try {
+      for await (const lines of kube.watch(resource, query, signal)) {
+        if (signal.aborted) return;
+        opened = true;
+        events += lines.length;
+        if (!(await this.#lines(lines))) return;
+        await this.#listener.room?.(signal);
+        if (signal.aborted) return;
+      }
+      if (signal.aborted) return;
+      if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
+    } catch (error) {
+      if (signal.aborted || this.#fatal) return;
+      // A server without WatchList, or a capture, says so in this way: pages are next.
+      this.#failed(this.#streaming && isInvalid(error) ? "debug" : "info", "watch ended", error);
+      if (this.#broken(error)) return;
+      this.#next(
+        opened ? { kind: "closed", clean: false, events, openMs: clock.now() - openedMs } : { kind: "refused", error, inStream: false },
+      );
+    }
+  }
+
+  /** Says so to the Reflector if the stream ends in the middle of a list. */
+  #broken(error?: unknown): boolean {
+    if (!this.#streaming) return false;
+    this.#next({ kind: "watchListFailed", error, begun: this.#streaming.begun });
+    return true;
+  }
+
+  /** @returns whether the watch goes on; if not, the connection is dropped */
+  async #lines(lines: readonly string[]): Promise<boolean> {
+    try {
+      for (const text of lines) {
+        const line = parseWatchLine(text);
+        if (this.#streaming ? !(await this.#initialLine(line, this.#streaming)) : (await this.#line(line)) !== "continue") return false;
+      }
+      return true;
+    } finally {
+      this.#listener.told?.();
+    }
+  }
+
+  /** @returns whether the watch goes on */
+  async #initialLine(line: WatchLine, streaming: Streaming): Promise<boolean> {
+    const { notOlderThan } = streaming;
+    const listing = this.#listing;
+    if (!listing) throw new Error("a list nobody listens to");
+    switch (line.kind) {
+      case "change":
+        streaming.begun = true;
+        if (line.type === "A") await listing.page([line.object], notOlderThan);
+        else await listing.change(line.type, line.object, notOlderThan);
+        return true;
+      case "bookmark":
+        if (!line.endsInitialEvents) return true;
+        if (line.rv === undefined || !isResourceVersion(line.rv)) throw new UnansweredError("a list without a decimal resourceVersion");
+        this.#listed(line.rv);
+        this.#streaming = undefined;
+        return true;
+      case "error":
+        throw line.error;
+      case "undecodable":
+        throw new UnansweredError(`a line of the list cannot be decoded: ${line.why}`);
+    }
+  }
+
+  async #line(line: WatchLine): Promise<ReflectorStep["do"]> {
+    switch (line.kind) {
+      case "change":
+        if (line.rv === undefined || !isResourceVersion(line.rv)) return this.#undecodable("an event without a decimal resourceVersion");
+        await this.#listener.change(line.type, line.object, line.rv);
+        return this.#next({ kind: "accepted", rv: line.rv }).do;
+      case "bookmark":
+        if (line.rv === undefined || !isResourceVersion(line.rv)) return "continue";
+        this.#listener.bookmark?.(line.rv);
+        return this.#next({ kind: "accepted", rv: line.rv }).do;
+      case "error":
+        this.#failed("info", "watch refused in the stream", line.error);
+        return this.#next({ kind: "refused", error: line.error, inStream: true }).do;
+      case "undecodable":
+        return this.#undecodable(line.why);
+    }
+  }
+
+  #undecodable(why: string): ReflectorStep["do"] {
+    const { log, resource } = this.#options;
+    log?.error("watch line cannot be decoded, the stream resumes before it", { resource, rv: this.#state.rv, why });
+    return this.#next({ kind: "undecodable" }).do;
+  }
+
+  #listed(rv: string): void {
+    this.#checkFloor(rv);
+    try {
+      this.#listing?.listed(rv);
+    } catch (error) {
+      this.#fatal = { error };
+      throw error;
+    }
+    this.#listing = undefined;
+    this.#next({ kind: "listed", rv });
+  }
+
+  #checkFloor(rv: string): void {
+    const floor = this.#listing?.floor;
+    if (floor === undefined || compareResourceVersions(rv, floor) >= 0) return;
+    const error = new HistoryRegressedError(`${this.#options.resource} listed at ${rv}, applied already: ${floor}`);
+    this.#fatal = { error };
+    throw error;
+  }
+
+  /** Who is refused can do nothing but go on asking, so people are told. */
+  #failed(level: "debug" | "info" | "warn", what: string, error: unknown): void {
+    const { log, resource } = this.#options;
+    if (isUnauthorized(error) || isForbidden(error))
+      log?.error("the API server refuses us", { resource, what, error: describeError(error) });
+    else log?.[level](what, { resource, error: describeError(error) });
+  }
+}
+
+/** A reason that stands in the table; who asks for a list may give any (MT1). */
+function reasonOf<V extends string>(reasons: readonly V[], why: string): V | undefined {
+  return reasons.find((reason) => reason === why);
+}
+
+function isPagesNow(step: ReflectorStep): boolean {
+  return step.do === "list" && step.by === "pages" && step.afterMs === 0;
+}
+
+function asOf(rv: string | undefined): ListQuery {
+  return rv === undefined ? {} : { resourceVersion: rv, resourceVersionMatch: "NotOlderThan" };
+}
+
+function noOlder(rv: string | undefined, floor: string | undefined): string | undefined {
+  return rv !== undefined && floor !== undefined && compareResourceVersions(rv, floor) < 0 ? floor : rv;
+}

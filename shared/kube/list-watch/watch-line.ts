@@ -1,0 +1,54 @@
+/** One line of a watch stream, decoded. Source: apimachinery pkg/apis/meta/v1/watch.go WatchEvent. */
+import { parseExact } from "@deltaloop/base";
+import { KubeApiError } from "../client/errors.ts";
+
+export type WatchLine =
+  | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
+  /** `endsInitialEvents`: the list that a WatchList began with is whole at `rv`. */
+  | { readonly kind: "bookmark"; readonly rv: string | undefined; readonly endsInitialEvents: boolean }
+  /** An in-stream refusal: HTTP 200, then a Status (informer §2.1). */
+  | { readonly kind: "error"; readonly error: KubeApiError }
+  | { readonly kind: "undecodable"; readonly why: string };
+
+/** Source: apimachinery pkg/apis/meta/v1/types.go InitialEventsAnnotationKey. */
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED: "M", DELETED: "D" };
+
+export function parseWatchLine(line: string): WatchLine {
+  let event: { readonly type?: unknown; readonly object?: StatusLike };
+  try {
+    event = parseExact(line) as typeof event; // checked field by field below
+  } catch {
+    return { kind: "undecodable", why: "not JSON" }; // a SyntaxError quotes the line
+  }
+  if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
+    return { kind: "undecodable", why: "not a watch event" };
+  // A pod of a stripped capture is flat already (CachedPod), and replay feeds it in as it stands.
+  const version = event.object.metadata?.resourceVersion ?? event.object.resourceVersion;
+  const rv = typeof version === "string" ? version : undefined;
+  const type = TYPES[event.type];
+  if (type) return { kind: "change", type, object: event.object, rv };
+  if (event.type === "BOOKMARK")
+    return { kind: "bookmark", rv, endsInitialEvents: event.object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true" };
+  if (event.type === "ERROR") return { kind: "error", error: errorOf(event.object) };
+  return { kind: "undecodable", why: `event type "${event.type}"` };
+}
+
+interface StatusLike {
+  readonly metadata?: { readonly resourceVersion?: unknown; readonly annotations?: Readonly<Record<string, unknown>> };
+  readonly resourceVersion?: unknown;
+  readonly code?: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: { readonly retryAfterSeconds?: number; readonly causes?: KubeApiError["causes"] };
+}
+
+function errorOf(status: StatusLike): KubeApiError {
+  return new KubeApiError({
+    code: typeof status.code === "number" ? status.code : 500,
+    reason: status.reason,
+    message: status.message,
+    retryAfterSeconds: status.details?.retryAfterSeconds,
+    causes: status.details?.causes,
+  });
+}

@@ -1,0 +1,198 @@
+/**
+ * What stands for a pod template, or for an annotation's value, where the thing itself may not go: a keyed digest. Of a
+ * template it is one of its normal form.
+ *
+ * Two templates have equal normal forms if and only if upstream calls them equal (deployment §6.1): the
+ * `pod-template-hash` label does not count; absent, null and empty lists and maps are the same; a zero value counts only
+ * in a pointer field; quantities compare by value, timestamps as instants. Fields the layout does not know are kept.
+ */
+import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
+import { exactText } from "@deltaloop/base";
+import { podTemplateHashState } from "./pod-template-hash.ts";
+import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
+import { LAYOUT_VERSION } from "./pod-template-types.ts";
+import { numericQuantity } from "../quantity/quantity.ts";
+import { parseTime } from "../objects/time.ts";
+import type { PodTemplateSpec } from "../objects/wire.ts";
+
+/** Makes digests under one key. */
+export interface Digester {
+  /** `<keyId>.<form>`: what a digest starts with. Digests of different prefix are never compared. */
+  readonly prefix: string;
+  /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
+  digest(template: PodTemplateSpec): string;
+  /** The same, and the state of upstream's hash (pod-template-hash.ts) if it is asked for. A template that came lately costs next to nothing. */
+  template(template: PodTemplateSpec, withHashState: boolean): TemplateDigest;
+  /**
+   * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is digested with the value, so that equal
+   * values under different keys show no likeness.
+   */
+  annotation(key: string, value: string): string;
+  /** 22 characters (128 bits of an HMAC-SHA-256) for what an Event says: compared with each other, and gone within hours. */
+  event(parts: readonly string[]): string;
+}
+
+export interface TemplateDigest {
+  readonly digest: string;
+  readonly hashState?: number;
+}
+
+/** What `Digester.annotation` makes, whoever's key it was. */
+const ANNOTATION_DIGEST = /^[0-9a-f]{8}\.a[0-9]+\.[0-9a-f]{32}$/;
+
+export function isAnnotationDigest(value: unknown): value is string {
+  return typeof value === "string" && ANNOTATION_DIGEST.test(value);
+}
+
+/** Templates whose digests are remembered: more than are rolled out at a time. */
+const TEMPLATES_MAX = 256;
+/**
+ * Version of the normal form, and of the layout it was made by. 2: integers beyond 2^53 are exact. A cached digest of rounded ones would
+ * be another than the live one for ever, and the key would run again and again.
+ */
+const FORM = `2-${LAYOUT_VERSION.replace(".", "_")}`;
+const HASH_LABEL = "pod-template-hash";
+/** Go's zero time, year 1. */
+const ZERO_TIME_MS = -62_135_596_800_000;
+
+/**
+ * A digester for `DELTALOOP_DIGEST_KEY`. The key's id is the start of its SHA-256: it tells keys apart and nothing else.
+ *
+ * @throws {RangeError} on an empty key: digests would be open to guessing.
+ */
+export function createDigester(key: Buffer | string): Digester {
+  const bytes = Buffer.from(key);
+  if (bytes.length === 0) throw new RangeError("the digest key is empty");
+  const keyId = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
+  const prefix = `${keyId}.${FORM}`;
+  const secret = createSecretKey(bytes);
+  const hmac = (text: string): Buffer => createHmac("sha256", secret).update(text).digest();
+  const digest = (template: PodTemplateSpec): string => `${prefix}.${hmac(normalTemplate(template)).toString("hex")}`;
+  const lately = new Map<string, { readonly digest: string; hashState?: number }>();
+  return {
+    prefix,
+    digest,
+    template(template, withHashState) {
+      // It comes again with each status of its object. Nothing of it is kept, but what its text hashes to.
+      const text = hash("sha256", exactText(template), "base64");
+      let known = lately.get(text);
+      if (known === undefined) {
+        const [oldest] = lately.size < TEMPLATES_MAX ? [] : lately.keys();
+        if (oldest !== undefined) lately.delete(oldest);
+        lately.set(text, (known = { digest: digest(template) }));
+      }
+      if (!withHashState) return { digest: known.digest };
+      return { digest: known.digest, hashState: (known.hashState ??= podTemplateHashState(template)) };
+    },
+    annotation(key, value) {
+      // A template's normal form is a JSON object, this is none: no text is ever digested as both.
+      const text = `annotation ${JSON.stringify([key, value])}`;
+      return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
+    },
+    event: (parts) => hmac(`event ${JSON.stringify(parts)}`).toString("base64url", 0, 16),
+  };
+}
+
+/** Whether upstream would take `a` and `b` for the same template. Source: deployment/util EqualIgnoreHash. */
+export function templatesEqual(a: PodTemplateSpec, b: PodTemplateSpec): boolean {
+  return normalTemplate(a) === normalTemplate(b);
+}
+
+/**
+ * The normal form of deployment §6.1 as JSON text with sorted keys. It holds the template's values, so it may be compared
+ * and hashed but neither logged nor stored.
+ */
+export function normalTemplate(template: PodTemplateSpec): string {
+  const metadata = template.metadata;
+  if (metadata?.labels?.[HASH_LABEL] === undefined) return normalStruct(podTemplateLayout(), template) ?? "{}";
+  const { [HASH_LABEL]: _hash, ...labels } = metadata.labels;
+  return normalStruct(podTemplateLayout(), { ...template, metadata: { ...metadata, labels } }) ?? "{}";
+}
+
+/** The value's normal form, or undefined where it equals an absent one. A value that is not of its type is kept as it is. */
+function normalValue(type: GoType, value: unknown): string | undefined {
+  if (value === null || value === undefined) return undefined;
+  switch (type.kind) {
+    case "string":
+      return value === "" ? undefined : verbatim(value);
+    case "bool":
+      return value === false ? undefined : verbatim(value);
+    case "int":
+    case "intOrString":
+      return value === 0 ? undefined : verbatim(value);
+    case "quantity": {
+      const text = normalQuantity(value);
+      return text === `"0"` ? undefined : text;
+    }
+    case "time": {
+      const ms = typeof value === "string" ? parseTime(value) : undefined;
+      return ms === ZERO_TIME_MS ? undefined : verbatim(ms ?? value);
+    }
+    case "pointer":
+      return present(type.element, value);
+    case "list":
+      if (!Array.isArray(value)) return verbatim(value);
+      return value.length === 0 ? undefined : `[${value.map((element) => present(type.element, element)).join(",")}]`;
+    case "map":
+      return isObject(value)
+        ? normalEntries(value, (_key, entry) => (entry === null ? undefined : present(type.element, entry)))
+        : verbatim(value);
+    case "struct":
+      return isObject(value) ? normalStruct(type.struct, value) : verbatim(value);
+    default:
+      return type satisfies never;
+  }
+}
+
+/** The normal form where being there counts: behind a pointer, in a list, in a map. */
+function present(type: GoType, value: unknown): string {
+  return normalValue(type, value) ?? zeroOf(type, value);
+}
+
+function zeroOf(type: GoType, value: unknown): string {
+  if (type.kind === "struct" || type.kind === "map") return "{}";
+  if (type.kind === "quantity") return `"0"`;
+  return verbatim(value);
+}
+
+function normalQuantity(value: unknown): string {
+  const isScalar = typeof value === "string" || typeof value === "number" || typeof value === "bigint";
+  const numeric = isScalar ? numericQuantity(String(value)) : undefined;
+  return verbatim(numeric ?? value);
+}
+
+function normalStruct(struct: GoStruct, value: object): string | undefined {
+  return normalEntries(value, (key, field) => {
+    const type = struct.byKey.get(key);
+    return type === undefined ? normalUnknown(field) : normalValue(type, field);
+  });
+}
+
+/** A field of a later API: its type is not known, so `{}`, `0` and `false` may be a pointer's and are kept. */
+function normalUnknown(value: unknown): string | undefined {
+  if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
+  return verbatim(value);
+}
+
+/** JSON with sorted keys. */
+function verbatim(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(verbatim).join(",")}]`;
+  if (typeof value === "bigint") return String(value);
+  if (!isObject(value)) return JSON.stringify(value) ?? "null";
+  return normalEntries(value, (_key, entry) => normalUnknown(entry)) ?? "{}";
+}
+
+/** The entries that are not dropped, sorted by key; undefined if none is left. */
+function normalEntries(value: object, normalOf: (key: string, entry: unknown) => string | undefined): string | undefined {
+  let text = "";
+  const entries = value as Readonly<Record<string, unknown>>; // read only by own keys
+  for (const key of Object.keys(entries).sort()) {
+    const normal = normalOf(key, entries[key]);
+    if (normal !== undefined) text += `${text === "" ? "{" : ","}${JSON.stringify(key)}:${normal}`;
+  }
+  return text === "" ? undefined : `${text}}`;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,13 @@
+/** The annotations whose values are cached in clear. `strip` replaces all other values by digests (ST1). */
+
+/** Never cached, not even as a digest: it holds the whole manifest. */
+export const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+/** Annotations of Kubernetes itself that decisions read (shared/controllers/deployment/annotations.ts). All of them hold numbers. */
+const ALLOWED_PREFIXES = ["deployment.kubernetes.io/", "controller.kubernetes.io/"] as const;
+const ROLLBACK_TO = "deprecated.deployment.rollback.to";
+
+/** Returns whether the value of the annotation `key` is cached in clear. */
+export function isAllowedAnnotation(key: string): boolean {
+  return key === ROLLBACK_TO || ALLOWED_PREFIXES.some((prefix) => key.startsWith(prefix));
+}

@@ -1,0 +1,246 @@
+/**
+ * The only producer of what is cached (design decision 5), called by the watcher and by write-through.
+ *
+ *   ST1 no template value, env value or secret gets through: pods are built field by field, templates are replaced
+ *      whole by `{ labels, digest, hashState? }`, values of annotations by digests unless a decision reads them.
+ *   ST2 idempotent: what is already stripped passes unchanged, so that captures and retries may be stripped again.
+ *   ST3 the input is never changed. The result shares labels, status and the rest of spec with it, so neither is changed.
+ *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are never touched.
+ *   ST5 a value in `annotations` is a value, whatever it looks like, and `annotationDigests` holds nothing that is not of a
+ *      digest's form. So a value that looks like a digest is digested, and none gets through as a digest.
+ *
+ * It runs for every watch event, so it is written out by hand and copies nothing it can share.
+ */
+import { isAllowedAnnotation, LAST_APPLIED } from "./annotation-allowlist.ts";
+import type {
+  CachedDeployment,
+  CachedMeta,
+  CachedObjects,
+  CachedPod,
+  CachedReplicaSet,
+  CachedTemplate,
+  Cached,
+} from "../objects/cached.ts";
+import { type Digester, isAnnotationDigest } from "../pod-template/digest.ts";
+import type { Labels, PodTemplateSpec } from "../objects/wire.ts";
+import { MalformedObjectError } from "../objects/errors.ts";
+import { isResourceVersion } from "../objects/resource-version.ts";
+import { type CachedResource, objectKey } from "../objects/resources.ts";
+
+const DELETION_COST = "controller.kubernetes.io/pod-deletion-cost";
+
+type JsonObject = Readonly<Record<string, unknown>>;
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/**
+ * The cached shape of an API object, or of an object that is stripped already. A pod becomes replicaset §2's flat
+ * projection; of the workload kinds managedFields, the last-applied annotation, the template's values and those of all
+ * annotations but a few go.
+ *
+ *     strip("pods", { metadata: { name: "web-1", … }, spec: { … }, status: { … } }, digester)
+ *       → { namespace: "shop", name: "web-1", uid: "…", resourceVersion: "812", phase: "Running", … }
+ *
+ * @throws {MalformedObjectError} when the object lacks metadata, name, namespace, uid, a decimal resourceVersion or,
+ *   for a Deployment, its template, or has ownerReferences that are none. Nothing else is thrown, whatever JSON is passed in.
+ */
+export function strip<R extends CachedResource>(resource: R, object: unknown, digester: Digester): Cached<R> {
+  // Each branch builds the type of its own resource; TypeScript does not narrow R by the value of `resource`.
+  return stripResource(resource, object, digester) as CachedObjects[R];
+}
+
+function stripResource(resource: CachedResource, object: unknown, digester: Digester): Cached {
+  if (!isObject(object)) throw new MalformedObjectError(resource, "not an object");
+  switch (resource) {
+    case "pods":
+      return isObject(object["metadata"]) ? projectPod(object, object["metadata"]) : flatPod(object);
+    case "replicasets":
+    case "replicationcontrollers":
+      return stripWorkload(resource, object, digester);
+    case "deployments": {
+      const stripped = stripWorkload(resource, object, digester);
+      if (stripped.spec.template === undefined) throw new MalformedObjectError(resource, "no spec.template", keyOf(stripped.metadata));
+      // The template's presence has just been checked; the other fields are as the API server sent them.
+      return stripped as CachedDeployment;
+    }
+    default:
+      return resource satisfies never;
+  }
+}
+
+/** replicaset §2, from a whole pod. */
+function projectPod(pod: JsonObject, metadata: JsonObject): CachedPod {
+  const out: Mutable<CachedPod> = identity("pods", metadata);
+  const spec = isObject(pod["spec"]) ? pod["spec"] : {};
+  const status = isObject(pod["status"]) ? pod["status"] : {};
+
+  if (isNonEmptyObject(metadata["labels"])) out.labels = metadata["labels"] as Labels;
+  const deletionCost = isObject(metadata["annotations"]) ? metadata["annotations"][DELETION_COST] : undefined;
+  if (typeof deletionCost === "string") out.deletionCost = deletionCost;
+  for (const reference of listOf(metadata["ownerReferences"])) {
+    if (reference["controller"] !== true) continue;
+    out.owner = { kind: textOf(reference["kind"]), name: textOf(reference["name"]), uid: textOf(reference["uid"]) };
+    break;
+  }
+  copyText(out, "creationTimestamp", metadata["creationTimestamp"]);
+  copyText(out, "deletionTimestamp", metadata["deletionTimestamp"]);
+  copyText(out, "nodeName", spec["nodeName"]);
+  copyText(out, "phase", status["phase"]);
+  for (const condition of listOf(status["conditions"])) {
+    if (condition["type"] !== "Ready") continue;
+    out.ready = readyOf(condition["status"], condition["lastTransitionTime"]);
+    break;
+  }
+  const restarts = restartsMax(status["containerStatuses"], undefined);
+  if (restarts > 0) out.restarts = restarts;
+  const sidecarRestarts = restartsMax(status["initContainerStatuses"], sidecarNames(spec["initContainers"]));
+  if (sidecarRestarts > 0) out.sidecarRestarts = sidecarRestarts;
+  return out;
+}
+
+/** A pod that is projected already. It is built anew all the same, so that an unknown field cannot ride along (ST1). */
+function flatPod(pod: JsonObject): CachedPod {
+  if (typeof pod["name"] !== "string") throw new MalformedObjectError("pods", "no metadata");
+  const out: Mutable<CachedPod> = identity("pods", pod);
+  const { owner, ready, restarts, sidecarRestarts } = pod;
+  if (isNonEmptyObject(pod["labels"])) out.labels = pod["labels"] as Labels;
+  if (typeof pod["deletionCost"] === "string") out.deletionCost = pod["deletionCost"];
+  if (isObject(owner)) out.owner = { kind: textOf(owner["kind"]), name: textOf(owner["name"]), uid: textOf(owner["uid"]) };
+  copyText(out, "creationTimestamp", pod["creationTimestamp"]);
+  copyText(out, "deletionTimestamp", pod["deletionTimestamp"]);
+  copyText(out, "nodeName", pod["nodeName"]);
+  copyText(out, "phase", pod["phase"]);
+  if (isObject(ready)) out.ready = readyOf(ready["status"], ready["since"]);
+  if (typeof restarts === "number" && restarts > 0) out.restarts = restarts;
+  if (typeof sidecarRestarts === "number" && sidecarRestarts > 0) out.sidecarRestarts = sidecarRestarts;
+  return out;
+}
+
+function readyOf(status: unknown, since: unknown): NonNullable<CachedPod["ready"]> {
+  return typeof since === "string" ? { status: textOf(status), since } : { status: textOf(status) };
+}
+
+/** The init containers that run beside the others. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
+function sidecarNames(initContainers: unknown): readonly unknown[] {
+  return listOf(initContainers).flatMap((container) => (container["restartPolicy"] === "Always" ? [container["name"]] : []));
+}
+
+/** Highest restartCount, of all containers or of those named. */
+function restartsMax(statuses: unknown, names: readonly unknown[] | undefined): number {
+  let max = 0;
+  if (names?.length === 0) return max;
+  for (const { name, restartCount } of listOf(statuses)) {
+    if (typeof restartCount === "number" && restartCount > max && (names === undefined || names.includes(name))) max = restartCount;
+  }
+  return max;
+}
+
+type Workload = Exclude<CachedResource, "pods">;
+
+function stripWorkload(resource: Workload, object: JsonObject, digester: Digester): CachedReplicaSet {
+  const metadata = object["metadata"];
+  if (!isObject(metadata)) throw new MalformedObjectError(resource, "no metadata");
+  identity(resource, metadata);
+  const references = metadata["ownerReferences"] ?? [];
+  if (!Array.isArray(references) || !references.every(isObject))
+    throw new MalformedObjectError(resource, "ownerReferences is no list of objects", keyOf(metadata));
+  const { template, ...rest } = isObject(object["spec"]) ? object["spec"] : {};
+  const spec = isObject(template) ? { ...rest, template: stripTemplate(template, resource === "deployments", digester) } : rest;
+  const status = isObject(object["status"]) ? object["status"] : {};
+  // Identity is checked, the template replaced; everything else is carried as the API server sent it.
+  return { metadata: stripMeta(metadata, digester), spec, status } as unknown as CachedReplicaSet;
+}
+
+/** Shares `metadata` when there is nothing to drop. */
+function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
+  if (!("managedFields" in metadata || "annotations" in metadata || "annotationDigests" in metadata)) {
+    return metadata as unknown as CachedMeta; // `identity` has checked what CachedMeta requires
+  }
+  const { managedFields: _managedFields, annotations, annotationDigests, ...out } = metadata;
+  const { clear, digests } = stripAnnotations(annotations, annotationDigests, digester);
+  return {
+    ...out,
+    ...(isNonEmptyObject(clear) && { annotations: clear }),
+    ...(isNonEmptyObject(digests) && { annotationDigests: digests }),
+  } as unknown as CachedMeta; // as above
+}
+
+/** An annotation is a text; anything else that stands there is none. What is there with its value needs no older digest. */
+function stripAnnotations(annotations: unknown, known: unknown, digester: Digester): { readonly clear: Labels; readonly digests: Labels } {
+  const clear: Record<string, string> = {};
+  const digests: Record<string, string> = {};
+  for (const [key, digest] of entriesOf(known)) {
+    if (isAnnotationDigest(digest) && key !== LAST_APPLIED && !isAllowedAnnotation(key)) digests[key] = digest;
+  }
+  for (const [key, value] of entriesOf(annotations)) {
+    if (typeof value !== "string" || key === LAST_APPLIED) continue;
+    if (isAllowedAnnotation(key)) clear[key] = value;
+    else digests[key] = digester.annotation(key, value);
+  }
+  return { clear, digests };
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+/** A template that has a digest and neither metadata nor spec is stripped already. */
+function stripTemplate(template: JsonObject, withHashState: boolean, digester: Digester): CachedTemplate {
+  const { digest, hashState } = template;
+  if (typeof digest === "string" && !("metadata" in template) && !("spec" in template)) {
+    return cachedTemplate(template["labels"], digest, typeof hashState === "number" ? hashState : undefined);
+  }
+  // Any JSON object can be digested and hashed; fields the layout does not know are kept in both.
+  const whole = template as unknown as PodTemplateSpec;
+  const labels = isObject(template["metadata"]) ? template["metadata"]["labels"] : undefined;
+  const made = digester.template(whole, withHashState);
+  return cachedTemplate(labels, made.digest, made.hashState);
+}
+
+function cachedTemplate(labels: unknown, digest: string, hashState: number | undefined): CachedTemplate {
+  const out: Mutable<CachedTemplate> = isNonEmptyObject(labels) ? { labels: labels as Labels, digest } : { digest };
+  if (hashState !== undefined) out.hashState = hashState;
+  return out;
+}
+
+/** The four things without which an object cannot be cached. */
+function identity(resource: CachedResource, metadata: JsonObject): Pick<CachedPod, "namespace" | "name" | "uid" | "resourceVersion"> {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  const key = keyOf(metadata);
+  if (!isText(name)) throw new MalformedObjectError(resource, "no name");
+  if (!isText(namespace)) throw new MalformedObjectError(resource, "no namespace", name);
+  if (!isText(uid)) throw new MalformedObjectError(resource, "no uid", key);
+  if (!isText(resourceVersion)) throw new MalformedObjectError(resource, "no resourceVersion", key);
+  if (!isResourceVersion(resourceVersion)) throw new MalformedObjectError(resource, "resourceVersion is not a decimal integer", key);
+  return { namespace, name, uid, resourceVersion };
+}
+
+/** As much of the key as is there. */
+function keyOf(metadata: { readonly namespace?: unknown; readonly name?: unknown }): string | undefined {
+  return isText(metadata.namespace) && isText(metadata.name) ? objectKey(metadata.namespace, metadata.name) : undefined;
+}
+
+function copyText(out: Mutable<CachedPod>, field: "creationTimestamp" | "deletionTimestamp" | "nodeName" | "phase", value: unknown): void {
+  if (isText(value)) out[field] = value;
+}
+
+function listOf(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isNonEmptyObject(value: unknown): value is JsonObject {
+  if (!isObject(value)) return false;
+  for (const _key in value) return true;
+  return false;
+}

@@ -1,0 +1,1 @@
+export { parseYaml, parseYamlTexts } from "./yaml/yaml.ts";

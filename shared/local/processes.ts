@@ -1,0 +1,7 @@
+export { LEAN_HEAP, startVerb } from "./processes/child-process.ts";
+export type { Child } from "./processes/child-process.ts";
+export { followSecrets, readConfiguration } from "./processes/configuration.ts";
+export { freePort, startLocalRedis } from "./processes/local-redis.ts";
+export type { LocalRedis } from "./processes/local-redis.ts";
+export { createOwnFolder } from "./processes/own-folder.ts";
+export { untilSignalled, untilStdinEnds } from "./processes/signals.ts";

@@ -1,0 +1,78 @@
+/** A redis-server of our own: loopback, a free port, nothing on disk, and a password, as loopback is everybody's on this machine. */
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { redisClient } from "@deltaloop/store/redis";
+import { startProgram } from "./child-process.ts";
+import type { Child } from "./child-process.ts";
+import { createOwnFolder } from "./own-folder.ts";
+
+export interface LocalRedis {
+  readonly url: string;
+  readonly child: Child;
+  stop(): Promise<void>;
+}
+
+const START_POLL_MS = 50;
+const STOP_GRACE_MS = 500;
+
+/**
+ * Undefined when there is no redis-server on the PATH, or it does not start.
+ *
+ * @param password stands in the URL, and otherwise in a file that nobody else may read; empty: none is asked for
+ */
+export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
+  const folder = createOwnFolder("redis");
+  const port = await freePort();
+  const url = `redis://${password === "" ? "" : `:${password}@`}127.0.0.1:${port}`;
+  const settings = {
+    port: String(port),
+    bind: "127.0.0.1",
+    save: "",
+    appendonly: "no",
+    dir: folder.path,
+    loglevel: "warning",
+    "maxmemory-policy": "noeviction",
+    ...(password !== "" && { requirepass: password }),
+  };
+  // Not on the command line, which everybody may read.
+  const file = join(folder.path, "redis.conf");
+  const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`);
+  writeFileSync(file, lines.join(""), { mode: 0o600 });
+  const child = startProgram("redis-server", [file]);
+  const stop = async (): Promise<void> => {
+    await child.end(STOP_GRACE_MS);
+    folder.remove();
+  };
+  const gaveUp = new AbortController();
+  const ready = await Promise.race([child.exited.then(() => false), reachable(url, gaveUp.signal)]);
+  gaveUp.abort();
+  if (ready) return { url, child, stop };
+  await stop();
+  return undefined;
+}
+
+async function reachable(url: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    const client = redisClient({ url, cluster: false });
+    client.on("error", () => undefined); // it is not there yet
+    const answered = await client.ping().then(
+      () => true,
+      () => false,
+    );
+    client.disconnect();
+    if (answered) return true;
+    await new Promise((resolve) => setTimeout(resolve, START_POLL_MS));
+  }
+  return false;
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}

@@ -1,0 +1,1 @@
+export { createNodeCredentials } from "./credentials/credential-provider.ts";

@@ -1,0 +1,1 @@
+export { createCri } from "./cri/cri.ts";

@@ -1,0 +1,204 @@
+/**
+ * One gRPC connection over a Unix socket: deadlines, errors by their names, and a fresh connection when the runtime comes back. A call
+ * of CRI is one message each way, so Node's HTTP/2 alone does: an agent at rest makes two such calls a second, and little else.
+ *
+ *     request   HEADERS, DATA <0> <length> <message>      answer   HEADERS, DATA <0> <length> <message>, HEADERS grpc-status
+ *
+ * Source: grpc doc/PROTOCOL-HTTP2.md, for which each limit, header and code here stands.
+ */
+import { connect as connectHttp2, constants } from "node:http2";
+import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from "node:http2";
+import { connect as connectSocket } from "node:net";
+
+import { CRI_ERROR_CODES, CriError } from "../ports/cri-error.ts";
+import type { CriErrorCode } from "../ports/cri-error.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import type { Method } from "./load.ts";
+
+/** Upstream's limit for CRI answers (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
+const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
+/** A list of a full node comes at once, instead of 64 KiB at a time. */
+const WINDOW_BYTES = 1024 * 1024;
+/** Of Node's own count of what a session holds, above which it refuses calls. Here each call is bounded, and there are as many as turns. */
+const SESSION_MIB_MAX = 4_096;
+/** Flag and length. */
+const PREFIX_BYTES = 5;
+/** What a header of time may have. */
+const DIGITS_MAX = 8;
+/** Node fires a longer timer at once. A grace may be longer: the call then ends before it, and whoever made it asks again. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+/** Of HTTP, whatever gRPC's is. */
+const OK = 200;
+/** What the runtime means by ending a call without a word. What is not here is its mistake. */
+const CODE_OF_RESET: Readonly<Record<number, CriErrorCode>> = {
+  [constants.NGHTTP2_REFUSED_STREAM]: "Unavailable",
+  [constants.NGHTTP2_CANCEL]: "Canceled",
+  [constants.NGHTTP2_ENHANCE_YOUR_CALM]: "ResourceExhausted",
+  [constants.NGHTTP2_INADEQUATE_SECURITY]: "PermissionDenied",
+};
+
+export interface CallOptions {
+  /** Absent: no limit. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface Connection {
+  /** @throws {CriError} for everything but an answer */
+  call<T>(method: Method<T>, request: object, options: CallOptions): Promise<T>;
+  close(): void;
+}
+
+export function connect(socketPath: string): Connection {
+  let held: ClientHttp2Session | undefined;
+  let calls = 0;
+
+  /** That of the last call, if it still lives. A Unix socket costs nothing to try, so that nobody waits between two tries. */
+  function session(): ClientHttp2Session {
+    if (held !== undefined && !held.closed && !held.destroyed) return held;
+    const opened = connectHttp2("http://localhost", {
+      createConnection: () => connectSocket(socketPath),
+      settings: { initialWindowSize: WINDOW_BYTES, enablePush: false },
+      maxSessionMemory: SESSION_MIB_MAX,
+    });
+    opened.on("connect", () => opened.setLocalWindowSize(WINDOW_BYTES));
+    opened.on("error", () => undefined); // the calls on it are told
+    held = opened;
+    return opened;
+  }
+
+  return {
+    async call(method, request, options) {
+      if (options.signal?.aborted) throw new CriError("Canceled", "aborted before it was sent");
+      const message = framed(method.encode(request));
+      const on = session();
+      calls++;
+      on.ref();
+      try {
+        return read(method, await exchange(on, method.path, message, options));
+      } finally {
+        calls--;
+        if (calls === 0) held?.unref(); // an idle connection keeps no process alive
+      }
+    },
+    close: () => held?.destroy(),
+  };
+}
+
+function read<T>({ decode }: Method<T>, answer: Buffer): T {
+  try {
+    return decode(answer);
+  } catch (error) {
+    throw new CriError("Internal", `the runtime's answer cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function framed(message: Uint8Array): Buffer {
+  if (message.length > MESSAGE_BYTES_MAX) throw new CriError("ResourceExhausted", `a request of ${message.length} bytes is too long`);
+  const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
+  frame.writeUInt8(0);
+  frame.writeUInt32BE(message.length, 1);
+  frame.set(message, PREFIX_BYTES);
+  return frame;
+}
+
+/** @returns the answer's message @throws {CriError} */
+function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { timeoutMs, signal }: CallOptions): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    let stream: ClientHttp2Stream;
+    try {
+      stream = session.request({
+        [constants.HTTP2_HEADER_METHOD]: "POST",
+        [constants.HTTP2_HEADER_PATH]: path,
+        "content-type": "application/grpc",
+        te: "trailers",
+        ...(timeoutMs !== undefined && { "grpc-timeout": timeoutHeader(timeoutMs) }),
+      });
+    } catch (error) {
+      session.close(); // it went this very moment
+      return reject(new CriError("Unavailable", messageOf(error), { cause: error }));
+    }
+    const chunks: Buffer[] = [];
+    let received = 0;
+    let headers: IncomingHttpHeaders = {};
+    let failure: CriError | undefined;
+    const forget = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    };
+    /** The caller is told at once: a runtime that stands still may never let go of the stream. */
+    const give = (code: CriErrorCode, text: string): void => {
+      forget();
+      reject((failure ??= new CriError(code, text)));
+      stream.close(constants.NGHTTP2_CANCEL);
+    };
+    const onAbort = (): void => give("Canceled", "aborted by the caller");
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => give("DeadlineExceeded", `no answer within ${timeoutMs} ms`), Math.min(timeoutMs, TIMER_MS_MAX));
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const add = (more: IncomingHttpHeaders): void => void (headers = { ...headers, ...more });
+    stream.on("response", add); // of a refusal these are all
+    stream.on("trailers", add);
+    stream.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+      if (received > MESSAGE_BYTES_MAX + PREFIX_BYTES) give("ResourceExhausted", `the answer is longer than ${MESSAGE_BYTES_MAX} bytes`);
+      else chunks.push(chunk);
+    });
+    // One with an error of its own is the runtime's doing; any other is the connection's.
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ERR_HTTP2_OUT_OF_STREAMS") session.close(); // the next call opens another
+      if (error.code !== "ERR_HTTP2_STREAM_ERROR") failure ??= new CriError("Unavailable", error.message, { cause: error });
+    });
+    stream.on("close", () => {
+      forget();
+      try {
+        if (failure !== undefined) throw failure;
+        const { "grpc-status": status, "grpc-message": text = "" } = headers;
+        if (status === undefined) throw withoutStatus(session, stream, headers);
+        if (status !== "0") throw refusal(Number(status), String(text));
+        resolve(unframed(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, received)));
+      } catch (error) {
+        reject(error as CriError); // thrown three lines above, or by `unframed`
+      }
+    });
+    stream.end(frame);
+  });
+}
+
+/** Eight digits at most, so that what is longer than a day is told in seconds. */
+function timeoutHeader(ms: number): string {
+  const whole = String(Math.ceil(ms));
+  return whole.length <= DIGITS_MAX ? `${whole}m` : `${Math.min(Math.ceil(ms / 1000), 10 ** DIGITS_MAX - 1)}S`;
+}
+
+function unframed(frame: Buffer): Buffer {
+  if (frame.length < PREFIX_BYTES) throw new CriError("Internal", "the runtime answered without a message");
+  const length = frame.readUInt32BE(1);
+  // Nobody was told that we could read another encoding.
+  if (frame[0] !== 0) throw new CriError("Internal", "the runtime's answer is compressed");
+  if (frame.length !== PREFIX_BYTES + length) throw new CriError("Internal", "the runtime's answer is cut short, or is more than one");
+  return frame.subarray(PREFIX_BYTES);
+}
+
+/** gRPC counts from OK = 0; a number newer than the list is Unknown. */
+function refusal(code: number, message: string): CriError {
+  return new CriError(CRI_ERROR_CODES[code - 1] ?? "Unknown", unescaped(message));
+}
+
+function withoutStatus(session: ClientHttp2Session, { rstCode }: ClientHttp2Stream, headers: IncomingHttpHeaders): CriError {
+  if (session.closed || session.destroyed) return new CriError("Unavailable", "the connection to the runtime is gone");
+  const http = Number(headers[":status"] ?? OK);
+  if (http !== OK) return new CriError("Unknown", `the runtime answered with HTTP status ${http}`);
+  return new CriError(CODE_OF_RESET[rstCode ?? 0] ?? "Internal", `the runtime ended the call without a status (code ${rstCode})`);
+}
+
+/** Of UTF-8 what no header can hold comes as %xx. */
+function unescaped(message: string): string {
+  try {
+    return decodeURIComponent(message);
+  } catch {
+    return message;
+  }
+}

@@ -1,0 +1,41 @@
+/** What stands behind admission: the pods that hold room on this node, and the node as it was last read (node-agent §14.4). */
+import type { KubeObject, Labels } from "@deltaloop/kube/objects";
+import type { PodAllocation } from "../../ports/node-store.ts";
+import { allocatedPod } from "./allocation.ts";
+import { activePods } from "../pod-workers/active-pods.ts";
+import type { AdmissionInput, Taint } from "./admission.ts";
+import { isStaticPod } from "../types/labels.ts";
+import { allocatableOf } from "../types/node-options.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import type { NodePod } from "../types/pod.ts";
+
+/** With what is allocated to each. */
+export async function activePodsOf({ store, pods, condition }: NodePorts): Promise<readonly NodePod[]> {
+  const [records, statuses, allocations] = [await store.rows("workers"), await store.rows("statuses"), await store.rows("allocations")];
+  const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
+  return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));
+}
+
+/** Undefined: the node is not known. */
+export function admissionInput(ports: NodePorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
+  const node = nodeOf(ports, pod);
+  const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
+  const allocatable = allocatableOf(ports.resources, ports.options.eviction);
+  const { pressure = [], shuttingDown } = ports.condition;
+  return node && { pod, others, node, allocatable, pressure, ...(shuttingDown && { shuttingDown }) };
+}
+
+/** One that admission has let in before, with what it had then. */
+export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: NodePod): Promise<NodePod> {
+  const allocation: PodAllocation | undefined = await store.read("allocations", pod.metadata.uid);
+  return allocatedPod(pod, allocation);
+}
+
+type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
+
+/** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
+function nodeOf({ options, condition }: NodePorts, pod: NodePod): NodeFacts | undefined {
+  const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
+  if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;
+  return { name: options.nodeName, labels: node.metadata.labels ?? {}, taints: node.spec?.taints ?? [] };
+}

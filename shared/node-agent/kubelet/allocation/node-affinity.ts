@@ -1,0 +1,52 @@
+/** Whether a node is one that a pod may run on: its nodeSelector and its required node affinity. */
+import type { V1NodeSelectorRequirement, V1NodeSelectorTerm } from "@kubernetes/client-node";
+import { ownAt } from "@deltaloop/base";
+import type { Labels, Wire } from "@deltaloop/kube/objects";
+import type { PodSpec } from "../types/pod.ts";
+
+type Requirement = Wire<V1NodeSelectorRequirement>;
+
+/** Source: component-helpers scheduling/corev1/nodeaffinity GetRequiredNodeAffinity, Match. */
+export function matchesNodeAffinity(spec: PodSpec, node: { readonly name: string; readonly labels: Labels }): boolean {
+  for (const [key, value] of Object.entries(spec.nodeSelector ?? {})) if (ownAt(node.labels, key) !== value) return false;
+  const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(term, node));
+}
+
+/** A term without any requirement matches nothing. */
+function matchesTerm(
+  { matchExpressions = [], matchFields = [] }: Wire<V1NodeSelectorTerm>,
+  node: { readonly name: string; readonly labels: Labels },
+): boolean {
+  if (matchExpressions.length + matchFields.length === 0) return false;
+  return (
+    matchExpressions.every((expression) => holds(expression, ownAt(node.labels, expression.key))) &&
+    // The node's name is the only field there is, and it is tested against one value.
+    matchFields.every((field) => field.key === "metadata.name" && field.values?.length === 1 && holds(field, node.name))
+  );
+}
+
+function holds({ operator, values = [] }: Requirement, value: string | undefined): boolean {
+  switch (operator) {
+    case "In":
+      return value !== undefined && values.includes(value);
+    case "NotIn":
+      return value === undefined || !values.includes(value);
+    case "Exists":
+      return value !== undefined;
+    case "DoesNotExist":
+      return value === undefined;
+    case "Gt":
+    case "Lt": {
+      const [number, bound] = [integer(value), integer(values[0])];
+      if (number === undefined || bound === undefined) return false;
+      return operator === "Gt" ? number > bound : number < bound;
+    }
+    default:
+      return false; // a word newer than we are: the API server knows it, we must not guess
+  }
+}
+
+function integer(text: string | undefined): bigint | undefined {
+  return text !== undefined && /^[+-]?\d+$/u.test(text) ? BigInt(text.replace("+", "")) : undefined;
+}

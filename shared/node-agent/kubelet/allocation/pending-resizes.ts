@@ -1,0 +1,75 @@
+/**
+ * Grants what pods ask for by now, where there is room (node-agent §6.11). Level-based: whoever asks for other than it has is looked at
+ * each time something changed on the node, and each 30 s. Only ever run one at a time, and not beside an admission (PodSources).
+ *
+ * Source: pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream, which keeps a queue, looks at it
+ * when it thinks that room was made, and each three minutes.
+ */
+import { messageOf } from "@deltaloop/kube/objects";
+import type { PodAllocation } from "../../ports/node-store.ts";
+import { inResizeOrder, resizeRefusal } from "./admit-resize.ts";
+import { asksForOther } from "./allocation.ts";
+import { isNewsOfPending, resizeMessage, withGranted, withoutPending, withPending } from "./resize-conditions.ts";
+import type { Refusal } from "./resize-conditions.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { isTerminalPhase } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { activePodsOf, admissionInput } from "./admission-input.ts";
+import { updateAllocation } from "./allocation-manager.ts";
+import { podEvent } from "../events/pod-events.ts";
+import { wake } from "../pod-workers/update-worker.ts";
+
+export async function retryPendingResizes(ports: NodePorts): Promise<void> {
+  if (!ports.condition.sourcesReady) return;
+  const { store, pods, log } = ports;
+  const allocations = await store.rows("allocations");
+  const asking = pods.desired().filter((pod) => {
+    const allocation = allocations.get(pod.metadata.uid);
+    return allocation?.pending !== undefined || asksForOther(pod, allocation);
+  });
+  if (asking.length === 0) return;
+  const records = await store.rows("workers");
+  const living = asking.filter(
+    ({ metadata, status }) => records.get(metadata.uid)?.terminatingAtMs === undefined && !isTerminalPhase(status?.phase),
+  );
+  for (const pod of inResizeOrder(living, allocations)) {
+    const { uid, namespace, name } = pod.metadata;
+    try {
+      if (await decide(ports, pod)) await wake(ports, uid, "a resize was decided on");
+    } catch (error) {
+      log.warn("a resize was not decided on, it is tried again", { pod: `${namespace}/${name}`, error: messageOf(error) });
+    }
+  }
+}
+
+/** @returns whether its status has something new to say */
+async function decide(ports: NodePorts, pod: NodePod): Promise<boolean> {
+  const { uid, generation = 0 } = pod.metadata;
+  const before = await ports.store.read("allocations", uid);
+  if (before === undefined) return false;
+  const isReverted = !asksForOther(pod, before);
+  const refusal = isReverted ? undefined : await refusalOf(ports, pod);
+  const nowMs = ports.clock.now();
+  const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
+    if (row === undefined) return undefined;
+    if (refusal !== undefined) return withPending(row, pod, refusal, nowMs);
+    return isReverted ? withoutPending(row) : withGranted(row, pod, nowMs);
+  };
+  const after = await updateAllocation(ports, uid, change);
+  if (after === undefined || after === before) return false;
+  if (refusal !== undefined && isNewsOfPending(before, after)) tellPending(ports, pod, refusal);
+  if (refusal === undefined && !isReverted)
+    podEvent(ports, pod, { type: "Normal", reason: "ResizeStarted", message: resizeMessage("Pod resize started", pod, generation) });
+  return true;
+}
+
+async function refusalOf(ports: NodePorts, pod: NodePod): Promise<Refusal | undefined> {
+  const input = admissionInput(ports, pod, await activePodsOf(ports));
+  if (input === undefined) return { cause: "InvalidNodeInfo", reason: "Deferred", message: "Kubelet cannot get node info." };
+  return resizeRefusal(input);
+}
+
+function tellPending(ports: NodePorts, pod: NodePod, { cause, reason, message }: Refusal): void {
+  const text = resizeMessage(`Pod resize ${cause}`, pod, pod.metadata.generation ?? 0, message);
+  podEvent(ports, pod, { type: "Warning", reason: `Resize${reason}`, message: text });
+}

@@ -1,0 +1,185 @@
+/**
+ * What the sources say, handed to the pod workers in order (node-agent §2.5, §2.6, §3).
+ *
+ * PS1 messages of all sources are handled one at a time; those of one source in the order in which they came.
+ * PS2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
+ */
+import { admit, INVALID_NODE_INFO } from "../allocation/admission.ts";
+import type { Admission } from "../allocation/admission.ts";
+import { fullName, isTerminalPhase } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { isMirrorPod } from "../types/labels.ts";
+import type { PodSource } from "../types/labels.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { classify, UNSEEN_SOURCE } from "./pod-config.ts";
+import type { PodChange, SourceMessage, SourceState } from "./pod-config.ts";
+import { isTerminationRequested } from "../pod-workers/worker-questions.ts";
+import { activePodsOf, admissionInput, asAllocated } from "../allocation/admission-input.ts";
+import { allocate, loadAllocations } from "../allocation/allocation-manager.ts";
+import { retryPendingResizes } from "../allocation/pending-resizes.ts";
+import { podEvent } from "../events/pod-events.ts";
+import { preempt } from "../allocation/preempt.ts";
+import { storeStatus } from "../status/status-manager.ts";
+import { updateWorker } from "../pod-workers/update-worker.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+
+export class PodSources {
+  readonly #ports: NodePorts;
+  readonly #states: Map<PodSource, SourceState>;
+  #last: Promise<void>;
+
+  constructor(ports: NodePorts, registered: readonly PodSource[]) {
+    this.#ports = ports;
+    this.#last = loadAllocations(ports);
+    this.#states = new Map(registered.map((source) => [source, UNSEEN_SOURCE]));
+  }
+
+  /** Resolves when it has been handled. */
+  async deliver(source: PodSource, message: SourceMessage): Promise<void> {
+    const handled = this.#last.then(() => this.#handle(source, message));
+    this.#last = handled.catch(() => undefined);
+    await handled;
+  }
+
+  /** In turn with the messages: each must see what the one before has granted. */
+  async retryResizes(): Promise<void> {
+    const retried = this.#last.then(() => retryPendingResizes(this.#ports));
+    this.#last = retried.catch(() => undefined);
+    await retried;
+  }
+
+  async #handle(source: PodSource, message: SourceMessage): Promise<void> {
+    const ports = this.#ports;
+    const { state, changes, duplicates } = classify(this.#states.get(source) ?? UNSEEN_SOURCE, source, message, ports.clock.now());
+    for (const pod of duplicates)
+      podEvent(ports, pod, {
+        type: "Warning",
+        reason: "FailedValidation",
+        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
+      });
+    const failed: NodePod[] = [];
+    for (const [op, group] of Map.groupBy(changes, (change) => change.op))
+      for (const change of inOrder(op, group)) if (!(await this.#tried(change))) failed.push(change.pod);
+    this.#states.set(source, withoutChanges(state, this.#states.get(source), failed));
+    ports.condition.sourcesReady = [...this.#states.values()].every(({ seen }) => seen);
+    ports.condition.lastLoopMs = ports.clock.now();
+    if (changes.length > 0) await retryPendingResizes(ports);
+  }
+
+  /** One pod's trouble is not its neighbours'. What failed is not taken note of, so that the next message brings it again. */
+  async #tried(change: PodChange): Promise<boolean> {
+    try {
+      await this.#change(change);
+      return true;
+    } catch (error) {
+      const { namespace, name } = change.pod.metadata;
+      this.#ports.log.error("a change of a pod was not handled, it is tried again", {
+        pod: `${namespace}/${name}`,
+        change: change.op,
+        error: messageOf(error),
+      });
+      return false;
+    }
+  }
+
+  async #change({ op, pod }: PodChange): Promise<void> {
+    const ports = this.#ports;
+    const { uid } = pod.metadata;
+    const before = ports.pods.get(uid);
+    if (op === "ADD" && !isMirrorPod(pod)) return await add(ports, pod);
+    if (op === "REMOVE") ports.pods.remove(uid);
+    else ports.pods.set(pod);
+    if (isMirrorPod(pod)) {
+      const original = ports.pods.staticOf(pod);
+      if (original !== undefined && op !== "RECONCILE") await updateWorker(ports, original, "update", "its mirror changed");
+      return;
+    }
+    switch (op) {
+      case "ADD":
+      case "UPDATE":
+      case "DELETE":
+        return await updateWorker(ports, pod, "update", "its spec changed");
+      case "REMOVE":
+        // Asked for too early it is not lost: housekeeping sees it again.
+        if (ports.condition.sourcesReady) await updateWorker(ports, pod, "kill", "its source has it no longer");
+        return;
+      case "RECONCILE":
+        if (before !== undefined && readinessGatesChanged(before, pod)) await updateWorker(ports, pod, "sync", "a readiness gate changed");
+        return;
+      default:
+        throw new Error(`unknown change ${String(op satisfies never)}`);
+    }
+  }
+}
+
+function withoutChanges(after: SourceState, before: SourceState = UNSEEN_SOURCE, failed: readonly NodePod[]): SourceState {
+  if (failed.length === 0) return after;
+  const pods = new Map(after.pods);
+  for (const { metadata } of failed) {
+    const known = before.pods.get(metadata.uid);
+    if (known === undefined) pods.delete(metadata.uid);
+    else pods.set(metadata.uid, known);
+  }
+  return { ...after, pods };
+}
+
+function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly PodChange[] {
+  if (op !== "ADD") return changes;
+  const createdAt = ({ pod }: PodChange): string => pod.metadata.creationTimestamp ?? "";
+  return changes.toSorted((a, b) => (createdAt(a) < createdAt(b) ? -1 : createdAt(a) > createdAt(b) ? 1 : 0));
+}
+
+/**
+ * After a restart of the agent every pod comes this way again, and is admitted again. It becomes desired only when that is decided:
+ * housekeeping gives every desired pod without a verdict a worker.
+ */
+async function add(ports: NodePorts, pod: NodePod): Promise<void> {
+  const record = await ports.store.read("workers", pod.metadata.uid);
+  if (!isTerminationRequested(record, ports.condition.syncedOnce) && !isTerminalPhase(pod.status?.phase)) {
+    const admission = await admissionOf(ports, pod);
+    if (!admission.admitted) {
+      await reject(ports, pod, admission);
+      ports.pods.set(pod);
+      return ports.send("statuses", pod.metadata.uid, "rejected");
+    }
+    if (admission.preemption) await preempt(ports, pod, admission.preemption);
+  }
+  ports.pods.set(pod);
+  await allocate(ports, pod);
+  await updateWorker(ports, pod, "create", "it is new");
+}
+
+async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
+  const active = await activePodsOf(ports);
+  const before = await asAllocated(ports, pod);
+  const ask = (): Admission => {
+    const input = admissionInput(ports, before, active);
+    return input === undefined ? INVALID_NODE_INFO : admit(input);
+  };
+  const first = ask();
+  if (first.admitted || first.rereadNode !== true) return first;
+  // Where it cannot be read, what was known decides.
+  await ports.readNode().catch(() => undefined);
+  return ask();
+}
+
+async function reject(
+  ports: NodePorts,
+  pod: NodePod,
+  { reason, message }: Extract<Admission, { readonly admitted: false }>,
+): Promise<void> {
+  podEvent(ports, pod, { type: "Warning", reason, message });
+  const { generation } = pod.metadata;
+  const rejected = { phase: "Failed", reason, message: `Pod was rejected: ${message}` };
+  await storeStatus(ports, pod, { ...pod.status, ...rejected, ...(generation !== undefined && { observedGeneration: generation }) });
+}
+
+/**
+ * Somebody set a condition that a readiness gate of the pod waits for, so that its Ready condition must be computed anew (node-agent §3).
+ * Source: pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
+ */
+function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
+  const statusOf = (pod: NodePod, type: string): string | undefined =>
+    pod.status?.conditions?.find((condition) => condition.type === type)?.status;
+  return (after.spec.readinessGates ?? []).some(({ conditionType }) => statusOf(before, conditionType) !== statusOf(after, conditionType));
+}

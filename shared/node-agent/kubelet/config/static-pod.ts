@@ -1,0 +1,129 @@
+/** A manifest of this node made into a pod (node-agent §2.1): it exists before, and without, any API server. */
+import { createHash } from "node:crypto";
+import { apiReference } from "./api-reference.ts";
+import { canonicalJson } from "../types/json-equal.ts";
+import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
+import { parseNodePod } from "../types/pod.ts";
+import type { NodePod, PodSpec } from "../types/pod.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+
+/**
+ * The manifest makes no static pod. Normal: people write manifests. The pod does not run; whoever wrote the file acts on the
+ * message, which names it.
+ */
+export class StaticPodError extends Error {
+  override readonly name = "StaticPodError";
+}
+
+export interface StaticPodOrigin {
+  readonly origin: { readonly kind: "file"; readonly path: string } | { readonly kind: "http"; readonly url: string };
+  readonly nodeName: string;
+}
+
+/** What of a manifest is looked at here; anything may be missing, or of another type. */
+interface Manifest {
+  readonly apiVersion?: unknown;
+  readonly kind?: unknown;
+  readonly metadata?: { readonly name?: unknown; readonly namespace?: unknown; readonly uid?: unknown; readonly annotations?: object };
+  readonly spec?: Partial<PodSpec>;
+}
+
+const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+/** It becomes part of paths and keys. */
+const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
+
+/**
+ * The pod of a parsed manifest whose defaults are set. Equal manifests of equal origin on one node have equal UIDs, and any
+ * change makes another one, so an edited manifest is another pod; unless the manifest names its UID.
+ *
+ *     /etc/manifests/web.yaml `web` on node N1 → default/web-n1, uid = config.hash = MD5 of what it says and where it stands
+ *
+ * Source: pkg/kubelet/config/common.go applyDefaults, tryDecodeSinglePod. Differs from upstream: what is hashed is JSON with
+ * sorted keys; names are checked as far as paths and the mirror pod rely on them, the rest of pod validation is not done.
+ *
+ * @throws {StaticPodError} naming the manifest and what is wrong with it
+ */
+export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
+  const refuse = (why: string): StaticPodError => new StaticPodError(`${originText(given.origin)}: ${why}`);
+  const { apiVersion, kind, metadata = {}, spec } = (manifest ?? {}) as Manifest; // every field is checked below
+  if (apiVersion !== "v1" || kind !== "Pod") throw refuse(`apiVersion v1, kind Pod expected, not ${String(apiVersion)} ${String(kind)}`);
+  const { name, annotations } = metadata;
+  const namespace = metadata.namespace === undefined || metadata.namespace === "" ? "default" : metadata.namespace;
+  if (typeof name !== "string" || name === "") throw refuse("metadata.name is missing");
+  const uid = metadata.uid === undefined || metadata.uid === "" ? uidOf(manifest, given) : metadata.uid;
+  if (typeof uid !== "string" || !UID.test(uid)) throw refuse("metadata.uid is not made of letters, digits and dashes");
+  const fullName = `${name}-${given.nodeName.toLowerCase()}`;
+  if (!DNS_SUBDOMAIN.test(fullName)) throw refuse(`metadata.name: "${fullName}" is not a DNS name of at most 253 characters`);
+  if (typeof namespace !== "string" || !DNS_LABEL.test(namespace)) throw refuse("metadata.namespace is not a DNS label");
+
+  const { pod, problem } = built({
+    apiVersion,
+    kind,
+    metadata: { ...metadata, name: fullName, namespace, uid, annotations: { ...annotations, [CONFIG_ANNOTATIONS.hash]: uid } },
+    spec: { ...spec, nodeName: given.nodeName },
+    status: { phase: "Pending" },
+  });
+  if (problem !== undefined) throw refuse(problem);
+  return given.origin.kind === "file" ? { ...pod, spec: { ...pod.spec, tolerations: toleratingNoExecute(pod.spec) } } : pod;
+}
+
+type Built = { readonly pod: NodePod; readonly problem?: undefined } | { readonly pod?: undefined; readonly problem: string };
+
+function built(value: object): Built {
+  try {
+    const pod = parseNodePod(value);
+    const problem = problemOf(pod);
+    return problem === undefined ? { pod } : { problem };
+  } catch (error) {
+    // Something is missing, or a field is of another type than the API has.
+    return { problem: `not a pod as the API has it: ${messageOf(error)}` };
+  }
+}
+
+function problemOf(pod: NodePod): string | undefined {
+  if (isMirrorPod(pod)) return `the annotation ${CONFIG_ANNOTATIONS.mirror} is for the API server's copy of a static pod`;
+  if (!Array.isArray(pod.spec.tolerations ?? [])) return "spec.tolerations is not a list";
+  const reference = apiReference(pod.spec);
+  if (reference !== undefined) return `a static pod must not refer to ${reference.resource} (${reference.field})`;
+  return containerProblem(pod.spec);
+}
+
+/** What it says first, then where it stands. */
+function uidOf(manifest: unknown, { origin, nodeName }: StaticPodOrigin): string {
+  const hash = createHash("md5").update(canonicalJson(manifest));
+  return (origin.kind === "file" ? hash.update(`host:${nodeName}`).update(`file:${origin.path}`) : hash.update(`url:${origin.url}`)).digest(
+    "hex",
+  );
+}
+
+/** Trouble of the node must not evict it. Source: pkg/apis/core/helper AddOrUpdateTolerationInPod. */
+function toleratingNoExecute({ tolerations = [] }: PodSpec): NonNullable<PodSpec["tolerations"]> {
+  const wanted = { operator: "Exists", effect: "NoExecute" };
+  const others = tolerations.filter(
+    ({ key = "", operator, value = "", effect }) =>
+      !(key === "" && value === "" && operator === wanted.operator && effect === wanted.effect),
+  );
+  return [...others, wanted];
+}
+
+function containerProblem(spec: PodSpec): string | undefined {
+  const names = new Set<string>();
+  for (const { name, image } of [...(spec.initContainers ?? []), ...spec.containers]) {
+    if (typeof name !== "string" || !DNS_LABEL.test(name)) return `container name "${String(name)}" is not a DNS label`;
+    if (names.has(name)) return `two containers are named "${name}"`;
+    if (typeof image !== "string" || image.trim() === "") return `container "${name}" has no image`;
+    names.add(name);
+  }
+  return (spec.ephemeralContainers ?? []).length > 0 ? "a static pod cannot have ephemeral containers" : undefined;
+}
+
+function originText(origin: StaticPodOrigin["origin"]): string {
+  return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${shownUrl(origin.url)}`;
+}
+
+/** A URL as people may read it: a user, a password and a query may be secret. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}

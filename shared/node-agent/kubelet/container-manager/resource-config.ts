@@ -1,0 +1,122 @@
+/** How much pods, classes of pods and all of them may take of their node (node-agent §7.6.1). What files say so: cgroup-files.ts. */
+import { numericQuantity } from "@deltaloop/kube/quantity";
+import { podLimits, podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
+import type { QosClass, Requests } from "../types/pod-requests.ts";
+import { pageSizeName } from "../types/pod-requests.ts";
+import { cpuQuota, cpuShares, QUOTA_PERIOD } from "./cpu-limits.ts";
+import type { NodeResources, Reserved } from "../types/node-options.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { SHARES_MIN } from "./cpu-limits.ts";
+
+/** What is absent is left as it is. Source: pkg/kubelet/cm/types.go ResourceConfig. */
+export interface ResourceConfig {
+  /** As of version 1: 2 to 262144, 1024 for one CPU. */
+  readonly cpuShares?: number;
+  /** Microseconds in each period; −1: no limit. */
+  readonly cpuQuota?: number;
+  /** Microseconds. */
+  readonly cpuPeriod?: number;
+  /** −1: no limit. */
+  readonly memoryBytes?: number;
+  readonly pidsMax?: number;
+  /** As the kernel writes lists: `0-3,8`. */
+  readonly cpus?: string;
+  /** By page size, as cgroups name it; sizes that it does not name are limited to nothing. */
+  readonly hugePageBytes?: Readonly<Record<string, bigint>>;
+}
+
+/** The least that the kernel takes. */
+/** More than any machine has. Source: qos_container_manager_linux.go setHugePagesUnbounded. */
+const UNBOUNDED = 1n << 62n;
+const HUGE_PAGES_PREFIX = "hugepages-";
+
+/**
+ * What the containers of a pod may take together. A limit counts only where every container has it: what one without a limit takes
+ * is not to be taken from the others.
+ *
+ *     a: requests 500m, limit 1 CPU; b: requests 250m → shares 768, no quota
+ *
+ * Source: pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod, pod_container_manager_linux.go EnsureExists; with MemoryQoS off.
+ */
+export function resourceConfigForPod(pod: NodePod, { podMaxPids }: { readonly podMaxPids: number }): ResourceConfig {
+  const qos = qosClass(pod);
+  const [requests, limits] = [podRequests(pod), podLimits(pod)];
+  const isLimited = (resource: "cpu" | "memory"): boolean => qos === "Guaranteed" || (qos === "Burstable" && everyLimit(pod, resource));
+  return {
+    cpuShares: qos === "BestEffort" ? SHARES_MIN : cpuShares(wholeAmount(requests, "cpu")),
+    ...(isLimited("cpu") && { cpuQuota: cpuQuota(wholeAmount(limits, "cpu")), cpuPeriod: QUOTA_PERIOD }),
+    ...(isLimited("memory") && { memoryBytes: wholeAmount(limits, "memory") }),
+    ...(podMaxPids > 0 && { pidsMax: podMaxPids }),
+    hugePageBytes: hugePagesOf(requests),
+  };
+}
+
+/**
+ * What each class of pods may take. Burstable ones weigh together what they ask for, so that one CPU of theirs is worth one of a
+ * Guaranteed pod's; BestEffort ones get what is left. `kubepods` itself is among them for its huge pages.
+ *
+ * Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
+ */
+export function qosConfigs(activePods: readonly NodePod[], machine: NodeResources): Readonly<Record<QosClass, ResourceConfig>> {
+  const burstable = activePods.filter((pod) => qosClass(pod) === "Burstable");
+  const cpuMilli = burstable.reduce((sum, pod) => sum + wholeAmount(podRequests(pod), "cpu"), 0);
+  const hugePageBytes = Object.fromEntries((machine.hugePageSizes ?? []).map((size) => [size, UNBOUNDED]));
+  return {
+    Guaranteed: { hugePageBytes },
+    Burstable: { cpuShares: cpuShares(cpuMilli), hugePageBytes },
+    BestEffort: { cpuShares: SHARES_MIN, hugePageBytes },
+  };
+}
+
+/**
+ * What all pods may take together: the machine's capacity, less what is kept back for kubelet and system where that is to be enforced.
+ * What hard eviction keeps free is not: it is there to be noticed before this limit is met.
+ *
+ * Source: node_container_manager_linux.go enforceNodeAllocatableCgroups, getNodeAllocatableInternalAbsolute, getCgroupConfig.
+ */
+export function kubepodsConfig(machine: NodeResources, { enforced }: { readonly enforced: boolean }): ResourceConfig {
+  const kept = enforced ? (machine.reserved ?? {}) : {};
+  const left = (capacity: number, reserved = 0): number => Math.max(0, capacity - reserved);
+  return {
+    memoryBytes: left(machine.memoryBytes, kept.memoryBytes),
+    cpuShares: cpuShares(left(machine.cpuMilli, kept.cpuMilli)),
+    ...(machine.pids !== undefined && { pidsMax: left(machine.pids, kept.pids) }),
+    ...(machine.cpus !== undefined && { cpus: machine.cpus }),
+    hugePageBytes: Object.fromEntries(Object.entries(machine.hugePageBytes ?? {}).map(([size, bytes]) => [size, BigInt(bytes)])),
+  };
+}
+
+/** What is kept back, as the limit of those that it is kept for. Source: node_container_manager_linux.go enforceExistingCgroup. */
+export function reservedConfig(
+  { cpuMilli, memoryBytes, pids }: Reserved,
+  cpus: string | undefined,
+  compressibleOnly: boolean,
+): ResourceConfig {
+  return {
+    ...(!compressibleOnly && memoryBytes !== undefined && { memoryBytes }),
+    ...(cpuMilli !== undefined && { cpuShares: cpuShares(cpuMilli) }),
+    ...(!compressibleOnly && pids !== undefined && { pidsMax: pids }),
+    ...(cpus !== undefined && { cpus }),
+    hugePageBytes: {},
+  };
+}
+
+/** Of a pod that has ended and whose volumes are still there: nothing can be taken from others. Source: cgroup_manager_linux.go ReduceCPULimits. */
+export const LEAST: ResourceConfig = { cpuShares: SHARES_MIN, hugePageBytes: {} };
+
+/** A limit of nothing is none. */
+function everyLimit(pod: NodePod, resource: "cpu" | "memory"): boolean {
+  const limits = [...pod.spec.containers, ...initContainersOf(pod)].map(({ resources }) =>
+    numericQuantity(resources?.limits?.[resource] ?? "0"),
+  );
+  return limits.every((limit) => limit !== undefined && limit !== "0");
+}
+
+function hugePagesOf(requests: Requests): Readonly<Record<string, bigint>> {
+  return Object.fromEntries(
+    [...requests.keys()]
+      .filter((name) => name.startsWith(HUGE_PAGES_PREFIX))
+      .map((name) => [pageSizeName(name.slice(HUGE_PAGES_PREFIX.length)), BigInt(wholeAmount(requests, name))]),
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * Kubernetes Events of a node agent (node-agent §9): what to send of each. A step function over what it remembers
+ * (shared/kube/events/event-correlator.ts: ER1 to ER4).
+ *
+ * Source: client-go tools/record/event.go makeEvent, recordEvent.
+ */
+import type { CoreV1Event } from "@kubernetes/client-node";
+import { combinedMessage, correlate, eventName, eventNanos, msOfNanos, noCorrelations } from "@deltaloop/kube/events";
+import type { CorrelatorMemory } from "@deltaloop/kube/events";
+import { formatTime } from "@deltaloop/kube/objects";
+import type { Wire } from "@deltaloop/kube/objects";
+
+export type EventBody = Wire<CoreV1Event>;
+
+const COMPONENT = "kubelet";
+/** Where Events of objects without a namespace stand. */
+const DEFAULT_NAMESPACE = "default";
+
+export interface NodeEvent {
+  readonly involved: InvolvedObject;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface InvolvedObject {
+  readonly kind: string;
+  readonly apiVersion: string;
+  /** Empty for a Node, whose `uid` is its name, as upstream has it. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** `spec.containers{name}`. */
+  readonly fieldPath?: string;
+}
+
+export interface EventMemory extends CorrelatorMemory {
+  /** Events so far, for their names. */
+  recorded: number;
+}
+
+export function noEvents(): EventMemory {
+  return { ...noCorrelations(), recorded: 0 };
+}
+
+export type EventRequest =
+  | { readonly kind: "create"; readonly body: EventBody }
+  /** `ifMissing`: the Event is gone, or its creation was held back (ER3); create this one. */
+  | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: EventPatch; readonly ifMissing: EventBody };
+
+/** A strategic merge patch. */
+export type EventPatch = Required<Pick<EventBody, "count" | "lastTimestamp" | "message">>;
+
+export interface EventSource {
+  readonly nodeName: string;
+  /** A whole number: names of two runs of the agent that say something in the same millisecond differ by it. */
+  readonly nameSalt: number;
+}
+
+/** What to send of `event`, if anything; it is remembered whether or not that succeeds. */
+export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number, source: EventSource): EventRequest | undefined {
+  const { kind, apiVersion, namespace, name, uid, fieldPath } = event.involved;
+  const spends = JSON.stringify([kind, apiVersion, namespace, name, uid, event.type]);
+  const group = JSON.stringify([spends, event.reason]);
+  const key = JSON.stringify([group, fieldPath, event.message]);
+  const nanos = eventNanos(nowMs, source.nameSalt + memory.recorded++);
+  const told = correlate(memory, { source: spends, group, key, message: event.message, nanos }, nowMs);
+  if (told.isHeldBack) return undefined;
+
+  const message = told.isCombined ? combinedMessage(event.message) : event.message;
+  const lastTimestamp = formatTime(nowMs);
+  const { namespace: _none, ...object } = event.involved;
+  const body: EventBody = {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata: {
+      name: eventName(name, told.nanos),
+      namespace: namespace || DEFAULT_NAMESPACE,
+      ...(event.annotations && { annotations: { ...event.annotations } }),
+    },
+    involvedObject: namespace === "" ? object : event.involved,
+    reason: event.reason,
+    message,
+    type: event.type,
+    count: told.count,
+    firstTimestamp: formatTime(msOfNanos(told.nanos)),
+    lastTimestamp,
+    source: { component: COMPONENT, host: source.nodeName },
+    ...(!told.isCombined && { reportingComponent: COMPONENT, reportingInstance: source.nodeName }),
+  };
+  if (told.count === 1) return { kind: "create", body };
+  const target = { namespace: namespace || DEFAULT_NAMESPACE, name: eventName(name, told.nanos) };
+  return { kind: "patch", ...target, body: { count: told.count, lastTimestamp, message }, ifMissing: body };
+}
+
+/** A Node in an event: upstream's kubelet gives its name for its uid. Source: pkg/kubelet/kubelet.go nodeRef. */
+export function nodeReference(name: string): InvolvedObject {
+  return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
+}

@@ -1,0 +1,95 @@
+/** Pods that take more of the node's disk than they may, whatever the disk has left (node-agent §14.5). */
+import { canonicalQuantity, parseQuantity, numericQuantity } from "@deltaloop/kube/quantity";
+import { initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { binaryQuantity, containerStorageMessage, emptyDirMessage, podStorageMessage } from "./messages.ts";
+import type { PodUsage } from "./usage.ts";
+
+const STORAGE = "ephemeral-storage";
+
+/** As upstream's metric of evictions names it. */
+export type StorageLimit = "emptydirfs.limit" | "ephemeralpodfs.limit" | "ephemeralcontainerfs.limit";
+
+export interface StorageExcess {
+  readonly limit: StorageLimit;
+  readonly message: string;
+}
+
+/**
+ * The first limit that is exceeded: of an emptyDir, of the pod, of one container.
+ *
+ * Source: pkg/kubelet/eviction/eviction_manager.go localStorageEviction.
+ *
+ * @param hasImageFs containers' layers are on the images' disk, and do not count for a container
+ */
+export function storageExcess(pod: NodePod, usage: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
+  return ofEmptyDirs(pod, usage) ?? ofPod(pod, usage) ?? ofContainers(pod, usage, hasImageFs);
+}
+
+/** Whether it may be exceeded at all. */
+export function hasStorageLimit(pod: NodePod): boolean {
+  const { volumes = [], containers } = pod.spec;
+  return (
+    volumes.some(({ emptyDir }) => emptyDir?.sizeLimit !== undefined) ||
+    [...containers, ...initContainersOf(pod)].some(({ resources }) => resources?.limits?.[STORAGE] !== undefined)
+  );
+}
+
+function ofEmptyDirs({ spec }: NodePod, { volumes }: PodUsage): StorageExcess | undefined {
+  for (const { name, emptyDir } of spec.volumes ?? []) {
+    const used = volumes.get(name)?.usedBytes;
+    const limit = bytes(emptyDir?.sizeLimit);
+    if (used !== undefined && limit > 0 && used > limit)
+      return { limit: "emptydirfs.limit", message: emptyDirMessage(name, canonical(emptyDir?.sizeLimit)) };
+  }
+  return undefined;
+}
+
+function ofPod(pod: NodePod, { ephemeralBytes }: PodUsage): StorageExcess | undefined {
+  const limit = podLimit(pod);
+  if (limit === undefined || ephemeralBytes <= limit.bytes) return undefined;
+  return { limit: "ephemeralpodfs.limit", message: podStorageMessage(limit.text) };
+}
+
+function ofContainers({ spec }: NodePod, { containers }: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
+  for (const { name, logs, rootfs } of containers) {
+    const text = spec.containers.find((container) => container.name === name)?.resources?.limits?.[STORAGE];
+    const limit = bytes(text);
+    const used = (logs?.usedBytes ?? 0) + (hasImageFs ? 0 : (rootfs?.usedBytes ?? 0));
+    if (limit > 0 && used > limit) return { limit: "ephemeralcontainerfs.limit", message: containerStorageMessage(name, canonical(text)) };
+  }
+  return undefined;
+}
+
+/**
+ * Of those containers that have one, as podRequests counts requests. Written in the units of the first.
+ *
+ * Source: component-helpers resource/helpers.go PodLimits.
+ */
+function podLimit(pod: NodePod): { readonly bytes: number; readonly text: string } | undefined {
+  const limitOf = ({ resources }: ContainerSpec): string | undefined => resources?.limits?.[STORAGE];
+  const inits = initContainersOf(pod);
+  const all = [...pod.spec.containers, ...inits].flatMap((container) => limitOf(container) ?? []);
+  const [first] = all;
+  if (first === undefined) return undefined;
+  let running = pod.spec.containers.reduce((sum, container) => sum + bytes(limitOf(container)), 0);
+  let [sidecars, starting] = [0, 0];
+  for (const container of inits) {
+    const own = bytes(limitOf(container));
+    starting = Math.max(starting, own + sidecars);
+    if (!isSidecar(container)) continue;
+    sidecars += own;
+    running += own;
+  }
+  const sum = Math.max(running, starting);
+  const isBinary = parseQuantity(first)?.format === "BinarySI";
+  return { bytes: sum, text: all.length === 1 ? canonical(first) : isBinary ? binaryQuantity(sum) : canonical(`${sum}`) };
+}
+
+function bytes(text: string | undefined): number {
+  return Number(numericQuantity(text ?? "0") ?? 0) / 1e9;
+}
+
+function canonical(text: string | undefined): string {
+  return canonicalQuantity(text ?? "0") ?? "0";
+}

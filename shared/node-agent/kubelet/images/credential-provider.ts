@@ -1,0 +1,239 @@
+/**
+ * Credentials of the node for registries: what its docker configuration has, and what a credential provider answers (node-agent §8).
+ *
+ * Source: pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
+ */
+import { ownAt } from "@deltaloop/base";
+import type { AuthConfig } from "../../ports/cri-types.ts";
+import { globMatches } from "./glob.ts";
+
+/** As `docker login` writes them, by registry or part of one. */
+export type DockerConfig = Readonly<Record<string, { readonly username?: string; readonly password?: string }>>;
+
+const DEFAULT_REGISTRY = "index.docker.io";
+
+/**
+ * An image as credentials are looked up for it: with its registry, without tag and digest.
+ *
+ *     web:1 → docker.io/library/web        registry.test:5000/team/web@sha256:… → registry.test:5000/team/web
+ *
+ * Source: pkg/util/parsers/parsers.go ParseImageName.
+ */
+export function repositoryOf(image: string): string {
+  const name = image.replace(/@.*$/u, "").replace(/:[^:/]*$/u, "");
+  const [first = "", ...rest] = name.split("/");
+  if (rest.length > 0 && (/[.:]/u.test(first) || first === "localhost" || first !== first.toLowerCase())) return name;
+  return `docker.io/${rest.length === 0 ? "library/" : ""}${name}`;
+}
+
+/**
+ * Those for `repository`, the most exact first; Docker Hub's own for what comes from there, if nothing else fits.
+ *
+ * Source: keyring.go BasicDockerKeyring.
+ */
+export function credentialsFor(repository: string, configs: readonly DockerConfig[]): readonly AuthConfig[] {
+  const entries = configs.flatMap((config) => Object.entries(config).map(([place, auth]) => ({ key: keyOf(place), place, auth })));
+  const byKey = Map.groupBy(entries, ({ key }) => key);
+  // As Go sorts texts, from the end.
+  const keys = [...byKey.keys()].toSorted((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)));
+  const matching = keys.filter((key) => urlsMatch(key, repository));
+  const chosen = matching.length > 0 ? matching : repository.startsWith("docker.io/") ? [DEFAULT_REGISTRY] : [];
+  return chosen.flatMap((key) => byKey.get(key) ?? []).map(({ auth: { username = "", password = "" } }) => ({ username, password }));
+}
+
+/** `https://index.docker.io/v1/` is `index.docker.io`. */
+function keyOf(place: string): string {
+  const [host = "", ...path] = place.replace(/^https?:\/\//u, "").split("/");
+  const whole = path.length === 0 ? "" : `/${path.join("/")}`;
+  const below = /^\/v[12]\//u.test(whole) ? whole.slice("/v1".length) : whole;
+  return below === "/" ? host : `${host}${below}`;
+}
+
+/**
+ * Whether `glob`, which may have `*` in parts of its host, has `target` in it: same port, same number of parts, and a path that begins so.
+ *
+ *     *.dkr.ecr.*.amazonaws.com        registry.test:5000/team
+ *
+ * Source: keyring.go URLsMatch.
+ */
+export function urlsMatch(glob: string, target: string): boolean {
+  const [pattern, own] = [partsOf(glob), partsOf(target)];
+  if (pattern.port !== own.port || pattern.host.length !== own.host.length || !own.path.startsWith(pattern.path)) return false;
+  return pattern.host.every((part, index) => globMatches(part, own.host[index] ?? ""));
+}
+
+function partsOf(url: string): { readonly host: readonly string[]; readonly port: string; readonly path: string } {
+  const slash = url.indexOf("/");
+  const [host = "", port = ""] = (slash === -1 ? url : url.slice(0, slash)).split(":");
+  return { host: host.split("."), port, path: slash === -1 ? "" : url.slice(slash) };
+}
+
+/**
+ * Both forms of a docker configuration; `auth` stands above the two fields. One that names helpers alone (`credsStore`, `credHelpers`) is one
+ * without credentials: nobody runs those. Source: pkg/credentialprovider/config.go. @throws for what is none
+ */
+export function parseDockerConfig(text: string, form: "config.json" | ".dockercfg"): DockerConfig {
+  const content = objectIn<{ readonly auths?: unknown }>(JSON.parse(text));
+  const entries = form === "config.json" ? objectIn(content.auths ?? null) : content;
+  return Object.fromEntries(
+    Object.entries(entries as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>).map(([place, entry]) => [
+      place,
+      credentialsIn(entry ?? {}),
+    ]),
+  );
+}
+
+/** As Go reads one: null is one without fields. */
+function objectIn<T extends object>(value: unknown): Partial<T> {
+  if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("no docker configuration");
+  return value ?? {}; // all fields are looked at
+}
+
+function credentialsIn({ auth, username, password }: Readonly<Record<string, unknown>>): {
+  readonly username: string;
+  readonly password: string;
+} {
+  const text = (value: unknown): string => (typeof value === "string" ? value : "");
+  if (text(auth) === "") return { username: text(username), password: text(password) };
+  const [, name, word] = /^([^:]*):(.*)$/su.exec(Buffer.from(text(auth), "base64").toString()) ?? [];
+  if (name === undefined || word === undefined) throw new SyntaxError("unable to parse auth field");
+  return { username: name, password: word };
+}
+
+const PROVIDER_API_VERSIONS = ["v1", "v1beta1", "v1alpha1"].map((version) => `credentialprovider.kubelet.k8s.io/${version}`);
+
+/** A program that knows credentials for some registries. Source: k8s.io/kubelet config/v1/types.go CredentialProvider. */
+export interface CredentialProvider {
+  readonly name: string;
+  readonly apiVersion: string;
+  readonly matchImages: readonly string[];
+  readonly defaultCacheMs: number;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** What it is asked, on its standard input. */
+export function providerRequest({ apiVersion }: CredentialProvider, repository: string): string {
+  return JSON.stringify({ kind: "CredentialProviderRequest", apiVersion, image: repository });
+}
+
+export interface ProviderAnswer {
+  readonly auth: DockerConfig;
+  /** For what the answer counts. */
+  readonly cacheKey: string;
+  /** 0: only for this time. */
+  readonly cacheMs: number;
+}
+
+/** An answer that is none. Its message shows nothing of what the program said: that may be a password. */
+class ProviderAnswerError extends Error {
+  override readonly name = "ProviderAnswerError";
+}
+
+const GLOBAL = "<global>";
+
+/** @throws {ProviderAnswerError} Source: plugin.go ExecPlugin, provide. */
+export function providerAnswer(text: string, provider: CredentialProvider, repository: string): ProviderAnswer {
+  let content: Readonly<Record<string, unknown>>;
+  try {
+    content = JSON.parse(text) as typeof content; // looked at field by field
+  } catch {
+    throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
+  }
+  const { apiVersion, kind, cacheKeyType, cacheDuration, auth } = content ?? {};
+  if (apiVersion !== provider.apiVersion)
+    throw new ProviderAnswerError(
+      `apiVersion from credential plugin response did not match expected apiVersion:${provider.apiVersion}, actual apiVersion:${String(apiVersion)}`,
+    );
+  if (kind !== "CredentialProviderResponse")
+    throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
+  const cacheKey = ownAt(cacheKeysOf(repository), String(cacheKeyType));
+  if (cacheKey === undefined)
+    throw new ProviderAnswerError(`credential provider plugin did not return a valid cacheKeyType: ${String(cacheKeyType)}`);
+  const cacheMs = cacheDuration === undefined || cacheDuration === null ? provider.defaultCacheMs : durationMs(cacheDuration);
+  if (cacheMs === undefined) throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
+  const entries = Object.entries((auth ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>); // what is no object has none
+  return {
+    auth: Object.fromEntries(entries.map(([place, entry]) => [place, credentialsIn({ ...entry, auth: undefined })])),
+    cacheKey,
+    cacheMs,
+  };
+}
+
+/** Where an answer for `repository` may be kept, the most exact first. */
+export function cacheKeysOf(repository: string): Readonly<Record<string, string>> {
+  return { Image: repository, Registry: repository.split("/")[0] ?? "", Global: GLOBAL };
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6 };
+const UNIT = "(?:h|ms|us|µs|ns|m|s)";
+
+/** As Go writes durations: `1h30m`, `0s`, `0`. `undefined`: it is none. */
+export function durationMs(value: unknown): number | undefined {
+  if (value === "0" || value === 0) return 0;
+  if (typeof value !== "string" || !new RegExp(`^(?:\\d+(?:\\.\\d+)?${UNIT})+$`, "u").test(value)) return undefined;
+  const parts = [...value.matchAll(new RegExp(`(\\d+(?:\\.\\d+)?)(${UNIT})`, "gu"))];
+  return parts.reduce((sum, [, count, unit = ""]) => sum + Number(count) * (UNITS_MS[unit] ?? 0), 0);
+}
+
+const PROVIDER_FIELDS = new Set(["name", "apiVersion", "matchImages", "defaultCacheDuration", "args", "env", "tokenAttributes"]);
+
+/**
+ * The providers of one configuration file.
+ *
+ * @throws {Error} with all that is wrong, in upstream's words where it has any
+ *
+ * Source: plugin/config.go validateCredentialProviderConfig.
+ */
+export function parseProviders(content: unknown): readonly CredentialProvider[] {
+  const { apiVersion = "", kind, providers } = (content ?? {}) as Readonly<Record<string, unknown>>; // looked at field by field
+  if (kind !== "CredentialProviderConfig") throw new Error(`failed to decode "${String(kind)}" (wrong Kind)`);
+  if (!String(apiVersion).startsWith("kubelet.config.k8s.io/"))
+    throw new Error(`failed to decode CredentialProviderConfig, unexpected Group: ${String(apiVersion).split("/")[0]}`);
+  if (!Array.isArray(providers) || providers.length === 0)
+    throw new Error("providers: Required value: at least 1 item in plugins is required");
+  const mistakes = providers.flatMap((provider: Readonly<Record<string, unknown>>) => providerMistakes(provider));
+  if (mistakes.length > 0) throw new Error(mistakes.join(", "));
+  return providers.map((provider: Readonly<Record<string, unknown>>) => ({
+    name: String(provider["name"]),
+    apiVersion: String(provider["apiVersion"]),
+    matchImages: provider["matchImages"] as readonly string[], // as was just seen
+    defaultCacheMs: durationMs(provider["defaultCacheDuration"]) ?? 0,
+    args: ((provider["args"] ?? []) as readonly unknown[]).map(String), // a list, as was just seen
+    env: Object.fromEntries(
+      ((provider["env"] ?? []) as readonly { readonly name?: unknown; readonly value?: unknown }[]).map(({ name, value }) => [
+        String(name),
+        String(value ?? ""),
+      ]),
+    ),
+  }));
+}
+
+function providerMistakes(provider: Readonly<Record<string, unknown>>): readonly string[] {
+  const { name, apiVersion, matchImages, defaultCacheDuration, args = [], env = [], tokenAttributes } = provider;
+  const invalid = (why: string): string => `providers.name: Invalid value: "${String(name)}": ${why}`;
+  return [
+    typeof name !== "string" || name === "" ? "providers.name: Required value" : undefined,
+    String(name).includes("/") ? invalid("provider name cannot contain '/'") : undefined,
+    String(name).includes(" ") ? invalid("provider name cannot contain spaces") : undefined,
+    name === "." || name === ".." ? invalid(`provider name cannot be '${name}'`) : undefined,
+    apiVersion === undefined || apiVersion === "" ? "providers.apiVersion: Required value" : undefined,
+    apiVersion !== undefined && apiVersion !== "" && !PROVIDER_API_VERSIONS.includes(String(apiVersion))
+      ? `providers.apiVersion: Unsupported value: "${String(apiVersion)}": supported values: ${PROVIDER_API_VERSIONS.map((one) => `"${one}"`).join(", ")}`
+      : undefined,
+    !Array.isArray(matchImages) || matchImages.length === 0
+      ? "providers.matchImages: Required value: at least 1 item in matchImages is required"
+      : undefined,
+    defaultCacheDuration === undefined || defaultCacheDuration === null ? "providers.defaultCacheDuration: Required value" : undefined,
+    defaultCacheDuration !== undefined && defaultCacheDuration !== null && durationMs(defaultCacheDuration) === undefined
+      ? `providers.defaultCacheDuration: Invalid value: "${String(defaultCacheDuration)}": must be greater than or equal to 0`
+      : undefined,
+    !Array.isArray(args) || !Array.isArray(env) ? "providers.args and providers.env are lists" : undefined,
+    tokenAttributes === undefined || tokenAttributes === null
+      ? undefined
+      : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: take it out",
+    ...Object.keys(provider)
+      .filter((field) => !PROVIDER_FIELDS.has(field))
+      .map((field) => `unknown field "providers.${field}"`),
+  ].filter((mistake) => mistake !== undefined);
+}

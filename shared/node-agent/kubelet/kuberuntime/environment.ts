@@ -1,0 +1,247 @@
+/** What a container finds in its environment, the addresses of services too (node-agent §7.4). */
+import { podFieldText, resourceFieldText, VolumeError } from "../volume/downward-api.ts";
+import type { NodeResources } from "../types/node-options.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import type { V1Service } from "@kubernetes/client-node";
+import type { KubeObject, Wire } from "@deltaloop/kube/objects";
+import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/referenced-objects.ts";
+import { expand } from "../types/expand.ts";
+
+/**
+ * A container cannot be made as its spec says, until somebody changes what it refers to. The message goes to the event and to the
+ * waiting reason CreateContainerConfigError; it holds names, never values.
+ */
+export class ContainerConfigError extends Error {
+  override readonly name = "ContainerConfigError";
+}
+
+export interface EnvironmentVariable {
+  readonly key: string;
+  readonly value: string;
+}
+
+export interface EnvironmentInput {
+  readonly pod: NodePod;
+  readonly container: ContainerSpec;
+  /** In the order of the node's address families. */
+  readonly podIps: readonly string[];
+  readonly hostIps: readonly string[];
+  /** Of all namespaces. Only a static pod's environment may be made before they were listed once. */
+  readonly services: readonly ServiceInfo[];
+  readonly objects: ReferencedObjects;
+  readonly allocatable: NodeResources;
+}
+
+/**
+ * Every variable once: `env` wins over `envFrom`, later entries over earlier ones, and both over the services' variables. A
+ * reference in a value sees what stands before it in the spec, and the services' variables.
+ *
+ *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
+ *
+ * @throws {ContainerConfigError} when something named does not exist and is not optional
+ *
+ * Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
+ */
+export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVariable[] {
+  const { container, objects, pod, services } = input;
+  const ofServices = serviceEnvironment(pod, services);
+  const own = new Map<string, string>();
+  for (const { prefix = "", configMapRef, secretRef } of container.envFrom ?? []) {
+    const data = configMapRef ? configMapOf(objects, configMapRef)?.data : secretRef && decoded(secretOf(objects, secretRef));
+    for (const [key, value] of Object.entries(data ?? {})) own.set(prefix + key, value);
+  }
+  for (const entry of container.env ?? []) {
+    const value = entry.value ? expand(entry.value, (name) => own.get(name) ?? ofServices.get(name)) : valueFrom(input, entry.valueFrom);
+    if (value !== undefined) own.set(entry.name, value);
+  }
+  return [...new Map([...ofServices, ...own])].map(([key, value]) => ({ key, value }));
+}
+
+type ValueSource = NonNullable<NonNullable<ContainerSpec["env"]>[number]["valueFrom"]>;
+
+/** Undefined: it is optional and not there, so the variable is not set at all. */
+function valueFrom(input: EnvironmentInput, source: ValueSource | undefined): string | undefined {
+  const { objects, pod } = input;
+  if (source?.fieldRef) return fieldValue(input, source.fieldRef.fieldPath);
+  if (source?.resourceFieldRef) return resourceValue(input, source.resourceFieldRef);
+  if (source?.configMapKeyRef) {
+    const reference = source.configMapKeyRef;
+    return keyOf(configMapOf(objects, reference)?.data, reference, `ConfigMap ${pod.metadata.namespace}/${reference.name}`);
+  }
+  if (source?.secretKeyRef) {
+    const reference = source.secretKeyRef;
+    const base64 = keyOf(secretOf(objects, reference)?.data, reference, `Secret ${pod.metadata.namespace}/${reference.name}`);
+    return base64 === undefined ? undefined : decode(base64);
+  }
+  return "";
+}
+
+/** Source: pkg/kubelet/kubelet_pods.go podFieldSelectorRuntimeValue. */
+function fieldValue({ hostIps, pod, podIps }: EnvironmentInput, fieldPath: string): string {
+  switch (fieldPath) {
+    case "spec.nodeName":
+      return pod.spec.nodeName ?? "";
+    case "spec.serviceAccountName":
+      return pod.spec.serviceAccountName ?? "";
+    case "status.hostIP":
+      return hostIps[0] ?? "";
+    case "status.hostIPs":
+      return hostIps.join(",");
+    case "status.podIP":
+      return podIps[0] ?? "";
+    case "status.podIPs":
+      return podIps.join(",");
+    default:
+      return asConfigError(() => podFieldText(pod, fieldPath));
+  }
+}
+
+/** Without a name it is the container's own; an ephemeral one can be asked for in no other way. */
+function resourceValue({ allocatable, container, pod }: EnvironmentInput, reference: NonNullable<ValueSource["resourceFieldRef"]>): string {
+  if (reference.containerName) return asConfigError(() => resourceFieldText(pod, reference, allocatable));
+  const alone = { ...pod, spec: { ...pod.spec, containers: [container], initContainers: [] } };
+  return asConfigError(() => resourceFieldText(alone, { ...reference, containerName: container.name }, allocatable));
+}
+
+function asConfigError(text: () => string): string {
+  try {
+    return text();
+  } catch (error) {
+    if (error instanceof VolumeError) throw new ContainerConfigError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+interface Reference {
+  readonly name?: string;
+  readonly optional?: boolean;
+}
+
+function configMapOf(objects: ReferencedObjects, { name = "", optional }: Reference): ConfigMapData | undefined {
+  return foundOf(objects.configMap(name), optional, `configmap "${name}" not found`);
+}
+
+function secretOf(objects: ReferencedObjects, { name = "", optional }: Reference): SecretData | undefined {
+  return foundOf(objects.secret(name), optional, `secret "${name}" not found`);
+}
+
+function foundOf<T>(object: T | undefined, optional: boolean | undefined, message: string): T | undefined {
+  if (object === undefined && optional !== true) throw new ContainerConfigError(message);
+  return object;
+}
+
+function keyOf(
+  data: Readonly<Record<string, string>> | undefined,
+  { key, optional }: Reference & { readonly key: string },
+  where: string,
+): string | undefined {
+  if (data !== undefined && Object.hasOwn(data, key)) return data[key];
+  if (optional === true) return undefined;
+  throw new ContainerConfigError(`couldn't find key ${key} in ${where}`);
+}
+
+function decoded(secret: SecretData | undefined): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(secret?.data ?? {}).map(([key, base64]) => [key, decode(base64)]));
+}
+
+/** CRI's port carries text: what is no UTF-8 arrives as U+FFFD. */
+function decode(base64: string): string {
+  return Buffer.from(base64, "base64").toString();
+}
+
+const PROTOCOL_DEFAULT = "TCP";
+
+export interface ServiceInfo {
+  readonly name: string;
+  readonly namespace: string;
+  /** Absent, empty or `None`: it has no address of its own. */
+  readonly clusterIP?: string;
+  readonly ports: readonly { readonly name?: string; readonly port: number; readonly protocol?: string }[];
+}
+
+/**
+ * Variables for `default/kubernetes`, and, unless `enableServiceLinks` is off, for the services of the pod's own namespace. A
+ * service without cluster IP has none, and one called `kubernetes` in the pod's own namespace wins over `default`'s. Service
+ * `redis-primary` with port 6379 at 10.0.0.11 gives
+ *
+ *     REDIS_PRIMARY_SERVICE_HOST=10.0.0.11              REDIS_PRIMARY_SERVICE_PORT=6379
+ *     REDIS_PRIMARY_PORT=tcp://10.0.0.11:6379           REDIS_PRIMARY_PORT_6379_TCP=tcp://10.0.0.11:6379
+ *     REDIS_PRIMARY_PORT_6379_TCP_PROTO=tcp             REDIS_PRIMARY_PORT_6379_TCP_PORT=6379
+ *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11
+ *
+ * and, for each port with a name, REDIS_PRIMARY_SERVICE_PORT_<NAME>.
+ *
+ * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices.
+ * Differs from upstream: an absent `enableServiceLinks` is true, which is what the API server makes of it; upstream refuses such
+ * a pod.
+ */
+export function serviceEnvironment(pod: NodePod, services: readonly ServiceInfo[]): ReadonlyMap<string, string> {
+  const linked = (pod.spec.enableServiceLinks ?? true) ? services.filter(({ namespace }) => namespace === pod.metadata.namespace) : [];
+  const byName = new Map([...services.filter(isMaster), ...linked].filter(hasClusterIP).map((service) => [service.name, service]));
+  return new Map([...byName.values()].flatMap(variablesOf));
+}
+
+type Reachable = ServiceInfo & { readonly clusterIP: string };
+
+function isMaster({ namespace, name }: ServiceInfo): boolean {
+  return namespace === "default" && name === "kubernetes";
+}
+
+function hasClusterIP(service: ServiceInfo): service is Reachable {
+  return service.clusterIP !== undefined && service.clusterIP !== "" && service.clusterIP !== "None";
+}
+
+function variablesOf(service: Reachable): readonly (readonly [string, string])[] {
+  const { clusterIP, ports } = service;
+  const prefix = variableName(service.name);
+  const [first] = ports;
+  const host = [`${prefix}_SERVICE_HOST`, clusterIP] as const;
+  if (first === undefined) return [host];
+  return [
+    host,
+    [`${prefix}_SERVICE_PORT`, String(first.port)],
+    ...ports.flatMap(({ name = "", port }) =>
+      name === "" ? [] : [[`${prefix}_SERVICE_PORT_${variableName(name)}`, String(port)] as const],
+    ),
+    [`${prefix}_PORT`, urlOf(clusterIP, first)],
+    ...ports.flatMap((port) => linkVariables(prefix, clusterIP, port)),
+  ];
+}
+
+/** As Docker's container links had them. */
+function linkVariables(prefix: string, clusterIP: string, port: ServiceInfo["ports"][number]): readonly (readonly [string, string])[] {
+  const protocol = port.protocol ?? PROTOCOL_DEFAULT;
+  const portPrefix = `${prefix}_PORT_${port.port}_${protocol.toUpperCase()}`;
+  return [
+    [portPrefix, urlOf(clusterIP, port)],
+    [`${portPrefix}_PROTO`, protocol.toLowerCase()],
+    [`${portPrefix}_PORT`, String(port.port)],
+    [`${portPrefix}_ADDR`, clusterIP],
+  ];
+}
+
+/** An IPv6 address stands in brackets. */
+function urlOf(clusterIP: string, { protocol = PROTOCOL_DEFAULT, port }: ServiceInfo["ports"][number]): string {
+  const host = clusterIP.includes(":") ? `[${clusterIP}]` : clusterIP;
+  return `${protocol.toLowerCase()}://${host}:${port}`;
+}
+
+function variableName(name: string): string {
+  return name.toUpperCase().replaceAll("-", "_");
+}
+
+/** What environment variables say of a Service; `object` is one, as the API server listed it. */
+export function serviceInfo(object: KubeObject): ServiceInfo {
+  const { spec } = object as KubeObject & Pick<Wire<V1Service>, "spec">; // the resource asked for names the type
+  const { name, namespace = "" } = object.metadata;
+  return {
+    name,
+    namespace,
+    ...(spec?.clusterIP !== undefined && { clusterIP: spec.clusterIP }),
+    ports: (spec?.ports ?? []).map(({ name: port, port: number, protocol }) => ({
+      port: number,
+      ...(port !== undefined && { name: port }),
+      ...(protocol !== undefined && { protocol }),
+    })),
+  };
+}

@@ -1,0 +1,183 @@
+/** Ends containers and whole pods: in which order, and how long each may take (node-agent §6.9). */
+import { isNotFound } from "../../ports/cri-error.ts";
+import type { ContainerToKill, KillReason } from "./init-container-actions.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { HookError, runHook } from "./lifecycle-hooks.ts";
+import { podEvent } from "../events/pod-events.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+
+export interface KillOptions {
+  /** The worker's effective grace; absent: what the pod's spec says. */
+  readonly graceSeconds?: number;
+  /** An earlier call, which had more time, has begun the hook of this container. */
+  readonly skipHook?: (containerId: string) => boolean;
+}
+
+/** Of the operation: its pod is gone. */
+interface Abortable {
+  readonly signal: AbortSignal;
+}
+
+/** Of the operation that stops one container. */
+export function stopName(containerId: string): string {
+  return `stop:${containerId}`;
+}
+
+/** Ends the whole pod, as the operation `name`. @throws {Pause} while its containers get their time; what could not be stopped */
+export async function endPod(
+  ports: NodePorts,
+  pod: NodePod,
+  observed: ObservedPod,
+  { name, ...options }: KillOptions & { readonly name: string },
+): Promise<void> {
+  await ports.operations.run({
+    uid: pod.metadata.uid,
+    name,
+    act: (signal) => killPod(ports, pod, observed, { ...options, signal }),
+    pause: "the pod's containers are ending",
+    orElse: async (error) => {
+      podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
+      throw error;
+    },
+  });
+}
+
+/**
+ * All its running containers in order, then its sandboxes. May take the whole grace.
+ *
+ * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
+ */
+async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
+  const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
+  const order = terminationOrder(
+    pod,
+    running.map(({ name }) => name),
+  );
+  const stopped: Promise<void>[] = [];
+  let before: Promise<unknown> = Promise.resolve();
+  for (const group of order) {
+    const turn = before;
+    const ends = running
+      .filter(({ name }) => group.includes(name))
+      .map((container) => killContainer(ports, pod, container, { ...options, turn, podIp: observed.ips[0] ?? "" }));
+    stopped.push(...ends);
+    before = Promise.allSettled([turn, ...ends]);
+  }
+  const errors = failures(await Promise.allSettled(stopped));
+  errors.push(...failures(await Promise.allSettled(observed.sandboxes.map(({ id }) => ports.cri.stopPodSandbox(id).catch(unlessGone)))));
+  if (errors.length > 0) throw new AggregateError(errors, errors.map((error) => messageOf(error)).join("; "));
+}
+
+/** Those that a sync wants ended, one after the other; the first failure ends it. */
+export async function killContainers(
+  ports: NodePorts,
+  pod: NodePod,
+  observed: ObservedPod,
+  wanted: readonly ContainerToKill[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { id, message, reason } of wanted) {
+    const container = observed.containers.find((one) => one.id === id);
+    if (container !== undefined)
+      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", turn: Promise.resolve(), signal });
+  }
+}
+
+export async function killContainer(
+  ports: NodePorts,
+  pod: NodePod,
+  container: ObservedContainer,
+  options: KillOptions &
+    Abortable & {
+      readonly message?: string;
+      readonly reason?: KillReason | undefined;
+      readonly podIp: string;
+      /** When it is this container's turn to be stopped. */
+      readonly turn: Promise<unknown>;
+    },
+): Promise<void> {
+  const { cri, clock } = ports;
+  const spec = specOf(pod, container.name);
+  const graceSeconds = killGraceSeconds(pod, spec, { reason: options.reason, override: options.graceSeconds });
+  const deadlineMs = clock.now() + graceSeconds * 1000;
+  const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
+  const skipHook = options.skipHook?.(container.id) === true;
+  if (!skipHook)
+    podEvent(ports, pod, {
+      type: "Normal",
+      reason: "Killing",
+      message: options.message ?? `Stopping container ${container.name}`,
+      container: container.name,
+    });
+  const preStop = spec?.lifecycle?.preStop;
+  if (preStop && !skipHook && graceSeconds > 0) {
+    const { podIp, signal } = options;
+    const call = { handler: preStop, container: spec, containerId: container.id, podIp, timeoutMs: graceSeconds * 1000, signal };
+    await runHook(ports, call).catch((error: unknown) => {
+      if (!(error instanceof HookError)) throw error;
+      podEvent(ports, pod, { type: "Warning", reason: "FailedPreStopHook", message: "PreStopHook failed", container: container.name });
+      ports.log.warn("preStop hook failed", {
+        pod: `${pod.metadata.namespace}/${pod.metadata.name}`,
+        container: container.name,
+        error: error.message,
+      });
+    });
+  }
+  // A sidecar waits for its turn, but not longer than it has.
+  const over = new AbortController();
+  await Promise.race([options.turn, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
+  over.abort("over");
+  await cri.stopContainer(container.id, Math.max(GRACE_SECONDS_MIN, leftSeconds())).catch(unlessGone);
+}
+
+function specOf(pod: NodePod, name: string): ContainerSpec | undefined {
+  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((container) => container.name === name);
+}
+
+function failures(settled: readonly PromiseSettledResult<unknown>[]): unknown[] {
+  return settled.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+}
+
+export function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
+
+/** Source: pkg/kubelet/kuberuntime, minimumGracePeriodInSeconds. */
+const GRACE_SECONDS_MIN = 2;
+
+/**
+ * Names of containers in groups: of one group all are stopped together, each group waits for the one before it. Regular (and
+ * ephemeral) containers first, then sidecars one by one, the last of the spec first. preStop hooks do not wait.
+ *
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+ */
+export function terminationOrder(pod: NodePod, running: readonly string[]): readonly (readonly string[])[] {
+  const sidecars = initContainersOf(pod)
+    .filter(isSidecar)
+    .map(({ name }) => name)
+    .filter((name) => running.includes(name));
+  const others = running.filter((name) => !sidecars.includes(name));
+  return [others, ...sidecars.toReversed().map((name) => [name])].filter((group) => group.length > 0);
+}
+
+/**
+ * Whole seconds, before the floor of 2. `override` is the worker's effective grace of a pod that ends.
+ *
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod, killContainer.
+ */
+export function killGraceSeconds(
+  pod: NodePod,
+  container: ContainerSpec | undefined,
+  { reason, override }: { readonly reason?: KillReason | undefined; readonly override?: number | undefined },
+): number {
+  if (override !== undefined) return override;
+  const { deletionGracePeriodSeconds } = pod.metadata;
+  if (deletionGracePeriodSeconds !== undefined) return deletionGracePeriodSeconds;
+  const ofSpec = pod.spec.terminationGracePeriodSeconds;
+  if (ofSpec === undefined) return GRACE_SECONDS_MIN;
+  const probe = reason === "StartupProbe" ? container?.startupProbe : reason === "LivenessProbe" ? container?.livenessProbe : undefined;
+  return probe?.terminationGracePeriodSeconds ?? ofSpec;
+}

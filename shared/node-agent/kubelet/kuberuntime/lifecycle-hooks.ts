@@ -1,0 +1,90 @@
+/** Lifecycle hooks (node-agent §6.10). What a hook printed never leaves this file: it may hold secrets. */
+import type { ContainerSpec } from "../types/pod.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import type { V1LifecycleHandler } from "@kubernetes/client-node";
+import type { Wire } from "@deltaloop/kube/objects";
+import type { HttpProbe } from "../../ports/prober.ts";
+import { httpGetRequest, resolvePort } from "../prober/probe-request.ts";
+
+/** Upstream bounds a hook over HTTP only by the pod's end; this is the longest that one may hang. */
+const HTTP_TIMEOUT_MS = 60_000;
+
+/** A hook did not succeed. The message names the kind of failure, and nothing that the hook said. */
+export class HookError extends Error {
+  override readonly name = "HookError";
+}
+
+export interface HookCall {
+  readonly handler: LifecycleHandler;
+  readonly container: ContainerSpec;
+  readonly containerId: string;
+  readonly podIp: string;
+  /** preStop: what is left of the grace period. */
+  readonly timeoutMs?: number;
+  /** Nobody waits for its end any more: a grace may be years, and the pod gone long before. */
+  readonly signal: AbortSignal;
+}
+
+/** @throws {HookError}; the signal's reason */
+export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">, call: HookCall): Promise<void> {
+  const { handler, container, containerId, podIp, timeoutMs, signal } = call;
+  const request = hookRequest(handler, { container, podIp, timeoutMs: timeoutMs ?? HTTP_TIMEOUT_MS });
+  switch (request.kind) {
+    case "exec": {
+      const timeoutSeconds = timeoutMs === undefined ? 0 : Math.max(1, Math.ceil(timeoutMs / 1000));
+      const { exitCode } = await ports.cri.execSync(containerId, request.command, timeoutSeconds, { signal }).catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw new HookError("the command could not be run, or did not end in time", { cause: error });
+      });
+      if (exitCode !== 0) throw new HookError(`the command ended with exit code ${exitCode}`);
+      return;
+    }
+    case "http": {
+      const { result } = await ports.prober.httpGet(request.request, signal);
+      signal.throwIfAborted();
+      if (result !== "Success") throw new HookError("the HTTP request did not succeed");
+      return;
+    }
+    case "sleep":
+      return await ports.clock.after(Math.min(request.seconds * 1000, timeoutMs ?? Infinity), signal);
+    case "invalid":
+      throw new HookError(request.message);
+    default:
+      throw new Error(`unknown request ${JSON.stringify(request satisfies never)}`);
+  }
+}
+
+export type LifecycleHandler = Wire<V1LifecycleHandler>;
+
+/** Of a hook whose port is an empty string. */
+const DEFAULT_PORT = 80;
+
+export type HookRequest =
+  /** Without a time limit of its own. */
+  | { readonly kind: "exec"; readonly command: readonly string[] }
+  | { readonly kind: "http"; readonly request: HttpProbe }
+  | { readonly kind: "sleep"; readonly seconds: number }
+  /** Cannot be run: the hook has failed, for this reason. */
+  | { readonly kind: "invalid"; readonly message: string };
+
+export interface HookTarget {
+  readonly container: ContainerSpec;
+  /** Empty: none yet. */
+  readonly podIp: string;
+  /** Of an HTTP request: what is left of the grace, or whatever bounds a postStart hook. */
+  readonly timeoutMs: number;
+}
+
+/** Source: pkg/kubelet/lifecycle/handlers.go Run, runHTTPHandler. */
+export function hookRequest(handler: LifecycleHandler, { container, podIp, timeoutMs }: HookTarget): HookRequest {
+  if (handler.exec) return { kind: "exec", command: handler.exec.command ?? [] };
+  if (handler.sleep) return { kind: "sleep", seconds: handler.sleep.seconds };
+  const action = handler.httpGet;
+  if (action === undefined) return { kind: "invalid", message: "invalid handler" };
+  const host = action.host || podIp;
+  if (host === "") return { kind: "invalid", message: "failed to find networking container: the pod has no IP" };
+  const port = action.port === "" ? DEFAULT_PORT : resolvePort(action.port, container);
+  if (port === undefined) return { kind: "invalid", message: `invalid port ${action.port} of container ${container.name}` };
+  const request = httpGetRequest({ action, host, port, purpose: "lifecycle", timeoutMs });
+  return { kind: "http", request: { ...request, fallBackToHttp: true, anyStatus: true } };
+}

@@ -1,0 +1,117 @@
+/** Sets in the runtime what was granted to a pod that runs (node-agent §6.11). */
+import { messageOf } from "@deltaloop/kube/objects";
+import type { Fence, PodAllocation } from "../../ports/node-store.ts";
+import { allocatedPod } from "../allocation/allocation.ts";
+import { withInProgress, withoutInProgress, resizeMessage } from "../allocation/resize-conditions.ts";
+import { isResizeInProgress } from "./resize-actions.ts";
+import type { ContainerUpdate } from "./resize-actions.ts";
+import { containerResources } from "./resources.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { noteActuated, updateAllocation } from "../allocation/allocation-manager.ts";
+import { podEvent } from "../events/pod-events.ts";
+
+/** A resize that was granted could not be set. Normal while a container uses more than its new limit; the next turn tries again. */
+export class ResizeError extends Error {
+  override readonly name = "ResizeError";
+}
+
+interface Resizing {
+  readonly pod: NodePod;
+  readonly fence: Fence;
+  readonly mayGoOn: () => Promise<void>;
+}
+
+/**
+ * In the order of `updates`; the first failure ends it. Whatever was set before stays, and is written down.
+ *
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction.
+ *
+ * @throws {ResizeError}
+ */
+export async function resizeContainers(
+  ports: NodePorts,
+  { pod, fence, mayGoOn }: Resizing,
+  updates: readonly ContainerUpdate[],
+): Promise<void> {
+  await checkMemory(ports, updates);
+  await ports.containerManager.widen(pod).catch(asResizeError);
+  for (const { id, name, resources } of updates) {
+    const container = [...initContainersOf(pod), ...pod.spec.containers].find((one) => one.name === name);
+    if (container === undefined) throw new Error(`a decision names container ${name}, which the pod does not have`);
+    await mayGoOn();
+    await ports.cri
+      .updateContainerResources(id, containerResources(pod, { ...container, resources }, ports.resources))
+      .catch(asResizeError)
+      .finally(() => ports.known.forget(id));
+    await noteActuated(ports, pod, { name, resources }, fence);
+  }
+  await ports.containerManager.settle(pod).catch(asResizeError);
+}
+
+/** What was ended for a resize starts with what was granted, and its pod's group must let it. @throws {ResizeError} */
+export async function refitPod({ containerManager }: NodePorts, pod: NodePod): Promise<void> {
+  await containerManager.refit(pod).catch(asResizeError);
+}
+
+function asResizeError(error: unknown): never {
+  throw new ResizeError(messageOf(error), { cause: error });
+}
+
+/** No limit is set below what is used: the kernel would kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
+async function checkMemory({ cri }: NodePorts, updates: readonly ContainerUpdate[]): Promise<void> {
+  const problems: string[] = [];
+  for (const { id, name, lowersMemoryLimitTo: limit } of updates) {
+    if (limit === undefined) continue;
+    const used = await cri.containerStats(id).then(
+      ({ memory }) => memory?.usageBytes,
+      () => undefined,
+    );
+    if (used === undefined) problems.push(`missing container "${name}" memory usage`);
+    else if (used >= limit) problems.push(`attempting to set container "${name}" memory limit (${limit}) below current usage (${used})`);
+  }
+  if (problems.length === 0) return;
+  const text = problems.length === 1 ? String(problems[0]) : `[${problems.join(", ")}]`;
+  throw new ResizeError(`cannot decrease memory limits: ${text}`);
+}
+
+/**
+ * Before each status: what is granted is on its way, has arrived, or cannot be set.
+ *
+ * Source: pkg/kubelet/kubelet.go SyncPod.
+ */
+export async function noteResize(
+  ports: NodePorts,
+  { pod, fence }: Pick<Resizing, "pod" | "fence">,
+  observed: ObservedPod,
+  error?: ResizeError,
+): Promise<void> {
+  const { uid } = pod.metadata;
+  let before: PodAllocation | undefined;
+  let isGoingOn = false;
+  // By what is granted now: another grant may have come since this turn began, and is not done because the one before is.
+  const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
+    before = row;
+    if (row === undefined) return undefined;
+    isGoingOn = error !== undefined || isResizeInProgress(row, observed);
+    if (isGoingOn) return withInProgress(row, pod, { nowMs: ports.clock.now(), ...(error && { error: error.message }) });
+    return row.inProgress === undefined ? row : withoutInProgress(row);
+  };
+  const after = await updateAllocation(ports, uid, change, fence);
+  if (after === before) return;
+  const generation = before?.inProgress?.observedGeneration ?? pod.metadata.generation ?? 0;
+  if (error !== undefined)
+    podEvent(ports, pod, {
+      type: "Warning",
+      reason: "ResizeError",
+      message: resizeMessage("Pod resize error", pod, generation, error.message),
+    });
+  else if (!isGoingOn)
+    podEvent(ports, pod, {
+      type: "Normal",
+      reason: "ResizeCompleted",
+      message: resizeMessage("Pod resize completed", allocatedPod(pod, after), generation),
+    });
+}

@@ -1,0 +1,267 @@
+/** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
+import { ownAt } from "@deltaloop/base";
+import { parseTime } from "@deltaloop/kube/objects";
+import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
+import type { BackOffEntry, Fence, NodeRow } from "../../ports/node-store.ts";
+import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
+import { NodeFilesError } from "../../ports/node-files.ts";
+import { containerConfig, isHostsFileManaged, planMounts } from "./container-config.ts";
+import { ContainerConfigError, makeEnvironment, serviceInfo } from "./environment.ts";
+import type { ServiceInfo } from "./environment.ts";
+import type { ReferencedObjects } from "../types/referenced-objects.ts";
+import { hostsFile } from "./dns-config.ts";
+import { CONFIG_ANNOTATIONS, isStaticPod } from "../types/labels.ts";
+import { allocatableOf } from "../types/node-options.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { newestOf } from "../types/observed-pod.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { restartBackOffKey, restartDecision } from "../pod-workers/back-off.ts";
+import { containerLogLink, podLogDirectory } from "../types/log-paths.ts";
+import { noteActuated } from "../allocation/allocation-manager.ts";
+import { ensureImage } from "../images/ensure-image.ts";
+import { HookError, runHook } from "./lifecycle-hooks.ts";
+import type { LifecycleHandler } from "./lifecycle-hooks.ts";
+import { killContainer, unlessGone } from "./kill-pod.ts";
+import { observePod } from "./observe-pod.ts";
+import { podEvent } from "../events/pod-events.ts";
+import type { VolumePaths } from "../volume/prepare-volumes.ts";
+import { StartError } from "../node-ports/operations.ts";
+import { updateFenced } from "../pod-workers/update-worker.ts";
+
+export interface StartInput {
+  readonly pod: NodePod;
+  readonly container: ContainerSpec & { readonly targetContainerName?: string };
+  readonly observed: ObservedPod;
+  readonly sandboxId: string;
+  readonly sandboxConfig: PodSandboxConfig;
+  readonly podIps: readonly string[];
+  readonly volumePaths: VolumePaths;
+  readonly objects: ReferencedObjects;
+  readonly fence: Fence;
+  /** Asked before each step that cannot be taken back (§18.5). @throws when this turn may not go on */
+  readonly mayGoOn: () => Promise<void>;
+}
+
+/** @throws {StartError} with the waiting reason that the container's status is to show. @throws {Pause} when a step outlives the turn */
+export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
+  const { pod, container } = input;
+  await input.mayGoOn();
+  const nextBackOff = await waitOutBackOff(ports, input);
+  ports.metrics?.count("kubelet_started_containers_total", { container_type: containerType(pod, container) });
+  const image = await ensureImage(ports, pod, container, input.fence);
+  if (nextBackOff !== undefined) await updateFenced(ports, "backOffs", restartBackOffKey(pod, container), () => nextBackOff, input.fence);
+  const fail = (reason: string, error: Error): StartError => {
+    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}`, container: container.name });
+    return new StartError(reason, error.message, { cause: error });
+  };
+  const config = await buildConfig(ports, input, image).catch((error: unknown) => {
+    throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
+  });
+  // Before it is made: with what it was made cannot be asked afterwards.
+  if (containerType(pod, container) !== "ephemeral_container")
+    await noteActuated(ports, pod, { name: container.name, resources: container.resources ?? {} }, input.fence).catch((error: unknown) => {
+      throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
+    });
+  await input.mayGoOn();
+  const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
+    throw error instanceof Error ? fail("CreateContainerError", error) : error;
+  });
+  podEvent(ports, pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
+  await removeUnstarted(ports, input);
+  await input.mayGoOn();
+  await ports.cri.startContainer(containerId).catch((error: unknown) => {
+    throw error instanceof Error ? fail("RunContainerError", error) : error;
+  });
+  podEvent(ports, pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
+  const handler = container.lifecycle?.postStart;
+  if (handler) await postStart(ports, input, { containerId, handler });
+  else await linkLog(ports, input, containerId);
+}
+
+/** Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
+export function containerType(pod: NodePod, { name }: ContainerSpec): "init_container" | "container" | "ephemeral_container" {
+  if (initContainersOf(pod).some((one) => one.name === name)) return "init_container";
+  return ephemeralContainersOf(pod).some((one) => one.name === name) ? "ephemeral_container" : "container";
+}
+
+/**
+ * An earlier instance that was made and not started may yet be: by a turn that was given up for lost, whose call is on its way.
+ * It goes once there is the next one, which goes on counting from it.
+ *
+ * Differs from upstream, which has no such turns and leaves it to be collected.
+ */
+async function removeUnstarted({ cri }: NodePorts, { container, observed }: StartInput): Promise<void> {
+  for (const { id, name, state } of observed.containers)
+    if (name === container.name && state === "CONTAINER_CREATED") await cri.removeContainer(id).catch(unlessGone);
+}
+
+/** What a container is to be made of cannot be had, or is wrong. */
+function isConfigError(error: unknown): error is Error {
+  return (
+    error instanceof ContainerConfigError ||
+    error instanceof NodeFilesError ||
+    error instanceof KubeApiError ||
+    error instanceof UnansweredError ||
+    error instanceof NotSentError
+  );
+}
+
+/**
+ * The back-off to store once the container is about to start: what comes before may take long, or fail. Who ends a container for its
+ * restart tries the start at once, with what was seen before the stop; the end itself counts only from the second try on.
+ *
+ * Source: kuberuntime_manager.go SyncPod, which hands doBackOff the state from before its kills.
+ */
+async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<BackOffEntry | undefined> {
+  const key = restartBackOffKey(pod, container);
+  const [entry, reasons] = await Promise.all([ports.store.read("backOffs", key), ports.store.read("reasons", pod.metadata.uid)]);
+  const isFirstTry = ownAt(reasons, container.name) === undefined;
+  const containers = isFirstTry ? observed.containers.filter(({ endedForRestart }) => endedForRestart !== true) : observed.containers;
+  const decision = restartDecision({ pod, container, observed: { ...observed, containers }, entry, nowMs: ports.clock.now() });
+  if (!decision.start) {
+    podEvent(ports, pod, {
+      type: "Warning",
+      reason: "BackOff",
+      message: `Back-off restarting failed container ${container.name} in pod ${pod.metadata.name}_${pod.metadata.namespace}(${pod.metadata.uid})`,
+      container: container.name,
+    });
+    throw new StartError("CrashLoopBackOff", decision.message, { retryAtMs: decision.untilMs });
+  }
+  return decision.entry;
+}
+
+async function buildConfig(ports: NodePorts, input: StartInput, image: Image): Promise<ContainerConfig> {
+  const { files, options, resources } = ports;
+  const { pod, container, observed, podIps, volumePaths, objects } = input;
+  const services = await readServices(ports, pod);
+  const env = makeEnvironment({
+    pod,
+    container,
+    podIps,
+    hostIps: options.hostIps,
+    services,
+    objects,
+    allocatable: allocatableOf(resources, options.eviction),
+  });
+  const hosts = isHostsFileManaged(pod, container, podIps)
+    ? await files.writeHostsFile(pod.metadata.uid, hostsFile(pod, podIps, await files.readHostFile("hosts"), options))
+    : undefined;
+  const terminationLog = await files.makeTerminationLog(pod.metadata.uid, container.name);
+  const { mounts: planned } = planMounts({
+    pod,
+    container,
+    volumePaths,
+    env,
+    terminationLog,
+    ...(hosts !== undefined && { hostsFile: hosts }),
+  });
+  const mounts = await Promise.all(
+    planned.map(async ({ subPath, ...mount }) =>
+      subPath === undefined ? mount : { ...mount, hostPath: await files.makeSubPath(pod.metadata.uid, subPath.volumePath, subPath.path) },
+    ),
+  );
+  const restartCount = await restartCountOf(ports, input);
+  await files.makeLogDirectory(`${podLogDirectory(pod)}/${container.name}`);
+  const target = container.targetContainerName === undefined ? undefined : newestOf(observed, container.targetContainerName);
+  if (container.targetContainerName !== undefined && target === undefined)
+    throw new ContainerConfigError(`unable to find target container ${container.targetContainerName}`);
+  return containerConfig({
+    pod,
+    container,
+    restartCount,
+    image,
+    envs: env,
+    mounts,
+    options,
+    resources,
+    ...(target !== undefined && { targetContainerId: target.id }),
+  });
+}
+
+/** Those that were there when the pod came: whoever makes a Service and then its clients, in one file, counts on that. */
+async function readServices({ objects }: NodePorts, pod: NodePod): Promise<readonly ServiceInfo[]> {
+  const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
+  try {
+    return (await objects.services(seenMs)).map(serviceInfo);
+  } catch (error) {
+    // It may be the API server itself that is to be started.
+    if (isStaticPod(pod) && (isUnanswered(error) || error instanceof NotSentError)) return [];
+    throw error;
+  }
+}
+
+/** One more than the newest instance's; after its removal the log files still tell. */
+async function restartCountOf({ files }: NodePorts, { pod, container, observed }: StartInput): Promise<number> {
+  const newest = newestOf(observed, container.name);
+  if (newest !== undefined) return newest.restartCount + 1;
+  const highest = await files.highestLogNumber(`${podLogDirectory(pod)}/${container.name}`);
+  return highest === undefined ? 0 : highest + 1;
+}
+
+/** For people and log collectors; a failure is none of the container's. */
+async function linkLog({ cri, files, log }: NodePorts, { pod, container }: StartInput, containerId: string): Promise<void> {
+  try {
+    const { logPath } = await cri.containerStatus(containerId);
+    await files.linkContainerLog(containerLogLink(pod.metadata, container.name, containerId), logPath);
+  } catch (error) {
+    const { name, namespace } = pod.metadata;
+    log.warn("the container's log was not linked", { pod: `${namespace}/${name}`, container: container.name, error: String(error) });
+  }
+}
+
+/** Nothing may come between start and hook that could keep the turn: the operation stands for both, and who comes after it waits. */
+async function postStart(
+  ports: NodePorts,
+  input: StartInput,
+  { containerId, handler }: { readonly containerId: string; readonly handler: LifecycleHandler },
+): Promise<void> {
+  const { pod, container, podIps, observed } = input;
+  const { uid } = pod.metadata;
+  await ports.operations.run({
+    uid,
+    name: `hook:post:${containerId}`,
+    pause: `postStart hook of ${container.name} runs in pod ${observed.name}`,
+    act: async (signal) => {
+      await linkLog(ports, input, containerId);
+      try {
+        await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "", signal });
+      } catch (error) {
+        if (!(error instanceof HookError)) throw error;
+        podEvent(ports, pod, {
+          type: "Warning",
+          reason: "FailedPostStartHook",
+          message: "PostStartHook failed",
+          container: container.name,
+        });
+        await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "", signal });
+        // Also when the turn that began it is over: the next status says why the container ended.
+        const reason = { reason: "PostStartHookError", message: error.message };
+        await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
+        throw new StartError(reason.reason, reason.message, { cause: error });
+      }
+      await ports.store.update("reasons", uid, (reasons) => withoutReason(reasons, container.name));
+    },
+  });
+}
+
+/** The reasons once a start of `name` has succeeded. */
+export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: string): NodeRow<"reasons"> | undefined {
+  if (reasons === undefined || !Object.hasOwn(reasons, name)) return reasons;
+  const rest = Object.entries(reasons).filter(([key]) => key !== name);
+  return rest.length === 0 ? undefined : Object.fromEntries(rest);
+}
+
+async function killStarted(
+  ports: NodePorts,
+  pod: NodePod,
+  started: { readonly name: string; readonly containerId: string; readonly podIp: string; readonly signal: AbortSignal },
+): Promise<void> {
+  const now = await observePod(ports, pod.metadata);
+  const container = now.containers.find(({ id }) => id === started.containerId);
+  if (container === undefined) return;
+  const message = "FailedPostStartHook";
+  const { podIp, signal } = started;
+  await killContainer(ports, pod, container, { message, reason: "FailedPostStartHook", podIp, turn: Promise.resolve(), signal });
+}

@@ -1,0 +1,257 @@
+/** The Node that an agent registers and keeps up to date, its Lease, and what is told of its changes (node-agent §14.1 to §14.3). */
+import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
+import type { Lease, Wire } from "@deltaloop/kube/objects";
+import type { Image } from "../../ports/cri-types.ts";
+import { allocatableOf, missingCapacity, resourceQuantities } from "../types/node-options.ts";
+import type { PressureCondition } from "../types/eviction-thresholds.ts";
+import type { NodeOptions, NodeResources } from "../types/node-options.ts";
+import { DEFAULT_LABELS, PROVIDED_NODE_IP, UNINITIALIZED } from "./registration.ts";
+import { conditionOf, nodeConditions } from "./node-conditions.ts";
+import { numericQuantity } from "@deltaloop/kube/quantity";
+import { KUBERNETES_VERSION } from "@deltaloop/kube/objects";
+import { canonicalJson } from "../types/json-equal.ts";
+import type { NodeEvent } from "../events/event-recorder.ts";
+import { nodeReference } from "../events/event-recorder.ts";
+
+export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
+
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusMaxImages; nodestatus/setters.go MaxNamesPerImageInNodeStatus. */
+const IMAGES_MAX = 50;
+const NAMES_PER_IMAGE_MAX = 5;
+/** The attach-detach controller may work for this node. Source: pkg/volume/util/util.go. */
+const MANAGED_ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach";
+
+/** What the agent reads off its machine when it starts. */
+export interface MachineFacts {
+  /** What a node without a name of its own is called. */
+  readonly hostname: string;
+  readonly os: "linux";
+  /** As Go names it: `amd64`, `arm64`. */
+  readonly architecture: string;
+  readonly kernelVersion: string;
+  readonly osImage: string;
+  readonly machineId: string;
+  readonly systemUuid: string;
+  /** Another one after each boot. */
+  readonly bootId: string;
+  /** `pods` is the default; the options' `maxPods` goes before it. */
+  readonly resources: NodeResources;
+}
+
+export interface NodeStatusInput {
+  readonly options: NodeOptions;
+  readonly facts: MachineFacts;
+  /** `containerd://1.6.20`. */
+  readonly runtimeVersion: string;
+  readonly runtimeError?: string;
+  readonly networkError?: string;
+  readonly shuttingDown?: true;
+  readonly pressure?: readonly PressureCondition[];
+  readonly images: readonly Image[];
+  /** What the API server has, with what others wrote there. */
+  readonly previous?: NodeStatus;
+  readonly nowMs: number;
+}
+
+/**
+ * The whole object, to be created. A node is named by its hostname label too, because that is what spreading and affinity go by.
+ *
+ * Source: pkg/kubelet/kubelet_node_status.go initialNode.
+ */
+export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
+  const { options } = input;
+  const { taints = [], providerId = "", externalCloudProvider } = options.registration ?? {};
+  const all = [...taints, ...(externalCloudProvider === true ? [UNINITIALIZED] : [])];
+  const providedIp = providedNodeIp(options);
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: {
+      name: options.nodeName,
+      labels: { ...nodeLabels(input) },
+      annotations: { [MANAGED_ATTACH_DETACH]: "true", ...(providedIp !== null && { [PROVIDED_NODE_IP]: providedIp }) },
+    },
+    spec: { ...(all.length > 0 && { taints: all }), ...(providerId !== "" && { providerID: providerId }) },
+    status: nodeStatus(input),
+  };
+}
+
+/** Those that were given go before those that the agent finds out. */
+function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
+  return {
+    "kubernetes.io/hostname": options.nodeName,
+    "kubernetes.io/os": facts.os,
+    "kubernetes.io/arch": facts.architecture,
+    "beta.kubernetes.io/os": facts.os,
+    "beta.kubernetes.io/arch": facts.architecture,
+    ...options.registration?.labels,
+  };
+}
+
+/**
+ * The merge patch of a Node that is there already: default labels and the agent's annotations, and nothing that somebody may have changed
+ * since (§14.1).
+ *
+ * Source: kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
+ */
+export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">): object {
+  const labels = Object.entries(nodeLabels(input)).filter(([label]) => DEFAULT_LABELS.includes(label));
+  return {
+    metadata: {
+      labels: Object.fromEntries(labels.map(([label, value]) => [label, value === "" ? null : value])),
+      annotations: { [MANAGED_ATTACH_DETACH]: "true", [PROVIDED_NODE_IP]: providedNodeIp(input.options) },
+    },
+  };
+}
+
+/** For the cloud's controller, which says the addresses; null where there is none, or nothing was given. Source: nodestatus/setters.go NodeAddress. */
+function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
+  return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
+}
+
+/** A cloud's controller has the last word, and the first where no address was given. Source: nodestatus/setters.go NodeAddress. */
+function nodeAddresses(
+  { hostIps, nodeName, registration }: NodeOptions,
+  previous: NodeStatus | undefined,
+): NonNullable<NodeStatus["addresses"]> {
+  const hostname = { type: "Hostname", address: nodeName };
+  if (registration?.externalCloudProvider === true) {
+    if (previous?.addresses !== undefined && previous.addresses.length > 0) return previous.addresses;
+    if (registration.nodeIpGiven !== true) return [hostname];
+  }
+  return [...hostIps.map((address) => ({ type: "InternalIP", address })), hostname];
+}
+
+/**
+ * The whole status: fields, conditions and resources of others stay as they are in `previous`.
+ *
+ * Source: kubelet_node_status.go defaultNodeStatusFuncs.
+ * Differs from upstream: no runtimeHandlers, which Cri does not tell.
+ */
+export function nodeStatus(input: NodeStatusInput): NodeStatus {
+  const { options, facts, runtimeVersion, runtimeError, networkError, shuttingDown, pressure, images, previous, nowMs } = input;
+  const resources = { ...facts.resources, pods: options.maxPods };
+  const health = {
+    missingCapacity: missingCapacity(resources),
+    ...(runtimeError !== undefined && { runtimeError }),
+    ...(networkError !== undefined && { networkError }),
+    ...(shuttingDown && { shuttingDown }),
+    ...(pressure !== undefined && { pressure }),
+  };
+  return {
+    ...previous,
+    addresses: nodeAddresses(options, previous),
+    capacity: { ...previous?.capacity, ...resourceQuantities(resources) },
+    allocatable: { ...previous?.capacity, ...resourceQuantities(allocatableOf(resources, options.eviction)) },
+    conditions: nodeConditions(previous?.conditions ?? [], health, nowMs),
+    nodeInfo: {
+      machineID: facts.machineId,
+      systemUUID: facts.systemUuid,
+      bootID: facts.bootId,
+      kernelVersion: facts.kernelVersion,
+      osImage: facts.osImage,
+      containerRuntimeVersion: runtimeVersion,
+      kubeletVersion: KUBERNETES_VERSION,
+      kubeProxyVersion: "",
+      operatingSystem: facts.os,
+      architecture: facts.architecture,
+    },
+    daemonEndpoints: { kubeletEndpoint: { Port: options.port } },
+    images: nodeImages(images),
+    declaredFeatures: [...DECLARED_FEATURES],
+  };
+}
+
+/**
+ * What an API server lets pods of this node do, sorted. It refuses the resize of a plain init container where the node does not say so.
+ *
+ * Source: component-helpers nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without
+ * ExtendWebSocketsToKubelet, whose streams are not spoken here (node-agent §15), and pod-level resources, which are not built.
+ */
+const DECLARED_FEATURES: readonly string[] = ["InPlacePodVerticalScalingInitContainers"];
+
+/**
+ * The strategic merge patch that writes `status`. Addresses are replaced whole: they merge by type, and a node with two families
+ * has two of type InternalIP.
+ *
+ * Source: component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
+ */
+export function nodeStatusPatch(status: NodeStatus): object {
+  return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };
+}
+
+/** The largest, so that the scheduler can prefer nodes that need not pull. Source: nodestatus/setters.go Images. */
+function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
+  return images
+    .toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id < b.id ? 1 : -1))
+    .slice(0, IMAGES_MAX)
+    .map(({ repoDigests, repoTags, sizeBytes }) => ({ names: [...repoDigests, ...repoTags].slice(0, NAMES_PER_IMAGE_MAX), sizeBytes }));
+}
+
+/**
+ * Whether anything but heartbeat times differs: quantities by value, conditions in any order, an empty list as an absent one.
+ *
+ * Source: pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
+ */
+export function nodeStatusChanged(before: NodeStatus | undefined, after: NodeStatus): boolean {
+  return before === undefined || comparable(before) !== comparable(after);
+}
+
+function comparable(status: NodeStatus): string {
+  const conditions = status.conditions
+    ?.map(({ lastHeartbeatTime: _, ...condition }) => condition)
+    .toSorted((a, b) => (a.type < b.type ? -1 : 1));
+  const resources = { capacity: values(status.capacity), allocatable: values(status.allocatable) };
+  const fields = Object.entries({ ...status, ...resources, conditions });
+  return canonicalJson(Object.fromEntries(fields.filter(([, field]) => !(Array.isArray(field) && field.length === 0))));
+}
+
+function values(quantities: Readonly<Record<string, string>> | undefined): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(quantities ?? {}).map(([resource, text]) => [resource, numericQuantity(text) ?? text]));
+}
+
+export const NODE_LEASE_NAMESPACE = "kube-node-lease";
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds. */
+const LEASE_DURATION_SECONDS = 40;
+
+/** Its owner is the Node, so it goes when the Node goes. Source: component-helpers apimachinery/lease/controller.go newLease. */
+export function nodeLease(node: { readonly name: string; readonly uid: string }, nowMs: number): Lease {
+  const { name, uid } = node;
+  return {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name, namespace: NODE_LEASE_NAMESPACE, ownerReferences: [{ apiVersion: "v1", kind: "Node", name, uid }] },
+    spec: { holderIdentity: name, leaseDurationSeconds: LEASE_DURATION_SECONDS, renewTime: microTime(nowMs) },
+  };
+}
+
+/** The same object, resourceVersion included, renewed now: what is put without reading it first. */
+export function renewedLease(lease: Lease, nowMs: number): Lease {
+  return { ...lease, spec: { ...lease.spec, renewTime: microTime(nowMs) } };
+}
+
+/** Lease times are RFC 3339 with microseconds. */
+function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "000Z");
+}
+
+/** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
+export function nodeEvents(name: string, before: NodeStatus | undefined, after: NodeStatus): readonly NodeEvent[] {
+  const involved = nodeReference(name);
+  const events: NodeEvent[] = [];
+  const bootId = after.nodeInfo?.bootID;
+  if (before?.nodeInfo !== undefined && before.nodeInfo.bootID !== "" && before.nodeInfo.bootID !== bootId)
+    events.push({ involved, type: "Warning", reason: "Rebooted", message: `Node ${name} has been rebooted, boot id: ${bootId}` });
+  const [was, is] = [before, after].map((status) => conditionOf(status?.conditions, "Ready")?.status);
+  if (was !== undefined && was !== is) {
+    const reason = is === "True" ? "NodeReady" : "NodeNotReady";
+    events.push({ involved, type: "Normal", reason, message: `Node ${name} status is now: ${reason}` });
+  }
+  for (const { type, reason } of after.conditions ?? []) {
+    const word = reason?.replace(/^KubeletHas/u, "NodeHas");
+    const known = conditionOf(before?.conditions, type);
+    if (!type.endsWith("Pressure") || known === undefined || known.reason === reason) continue;
+    events.push({ involved, type: "Normal", reason: `${word}`, message: `Node ${name} status is now: ${word}` });
+  }
+  return events;
+}

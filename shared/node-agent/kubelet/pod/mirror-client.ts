@@ -1,0 +1,88 @@
+/** Keeps a static pod's copy in the API server (node-agent §2.7). */
+import { describeError, isAlreadyExists, isNotFound, isUnanswered } from "@deltaloop/kube/client";
+import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import { fullName, parseNodePod } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import type { PodManager } from "./pod-manager.ts";
+import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
+
+export interface MirrorPorts {
+  readonly kube: KubeReader & KubeWriter;
+  readonly pods: Pick<PodManager, "mirrorOf">;
+  readonly options: { readonly nodeName: string };
+  readonly condition: { readonly nodeUid?: string };
+  readonly log: Log;
+}
+
+/** Whatever goes wrong is logged: a static pod runs with the API server away, too. */
+export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise<void> {
+  const { kube, log, condition, options } = ports;
+  const { namespace, name } = pod.metadata;
+  const mirror = ports.pods.mirrorOf(pod);
+  try {
+    const step = mirrorStep(pod, mirror);
+    if (step === "none" || condition.nodeUid === undefined) return;
+    if (step === "deleteThenCreate" && mirror !== undefined) await deleteMirror(ports, mirror);
+    const body = mirrorPod(pod, { name: options.nodeName, uid: condition.nodeUid });
+    await kube.create({ resource: "pods", namespace, body }).catch(async (error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+      // Ours of an earlier start, which our own watch has not brought yet.
+      const there = await kube.get("pods", namespace, name);
+      if (there === undefined || mirrorStep(pod, parseNodePod(there)) !== "none") throw error;
+    });
+  } catch (error) {
+    const level = isUnanswered(error) ? "debug" : "warn";
+    log[level]("the mirror pod is not as it should be", { pod: `${namespace}/${name}`, error: describeError(error) });
+  }
+}
+
+/** At once, and only this one. */
+export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: NodePod): Promise<void> {
+  const { namespace, name, uid } = mirror.metadata;
+  await kube.delete({ resource: "pods", namespace, name, preconditions: { uid }, gracePeriodSeconds: 0 }).catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+  });
+}
+
+/**
+ * The body of the POST. The API server gives it a UID of its own and drops the status; the node is its owner, which is what
+ * lets a node's identity create it.
+ *
+ * Source: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+ */
+export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly uid: string }): object {
+  const { name, namespace, labels, annotations } = pod.metadata;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      namespace,
+      ...(labels !== undefined && { labels }),
+      annotations: { ...annotations, [CONFIG_ANNOTATIONS.mirror]: hashOf(pod) },
+      ownerReferences: [{ apiVersion: "v1", kind: "Node", name: node.name, uid: node.uid, controller: true }],
+    },
+    spec: pod.spec,
+  };
+}
+
+export type MirrorStep = "none" | "create" | "deleteThenCreate";
+
+/**
+ * What a sync of a static pod does about its mirror. A delete is at once (grace 0) and names the mirror's UID; a create needs
+ * the Node to exist and to stay; a create that is refused because a mirror of this hash is there already (mirrorStep of that one
+ * says `none`) has done its work.
+ *
+ * Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods, pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
+ */
+export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorStep {
+  if (mirror === undefined) return "create";
+  if (mirror.metadata.deletionTimestamp !== undefined || fullName(mirror) !== fullName(pod)) return "deleteThenCreate";
+  return mirror.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === hashOf(pod) ? "none" : "deleteThenCreate";
+}
+
+/** Every static pod has one: its manifest's, or the UID that the manifest names. */
+function hashOf(pod: NodePod): string {
+  return pod.metadata.annotations?.[CONFIG_ANNOTATIONS.hash] ?? "";
+}

@@ -1,0 +1,255 @@
+/** Runs the probes of this node's pods (node-agent §11): each has a due time, and a turn of its own, never a message. */
+import type { PodStatus, ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
+import type { ProbeOutcome } from "../../ports/prober.ts";
+import { isDeadlineExceeded } from "../../ports/cri-error.ts";
+import { parseTime, messageOf } from "@deltaloop/kube/objects";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "./probe.ts";
+import type { ProbedContainer } from "./probe.ts";
+import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "./probe-request.ts";
+import { podEvent } from "../events/pod-events.ts";
+import { apiPodOf } from "../pod/pod-manager.ts";
+import { wake } from "../pod-workers/update-worker.ts";
+import type { ProbeAnswer } from "../types/observed-pod.ts";
+
+/** Each probe of the pod gets a due time, unless it has one or has ended. */
+export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void> {
+  const probes = probesOf(pod);
+  if (probes.length === 0) return;
+  const scheduled = await ports.store.agenda("probes");
+  for (const { container, kind, spec } of probes) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    if (scheduled.has(key)) continue;
+    const record = await ports.store.update("probes", key, (row) => row ?? resumed(ports, pod, container, kind));
+    if (record?.stopped === true) continue;
+    const { periodSeconds } = spec;
+    const nowMs = ports.clock.now();
+    const { startedAtMs } = ports.condition;
+    await ports.store.schedule(
+      "probes",
+      key,
+      firstDueMs({ agentStartedAtMs: startedAtMs, periodSeconds, nowMs, random: ports.random.next() }),
+    );
+  }
+}
+
+/**
+ * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
+ * takes nobody out of service. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
+ */
+function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
+  const entry = statusEntry(apiPodOf(pods, pod)?.status, container);
+  const probed = probedContainer(entry);
+  if (probed?.startedAtMs === undefined || probed.startedAtMs >= condition.startedAtMs || !probed.started) return undefined;
+  const passed = kind === "startup" || (kind === "readiness" && entry?.ready === true);
+  return passed ? { containerId: probed.id, result: "Success", run: 0 } : undefined;
+}
+
+/** A container that was started and is not ready is probed at once: the next regular probe may be a long period away. */
+export async function hurryReadiness(ports: NodePorts, pod: NodePod, status: PodStatus): Promise<void> {
+  const entries = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
+  const waiting = new Set(entries.filter(({ started, ready }) => started === true && !ready).map(({ name }) => name));
+  if (waiting.size === 0) return;
+  const agenda = await ports.store.agenda("probes");
+  for (const { container, kind } of probesOf(pod)) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    const dueMs = agenda.get(key);
+    if (kind === "readiness" && waiting.has(container) && dueMs !== undefined && dueMs > ports.clock.now())
+      await ports.store.schedule("probes", key, ports.clock.now());
+  }
+}
+
+/** What was found stays, for the status. */
+export async function stopProbes(ports: NodePorts, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
+  for (const { container, kind } of probesOf(pod))
+    if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
+}
+
+/** The pod is gone. */
+export async function forgetProbes(ports: NodePorts, uid: string): Promise<void> {
+  for (const key of (await ports.store.rows("probes")).keys())
+    if (splitProbeKey(key).uid === uid) {
+      await ports.store.unschedule("probes", key);
+      await ports.store.update("probes", key, () => undefined);
+    }
+}
+
+/** One turn of the probe `key`, which was due at `dueMs`. Never throws for what a container does. */
+export async function runProbe(ports: NodePorts, key: string, dueMs: number): Promise<void> {
+  const { uid, container: name, kind } = splitProbeKey(key);
+  const pod = ports.pods.get(uid);
+  const probe = pod && probesOf(pod).find((one) => one.container === name && one.kind === kind);
+  if (pod === undefined || probe === undefined) return;
+  const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
+  if (container === undefined) return;
+  const { spec } = probe;
+  // The next slot stands before this one is used, so that nobody takes the probe for forgotten.
+  await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
+
+  const status = (await ports.store.read("statuses", uid))?.status;
+  const probed = probedContainer(statusEntry(status, name));
+  const step = beforeProbe({
+    kind,
+    spec,
+    record: await ports.store.read("probes", key),
+    nowMs: ports.clock.now(),
+    container: probed,
+    hasStatus: status !== undefined,
+    phaseIsTerminal: isTerminalPhase(status?.phase),
+    podIsDeleting: pod.metadata.deletionTimestamp !== undefined,
+    restartPolicy: pod.spec.restartPolicy ?? "Always",
+    isSidecar: initContainersOf(pod).some((one) => one.name === name && isSidecar(one)),
+  });
+  let record: ProbeRecord | undefined = step.record;
+  let published = step.published;
+  if (step.run && record !== undefined) {
+    const { containerId } = record;
+    const execution = { container, kind, spec, containerId, podIp: status?.podIP ?? "" };
+    const outcome = await whileItRuns(ports, { uid, name, containerId }, (signal) => execute(ports, pod, execution, signal));
+    const after = afterProbe(kind, spec, record, outcome);
+    record = after.record;
+    published = after.published ?? published;
+  }
+  const next = record;
+  const isGone = ports.pods.get(uid) === undefined; // while the probe ran
+  if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
+  if (isGone) return;
+  await ports.store.update("probes", key, () => next);
+  if (published !== undefined) await wake(ports, uid, `${kind} probe of ${name}: ${published}`);
+}
+
+function statusEntry(status: PodStatus | undefined, container: string): ContainerStatusEntry | undefined {
+  return [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(({ name }) => name === container);
+}
+
+function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContainer | undefined {
+  const id = entry?.containerID?.split("://")[1];
+  if (entry === undefined || id === undefined) return undefined;
+  const startedAtMs = parseTime(entry.state?.running?.startedAt);
+  return {
+    id,
+    running: entry.state?.running !== undefined,
+    ...(startedAtMs !== undefined && { startedAtMs }),
+    started: entry.started === true,
+    terminated: entry.state?.terminated !== undefined,
+  };
+}
+
+/** How soon it is seen that a container has ended under a probe that is not answered. */
+const ENDED_LOOK_MS = 1_000;
+
+/**
+ * What `run` comes to; `error` once its container does not run any more. Nobody waits then for an answer, and its timeout may be years away.
+ *
+ * Differs from upstream: prober_manager.go stops a worker only between two of its probes.
+ */
+async function whileItRuns(
+  { clock, pods, store }: NodePorts,
+  { uid, name, containerId }: { readonly uid: string; readonly name: string; readonly containerId: string },
+  run: (signal: AbortSignal) => Promise<ProbeOutcome["result"]>,
+): Promise<ProbeOutcome["result"]> {
+  const runs = async (): Promise<boolean> => {
+    const probed = probedContainer(statusEntry((await store.read("statuses", uid))?.status, name));
+    return pods.get(uid) !== undefined && probed?.id === containerId && probed.running;
+  };
+  const [ended, givenUp] = [new AbortController(), new AbortController()];
+  const outcome = run(givenUp.signal).finally(() => ended.abort());
+  const end = async (): Promise<ProbeOutcome["result"]> => {
+    do await clock.after(ENDED_LOOK_MS, ended.signal);
+    while (await runs());
+    givenUp.abort();
+    return "error";
+  };
+  return await Promise.race([outcome, end().catch(() => outcome)]);
+}
+
+interface Execution {
+  readonly container: ContainerSpec;
+  readonly kind: ProbeKind;
+  readonly spec: Parameters<typeof probeRequest>[0];
+  readonly containerId: string;
+  readonly podIp: string;
+}
+
+/** Of a probe that is given up nothing is told. */
+async function execute(ports: NodePorts, pod: NodePod, execution: Execution, signal: AbortSignal): Promise<ProbeOutcome["result"]> {
+  let outcome: ProbeOutcome = { result: "error", output: "" };
+  for (let attempt = 0; attempt < PROBE_TRIES_MAX && outcome.result === "error" && !signal.aborted; attempt++)
+    outcome = await attemptOnce(ports, execution, signal);
+  const note = signal.aborted ? undefined : probeNote(execution.kind, outcome);
+  if (note !== undefined) podEvent(ports, pod, { ...note, container: execution.container.name });
+  return outcome.result;
+}
+
+async function attemptOnce(
+  ports: NodePorts,
+  { container, spec, containerId, podIp }: Execution,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
+  const request = probeRequest(spec, container, podIp);
+  switch (request.kind) {
+    case "exec":
+      return await exec(ports, containerId, request, signal);
+    case "http":
+      return await ports.prober.httpGet(request.request, signal);
+    case "tcp":
+      return await ports.prober.tcpSocket(request, signal);
+    case "grpc":
+      return (
+        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent cannot send gRPC probes" }
+      );
+    case "invalid":
+      return { result: "error", output: request.message };
+    default:
+      throw new Error(`unknown request ${JSON.stringify(request satisfies never)}`);
+  }
+}
+
+async function exec(
+  { cri }: NodePorts,
+  containerId: string,
+  { command, timeoutSeconds }: { readonly command: readonly string[]; readonly timeoutSeconds: number },
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
+  try {
+    return execOutcome(await cri.execSync(containerId, command, timeoutSeconds, { signal }));
+  } catch (error) {
+    if (isDeadlineExceeded(error)) return { result: "Failure", output: `command timed out after ${timeoutSeconds}s` };
+    return { result: "error", output: messageOf(error) };
+  }
+}
+
+export interface PodProbeAnswers {
+  readiness(containerId: string): ProbeAnswer;
+  liveness(containerId: string): ProbeAnswer;
+  startup(containerId: string): ProbeAnswer;
+}
+
+/**
+ * Answers by container id; what was not probed yet has the initial result of its kind, what has no such probe has none.
+ * `nameOf` tells which container an id belongs to.
+ */
+export async function readProbeAnswers(
+  { store }: Pick<NodePorts, "store">,
+  pod: NodePod,
+  nameOf: (containerId: string) => string | undefined,
+): Promise<PodProbeAnswers> {
+  const records = new Map<string, ProbeRecord | undefined>();
+  for (const { container, kind } of probesOf(pod)) {
+    const key = probeKey(pod.metadata.uid, container, kind);
+    records.set(`${container}/${kind}`, await store.read("probes", key));
+  }
+  const answer = (kind: ProbeKind, containerId: string): ProbeAnswer => {
+    const key = `${nameOf(containerId) ?? ""}/${kind}`;
+    if (!records.has(key)) return undefined;
+    const record = records.get(key);
+    return record?.containerId === containerId && record.result !== undefined ? record.result : initialResult(kind);
+  };
+  return {
+    readiness: (containerId) => answer("readiness", containerId),
+    liveness: (containerId) => answer("liveness", containerId),
+    startup: (containerId) => answer("startup", containerId),
+  };
+}

@@ -1,0 +1,228 @@
+/** What the status says of each container (node-agent §13.1), and what its probes make of that (`withReadiness`, §11). */
+import { ownAt } from "@deltaloop/base";
+import { formatTime } from "@deltaloop/kube/objects";
+import type { WaitingReason } from "../../ports/node-store.ts";
+import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
+import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
+import { isSidecar } from "../types/pod.ts";
+import { statusResources } from "./container-resources.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+
+/** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
+export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;
+/** Source: pkg/kubelet/kubelet_pods.go, status_manager.go; people and tools look for these texts. */
+export const UNSEEN_AT_END = "The container could not be located when the pod was terminated";
+const UNSEEN_AFTER_RUNNING = "The container could not be located when the pod was deleted.  The container used to be Running";
+const UNSEEN_INIT_CONTAINER =
+  "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally";
+
+export type ContainerStateEntry = NonNullable<ContainerStatusEntry["state"]>;
+
+/** One of a pod's three lists, with what was last said of it. */
+export interface ContainerGroup {
+  readonly containers: readonly ContainerSpec[];
+  readonly previous: readonly ContainerStatusEntry[] | undefined;
+  readonly isInit: boolean;
+}
+
+interface Known {
+  readonly pod: NodePod;
+  readonly observed: ObservedPod;
+  /** As the runtime calls itself: `containerd`. The API shows it in front of a container's id; CRI's own ids have nothing in front. */
+  readonly runtimeName: string;
+  readonly reasons: Readonly<Record<string, WaitingReason>>;
+}
+
+/**
+ * One entry per container of the spec: init containers in spec order, others by name.
+ *
+ *     two instances observed            → the newest is `state`, the one before `lastState`
+ *     none, never seen before           → Waiting ContainerCreating (PodInitializing where there are init containers)
+ *     none, was Terminated              → as it was
+ *     none, was Running                 → Waiting, lastState Terminated 137, one restart more
+ *     to be started, and the last try failed → Waiting with that reason; what was Terminated goes to lastState
+ *     ended for its restart                  → Waiting likewise, never Terminated: the API server lets nobody leave that for good
+ *
+ * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
+ * Differs from upstream: `user` is left out: it is not read from CRI.
+ */
+export function containerStatuses(known: Known, group: ContainerGroup): ContainerStatusEntry[] {
+  const statuses = group.containers.map((container) => containerStatus(known, group, container));
+  return group.isInit ? statuses : statuses.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function containerStatus(known: Known, group: ContainerGroup, container: ContainerSpec): ContainerStatusEntry {
+  const previous = group.previous?.find(({ name }) => name === container.name);
+  const [newest, older] = known.observed.containers.filter(({ name }) => name === container.name);
+  const status =
+    newest === undefined ? unobserved(known.pod, container, previous) : observedStatus(known, container, { previous, newest, older });
+  if (group.isInit) {
+    if (newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0 && newest.endedForRestart !== true) return status;
+    if (newest === undefined && status.state?.waiting !== undefined && !isSidecar(container) && isRegularContainerCreated(known))
+      return { ...status, state: { terminated: { exitCode: 0, reason: "Completed", message: UNSEEN_INIT_CONTAINER } } };
+  }
+  return withStartFailure(known, container, status);
+}
+
+function base(container: ContainerSpec): ContainerStatusEntry {
+  const volumeMounts = container.volumeMounts?.map(({ name, mountPath, readOnly }) =>
+    readOnly === true ? { name, mountPath, readOnly, recursiveReadOnly: "Disabled" } : { name, mountPath },
+  );
+  return {
+    name: container.name,
+    image: container.image ?? "",
+    imageID: "",
+    ready: false,
+    restartCount: 0,
+    state: {},
+    lastState: {},
+    ...(volumeMounts !== undefined && volumeMounts.length > 0 && { volumeMounts }),
+  };
+}
+
+/**
+ * Nothing of it is there. If it ran before, its end was missed: told in lastState, so that the pod does not fall back to Pending.
+ */
+function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerStatusEntry | undefined): ContainerStatusEntry {
+  if (previous?.state?.terminated !== undefined) return previous;
+  const waiting = { ...base(container), state: { waiting: { reason: startingReason(pod) } } };
+  if (previous === undefined) return waiting;
+  const { restartCount, lastState = {} } = previous;
+  if (previous.state?.running === undefined || lastState.terminated !== undefined) return { ...waiting, restartCount, lastState };
+  return {
+    ...waiting,
+    // One that is being deleted is not going to be restarted.
+    restartCount: pod.metadata.deletionTimestamp === undefined ? restartCount + 1 : restartCount,
+    lastState: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AFTER_RUNNING } },
+  };
+}
+
+function startingReason(pod: NodePod): string {
+  return (pod.spec.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating";
+}
+
+/** restartCount never goes back, and the last end is kept when its container was removed (§16.1). */
+function observedStatus(
+  { runtimeName }: Known,
+  container: ContainerSpec,
+  {
+    previous,
+    newest,
+    older,
+  }: {
+    readonly previous: ContainerStatusEntry | undefined;
+    readonly newest: ObservedContainer;
+    readonly older: ObservedContainer | undefined;
+  },
+): ContainerStatusEntry {
+  const wasRunning = previous?.state?.running !== undefined;
+  const restartCount = previous?.restartCount ?? 0;
+  return {
+    ...base(container),
+    image: newest.image,
+    imageID: newest.imageRef,
+    containerID: `${runtimeName}://${newest.id}`,
+    restartCount: newest.state === "CONTAINER_UNKNOWN" && wasRunning ? restartCount + 1 : Math.max(restartCount, newest.restartCount),
+    ...statusResources(container, newest, previous),
+    state: stateOf(newest, wasRunning, runtimeName),
+    lastState: older === undefined ? lastEnd(newest, previous) : stateOf(older, wasRunning, runtimeName),
+  };
+}
+
+function lastEnd(newest: ObservedContainer, previous: ContainerStatusEntry | undefined): ContainerStateEntry {
+  const ended = previous?.state?.terminated;
+  if (ended !== undefined && runtimeId(previous) !== newest.id) return { terminated: ended };
+  const before = previous?.lastState?.terminated;
+  return before === undefined ? {} : { terminated: before };
+}
+
+function stateOf(container: ObservedContainer, wasRunning: boolean, runtimeName: string): ContainerStateEntry {
+  const startedAt = container.startedAtMs === undefined ? {} : { startedAt: formatTime(container.startedAtMs) };
+  switch (container.state) {
+    case "CONTAINER_RUNNING":
+      return { running: startedAt };
+    case "CONTAINER_CREATED":
+      return { waiting: {} };
+    case "CONTAINER_EXITED": {
+      const { exitCode, reason, message, finishedAtMs } = container;
+      return {
+        terminated: {
+          exitCode,
+          ...(reason !== "" && { reason }),
+          ...(message !== "" && { message }),
+          ...startedAt,
+          ...(finishedAtMs !== undefined && { finishedAt: formatTime(finishedAtMs) }),
+          containerID: `${runtimeName}://${container.id}`,
+        },
+      };
+    }
+    case "CONTAINER_UNKNOWN":
+      return wasRunning ? { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AT_END } } : { waiting: {} };
+  }
+}
+
+/** Source: pkg/kubelet/kuberuntime/kuberuntime_container.go HasAnyRegularContainerCreated. */
+function isRegularContainerCreated({ pod, observed }: Known): boolean {
+  return pod.spec.containers.some(({ name }) => {
+    const state = newestOf(observed, name)?.state;
+    return state !== undefined && state !== "CONTAINER_UNKNOWN";
+  });
+}
+
+function withStartFailure({ pod, observed, reasons }: Known, container: ContainerSpec, status: ContainerStatusEntry): ContainerStatusEntry {
+  const isRestarting = isToStartAgain(observed, container.name);
+  const failure = ownAt(reasons, container.name) ?? (isRestarting ? { reason: startingReason(pod), message: "" } : undefined);
+  if (failure === undefined || !shouldContainerBeRestarted(pod, container, observed)) return status;
+  const { state = {}, lastState = {} } = status;
+  const waiting = { reason: failure.reason, ...(failure.message !== "" && { message: failure.message }) };
+  return { ...status, state: { waiting }, lastState: state.terminated === undefined ? lastState : state };
+}
+
+/** Asked with CRI's own id. */
+export interface ReadinessProbes {
+  readiness(containerId: string): ProbeAnswer;
+  startup(containerId: string): ProbeAnswer;
+}
+
+/**
+ * A regular container or a sidecar:
+ *
+ *     not RUNNING                               → not started, not ready
+ *     startup probe without Success             → not started, not ready
+ *     started, readiness probe without Success  → started, not ready
+ *     started, no readiness probe, or Success   → ready
+ *
+ * An init container that is no sidecar is ready once it ended with 0.
+ *
+ * Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
+ * Differs from upstream: with no answer of a probe its container is not started or not ready, also right after the agent
+ * itself started; upstream keeps what the API server said then (gate ChangeContainerStatusOnKubeletRestart).
+ */
+export function withReadiness(
+  containers: readonly ContainerSpec[],
+  statuses: readonly ContainerStatusEntry[],
+  { isInit, probes }: { readonly isInit: boolean; readonly probes: ReadinessProbes },
+): ContainerStatusEntry[] {
+  return statuses.map((status) => {
+    const container = containers.find(({ name }) => name === status.name);
+    if (container === undefined) return status;
+    const started = isStarted(container, status, probes);
+    if (isInit && !isSidecar(container)) return { ...status, started, ready: status.state?.terminated?.exitCode === 0 };
+    return { ...status, started, ready: started && isReady(container, status, probes) };
+  });
+}
+
+function isStarted(container: ContainerSpec, status: ContainerStatusEntry, probes: ReadinessProbes): boolean {
+  if (status.state?.running === undefined) return false;
+  const answer = probes.startup(runtimeId(status));
+  return answer === undefined ? container.startupProbe === undefined : answer === "Success";
+}
+
+function isReady(container: ContainerSpec, status: ContainerStatusEntry, probes: ReadinessProbes): boolean {
+  return container.readinessProbe === undefined || probes.readiness(runtimeId(status)) === "Success";
+}
+
+/** CRI's own id. */
+function runtimeId({ containerID = "" }: Partial<ContainerStatusEntry> = {}): string {
+  return containerID.replace(/^.*?:\/\//u, "");
+}

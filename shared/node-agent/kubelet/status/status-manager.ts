@@ -1,0 +1,212 @@
+/** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
+import { parseTime } from "@deltaloop/kube/objects";
+import { describeError, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
+import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
+import { acceptStatus, terminatedStatus } from "./accept-status.ts";
+import { generateApiPodStatus } from "./generate-status.ts";
+import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
+import { terminationsBetween } from "./terminations.ts";
+import { canBeDeleted, mergePodStatus, statusPatch } from "./merge-status.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
+import { parseNodePod } from "../types/pod.ts";
+import type { NodePod } from "../types/pod.ts";
+import { couldHaveRunningContainers } from "../pod-workers/worker-questions.ts";
+import { apiPodOf } from "../pod/pod-manager.ts";
+import { readProbeAnswers } from "../prober/prober-manager.ts";
+import { LostTurnError } from "../pod-workers/update-worker.ts";
+
+export interface StatusRequest {
+  readonly pod: NodePod;
+  readonly observed: ObservedPod;
+  readonly terminal: boolean;
+  readonly abnormal?: AbnormalTermination;
+}
+
+/** Nothing is stored. */
+export async function computeStatus(ports: NodePorts, { pod, observed, terminal, abnormal }: StatusRequest): Promise<PodStatus> {
+  const { uid } = pod.metadata;
+  const known = withApiStatus(ports, pod);
+  const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
+  const [cached, reasons, probes, allocation] = await Promise.all([
+    ports.store.read("statuses", uid),
+    ports.store.read("reasons", uid),
+    readProbeAnswers(ports, pod, nameOf),
+    ports.store.read("allocations", uid),
+  ]);
+  return generateApiPodStatus({
+    pod: known,
+    observed,
+    previous: cached?.status ?? known.status,
+    terminal,
+    reasons: reasons ?? {},
+    probes,
+    hostIps: ports.options.hostIps,
+    runtimeName: ports.runtimeName,
+    nowMs: ports.clock.now(),
+    ...(abnormal !== undefined && { abnormal }),
+    ...(allocation !== undefined && { allocation }),
+  });
+}
+
+/** What the API server has of a static pod stands in its mirror. */
+function withApiStatus(ports: NodePorts, pod: NodePod): NodePod {
+  const status = apiPodOf(ports.pods, pod)?.status;
+  return status === undefined ? pod : { ...pod, status };
+}
+
+/** What changed goes to the API server at once, by another function. @throws {LostTurnError} */
+export async function storeStatus(
+  ports: NodePorts,
+  pod: NodePod,
+  status: PodStatus,
+  { fence, finished }: { readonly fence?: Fence; readonly finished?: true } = {},
+): Promise<void> {
+  const { uid } = pod.metadata;
+  const force = finished === true || pod.metadata.deletionTimestamp !== undefined;
+  let before: PodStatus | undefined;
+  const known = withApiStatus(ports, pod);
+  const accept = (cached: CachedStatus | undefined): CachedStatus => {
+    before = cached?.status;
+    return acceptStatus(cached, status, { pod: known, force, nowMs: ports.clock.now(), ...(finished && { finished }) });
+  };
+  const stored =
+    fence === undefined ? await ports.store.update("statuses", uid, accept) : await ports.store.update("statuses", uid, accept, fence);
+  if (stored === "refused") throw new LostTurnError(uid);
+  if (before?.phase === "Pending" && stored?.status.phase === "Running") tellStarted(ports, pod);
+  if (stored !== undefined) tellEnded(ports, before ?? known.status ?? {}, stored.status);
+  if (stored !== undefined && (stored.version > stored.sentVersion || stored.podIsFinished === true))
+    ports.send("statuses", uid, "changed");
+}
+
+/**
+ * Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream, which by the precedence of its operators also counts the first turn
+ * of every pod: only pods that began to run.
+ */
+function tellStarted({ metrics, clock }: NodePorts, { metadata }: NodePod): void {
+  const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);
+  if (seenMs !== undefined) metrics?.observe("kubelet_pod_start_duration_seconds", {}, (clock.now() - seenMs) / 1000);
+}
+
+function tellEnded({ metrics }: NodePorts, before: PodStatus, after: PodStatus): void {
+  for (const { containerType, exitCode, reason } of terminationsBetween(before, after))
+    metrics?.count("kubelet_terminated_containers_total", { container_type: containerType, exit_code: String(exitCode), reason });
+}
+
+/** TerminatePod: nothing of the pod runs or is mounted any more. */
+export async function storeTerminated(ports: NodePorts, pod: NodePod, fence: Fence): Promise<void> {
+  const cached = await ports.store.read("statuses", pod.metadata.uid);
+  await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { fence, finished: true });
+}
+
+/**
+ * Brings the API server to what is cached for one pod, and finalises its deletion when that is due. What is gone there, or is
+ * another pod of the name, is left alone.
+ *
+ * Differs from upstream, which reads the pod before each write: its last answer says what it has, and what others changed since is
+ * not touched by a patch of what differs. What they changed of the node's own is seen by the watch, and the pod is read then.
+ *
+ * @throws what the API server answers, other than that; the next tick tries again
+ */
+export async function flushStatus(ports: NodePorts, uid: string): Promise<void> {
+  const cached = await ports.store.read("statuses", uid);
+  const pod = ports.pods.get(uid);
+  if (cached === undefined || pod === undefined) return;
+  const target = apiPodOf(ports.pods, pod);
+  if (target === undefined) return;
+  const known = cached.answered?.uid === target.metadata.uid ? cached.answered : undefined;
+  const live = known === undefined ? await readLive(ports, pod, target, cached) : { ...target, status: known.status };
+  if (live === undefined) return;
+
+  const record = await ports.store.read("workers", uid);
+  const mayRun = couldHaveRunningContainers(record, ports.condition.syncedOnce);
+  const merged = mergePodStatus(live.status, cached.status, mayRun, ports.clock.now());
+  const body = statusPatch({ uid: live.metadata.uid }, live.status, merged);
+  let answered = live;
+  if (body !== undefined) {
+    const { namespace, name } = live.metadata;
+    const type = "application/strategic-merge-patch+json";
+    try {
+      answered = parseNodePod(await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body }));
+    } catch (error) {
+      if (known !== undefined) {
+        // Whatever the server has now is not what it said last.
+        await ports.store.update("statuses", uid, withoutAnswer);
+        if (isNotFound(error) || isInvalid(error)) return await flushStatus(ports, uid);
+      }
+      // Gone, or another pod of that name: neither is ours to speak of.
+      if (!isNotFound(error) && !isInvalid(error)) throw error;
+      if (isInvalid(error))
+        ports.log.warn("the API server refuses the status", { pod: `${namespace}/${name}`, error: describeError(error) });
+      return await sent(ports, uid, cached.version);
+    }
+  }
+  await sent(ports, uid, cached.version, answered);
+  if (!isMirrorPod(live) && canBeDeleted({ ...live, status: merged }, cached)) {
+    const { namespace, name } = live.metadata;
+    await ports.kube
+      .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
+      .catch((error: unknown) => {
+        // Gone, or another pod of its name.
+        if (!isNotFound(error) && !isConflict(error)) throw error;
+      });
+    await ports.store.update("statuses", uid, () => undefined);
+  }
+}
+
+/** As the API server has it; undefined where there is nothing to send to. */
+async function readLive(ports: NodePorts, pod: NodePod, target: NodePod, { version }: CachedStatus): Promise<NodePod | undefined> {
+  const { uid } = pod.metadata;
+  const { namespace, name } = target.metadata;
+  const found = await ports.kube.get("pods", namespace, name);
+  if (found === undefined) {
+    await sent(ports, uid, version);
+    return undefined;
+  }
+  const live = parseNodePod(found);
+  if (live.metadata.uid === target.metadata.uid) return live;
+  // Another pod has the name by now: of the one before nobody asks any more. A static pod gets a new mirror.
+  if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
+  return undefined;
+}
+
+/** Each ten seconds: what was not sent, what somebody else altered, and deletions that are due. */
+export async function flushStatuses(ports: NodePorts): Promise<void> {
+  for (const [uid, cached] of await ports.store.rows("statuses")) {
+    const why = whyBehind(ports, uid, cached);
+    if (why === "altered") await ports.store.update("statuses", uid, withoutAnswer);
+    if (why !== undefined) ports.send("statuses", uid, why);
+  }
+}
+
+/** Of a row the API server's status that it agrees with. Neither is ever altered, so of the same two there is nothing to compare again. */
+const agreed = new WeakMap<CachedStatus, PodStatus>();
+
+function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not sent" | "to be deleted" | "altered" | undefined {
+  const pod = ports.pods.get(uid);
+  if (pod === undefined) return undefined;
+  if (cached.version > cached.sentVersion) return "not sent";
+  const target = apiPodOf(ports.pods, pod);
+  if (target === undefined) return undefined;
+  if (target.metadata.deletionTimestamp !== undefined && cached.podIsFinished === true) return "to be deleted";
+  const { status, metadata } = target;
+  if (status !== undefined && agreed.get(cached) === status) return undefined;
+  const merged = mergePodStatus(status, cached.status, false, ports.clock.now());
+  if (statusPatch({ uid: metadata.uid }, status, merged) !== undefined) return "altered";
+  if (status !== undefined) agreed.set(cached, status);
+  return undefined;
+}
+
+async function sent(ports: NodePorts, uid: string, version: number, answered?: NodePod): Promise<void> {
+  await ports.store.update("statuses", uid, (row) => {
+    if (row === undefined) return undefined;
+    const next = answered === undefined ? row : { ...row, answered: { uid: answered.metadata.uid, status: answered.status ?? {} } };
+    return next.sentVersion >= version ? next : { ...next, sentVersion: version };
+  });
+}
+
+function withoutAnswer(row: CachedStatus | undefined): CachedStatus | undefined {
+  if (row === undefined) return undefined;
+  const { answered: _unknown, ...rest } = row;
+  return rest;
+}

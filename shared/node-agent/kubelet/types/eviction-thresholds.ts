@@ -1,0 +1,233 @@
+/** Eviction thresholds: what of a node's resources must stay free, and how that is written on the command line (node-agent §14.5). */
+import { numericQuantity } from "@deltaloop/kube/quantity";
+
+/** As upstream's `eviction/api` names them. `allocatableMemory.available` is over the control group of all pods. */
+export const SIGNALS = [
+  "memory.available",
+  "allocatableMemory.available",
+  "nodefs.available",
+  "nodefs.inodesFree",
+  "imagefs.available",
+  "imagefs.inodesFree",
+  "containerfs.available",
+  "containerfs.inodesFree",
+  "pid.available",
+] as const;
+export type Signal = (typeof SIGNALS)[number];
+
+/** What runs short, as messages and Events name it. */
+export type StarvedResource = "memory" | "ephemeral-storage" | "inodes" | "pids";
+export type PressureCondition = "MemoryPressure" | "DiskPressure" | "PIDPressure";
+
+/** Bytes, or another count; or a share of the capacity, of 1, in the 32 bits that upstream keeps it in. */
+export type ThresholdValue = { readonly amount: number } | { readonly share: number };
+
+/** Met while less than `value` is available. */
+export interface Threshold {
+  readonly signal: Signal;
+  readonly value: ThresholdValue;
+  /** How long it must be met before a pod goes; 0: a hard one. */
+  readonly gracePeriodMs: number;
+  /** So much more must be free again. */
+  readonly minReclaim?: ThresholdValue;
+}
+
+export interface EvictionPolicy {
+  readonly thresholds: readonly Threshold[];
+  /** Of a pod that goes by a soft threshold, whatever more its spec says. */
+  readonly maxPodGracePeriodSeconds: number;
+  /** So long a condition stays after it was last seen. */
+  readonly pressureTransitionMs: number;
+}
+
+export type Statements = ReadonlyMap<string, string>;
+
+/** Source: pkg/kubelet/eviction/defaults_linux.go DefaultEvictionHard. */
+export const DEFAULT_EVICTION_HARD: Statements = new Map([
+  ["memory.available", "100Mi"],
+  ["nodefs.available", "10%"],
+  ["nodefs.inodesFree", "5%"],
+  ["imagefs.available", "15%"],
+  ["imagefs.inodesFree", "5%"],
+]);
+
+/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go; there is none for the pods' grace, so it is 0. */
+export const DEFAULT_EVICTION: EvictionPolicy = {
+  thresholds: parseThresholds({ hard: DEFAULT_EVICTION_HARD }),
+  maxPodGracePeriodSeconds: 0,
+  pressureTransitionMs: 300_000,
+};
+
+/** How an eviction setting is wrong; upstream's words. Whoever wrote the command line acts. */
+export class EvictionSettingError extends Error {
+  override readonly name = "EvictionSettingError";
+}
+
+export function isHard({ gracePeriodMs }: Threshold): boolean {
+  return gracePeriodMs === 0;
+}
+
+export function resourceOf(signal: Signal): StarvedResource {
+  if (signal === "pid.available") return "pids";
+  if (signal.endsWith("inodesFree")) return "inodes";
+  return signal.startsWith("memory") || signal.startsWith("allocatable") ? "memory" : "ephemeral-storage";
+}
+
+export function conditionOfSignal(signal: Signal): PressureCondition {
+  const resource = resourceOf(signal);
+  if (resource === "memory") return "MemoryPressure";
+  return resource === "pids" ? "PIDPressure" : "DiskPressure";
+}
+
+/** Of `capacity`, cut to a whole number. Source: eviction/api/types.go GetThresholdQuantity. */
+export function amountOf(value: ThresholdValue, capacity: number): number {
+  return "amount" in value ? value.amount : Math.trunc(capacity * value.share);
+}
+
+/**
+ * `memory.available<1Gi,nodefs.available<10%` as statements; `separator` is `=` for grace periods and minimum reclaims.
+ *
+ * Source: component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go.
+ *
+ * @throws {EvictionSettingError}
+ */
+export function parseStatements(text: string, separator: "<" | "="): Statements {
+  const pairs = text.split(",").filter((pair) => pair !== "");
+  return new Map(
+    pairs.map((pair) => {
+      const at = pair.indexOf(separator);
+      if (at < 0) throw new EvictionSettingError(`malformed pair, expect string${separator}string`);
+      return [pair.slice(0, at).trim(), pair.slice(at + 1).trim()];
+    }),
+  );
+}
+
+/** Source: helpers.go ParseThresholdConfig. @throws {EvictionSettingError} */
+export function parseThresholds({
+  hard,
+  soft = new Map(),
+  softGracePeriods = new Map(),
+  minimumReclaims = new Map(),
+  enforcesPods = false,
+}: {
+  readonly hard: Statements;
+  readonly soft?: Statements;
+  readonly softGracePeriods?: Statements;
+  readonly minimumReclaims?: Statements;
+  /** What all pods may take together is enforced on them (§7.6.1): what hard ones keep free of memory, they keep free of that, too. */
+  readonly enforcesPods?: boolean;
+}): readonly Threshold[] {
+  const hardOnes = [...hard].flatMap(([signal, text]) => threshold(signal, text) ?? []);
+  const softOnes = [...soft].flatMap(([signal, text]) => threshold(signal, text) ?? []);
+  const graces = new Map([...softGracePeriods].map(([signal, text]) => [knownSignal(signal), gracePeriodMs(text)]));
+  const reclaims = new Map([...minimumReclaims].map(([signal, text]) => [knownSignal(signal), minimumReclaim(knownSignal(signal), text)]));
+  const graced = softOnes.map((one) => {
+    const grace = graces.get(one.signal);
+    if (grace === undefined) throw new EvictionSettingError(`grace period must be specified for the soft eviction threshold ${one.signal}`);
+    return { ...one, gracePeriodMs: grace };
+  });
+  const all = [...hardOnes, ...graced].map((one) => {
+    const minReclaim = reclaims.get(one.signal);
+    return minReclaim === undefined ? one : { ...one, minReclaim };
+  });
+  return enforcesPods ? [...all, ...ofAllocatable(all)] : all;
+}
+
+/** Source: helpers.go addAllocatableThresholds. */
+function ofAllocatable(thresholds: readonly Threshold[]): readonly Threshold[] {
+  const ofMemory = thresholds.filter((one) => one.signal === "memory.available" && isHard(one));
+  return ofMemory.map((one) => ({ ...one, signal: "allocatableMemory.available" }));
+}
+
+/** Nothing for `0%` and `100%`, which stand for no threshold. */
+function threshold(name: string, text: string): Threshold | undefined {
+  const signal = knownSignal(name);
+  if (!text.endsWith("%")) {
+    const amount = quantity(text);
+    if (amount <= 0) throw new EvictionSettingError(`eviction threshold ${signal} must be positive: ${text}`);
+    return { signal, value: { amount }, gracePeriodMs: 0 };
+  }
+  if (text === "0%" || text === "100%") return undefined;
+  const share = percentage(text);
+  if (share < 0) throw new EvictionSettingError(`eviction percentage threshold ${signal} must be >= 0%: ${text}`);
+  if (share > 1) throw new EvictionSettingError(`eviction percentage threshold ${signal} must be <= 100%: ${text}`);
+  return { signal, value: { share }, gracePeriodMs: 0 };
+}
+
+function minimumReclaim(signal: Signal, text: string): ThresholdValue {
+  if (text.endsWith("%")) {
+    const share = percentage(text);
+    if (share <= 0) throw new EvictionSettingError(`eviction percentage minimum reclaim ${signal} must be positive: ${text}`);
+    return { share };
+  }
+  const amount = quantity(text);
+  if (amount < 0) throw new EvictionSettingError(`negative eviction minimum reclaim specified for ${signal}`);
+  return { amount };
+}
+
+function knownSignal(name: string): Signal {
+  const signal = SIGNALS.find((one) => one === name);
+  if (signal === undefined) throw new EvictionSettingError(`unsupported eviction signal ${name}`);
+  return signal;
+}
+
+/** In whole units, rounded up as a Quantity's Value is. */
+function quantity(text: string): number {
+  const nanos = numericQuantity(text);
+  if (nanos === undefined)
+    throw new EvictionSettingError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
+  return Math.ceil(Number(nanos) / 1e9);
+}
+
+function percentage(text: string): number {
+  const digits = text.replace(/%+$/u, "");
+  const value = Number(digits);
+  if (digits.trim() === "" || Number.isNaN(value))
+    throw new EvictionSettingError(`strconv.ParseFloat: parsing ${JSON.stringify(digits)}: invalid syntax`);
+  return Math.fround(Math.fround(value) / 100);
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6 };
+
+/** As Go reads a duration: `1m30s`, `1.5h`, `0`. */
+function gracePeriodMs(text: string): number {
+  const [, sign = "", parts = ""] = /^([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|µs|ns))+|0)$/u.exec(text) ?? [];
+  if (parts === "") throw new EvictionSettingError(`time: invalid duration ${JSON.stringify(text)}`);
+  const sum = [...parts.matchAll(/([\d.]+)(h|ms|m|s|us|µs|ns)/gu)].reduce(
+    (ms, [, n, unit = ""]) => ms + Number(n) * (UNIT_MS[unit] ?? 0),
+    0,
+  );
+  if (sign === "-" && sum > 0) throw new EvictionSettingError(`invalid eviction grace period specified: ${text}, must be a positive value`);
+  return sum;
+}
+
+/** Which file systems of the node are one. */
+export interface Disks {
+  /** Images are not on the file system of volumes and logs. */
+  readonly hasImageFs: boolean;
+  /** Containers' own layers are on the latter all the same. */
+  readonly splitsContainerFs: boolean;
+}
+
+/**
+ * With thresholds of `containerfs`, which nobody sets: where containers are on the images' file system they are those of `imagefs`,
+ * else those of `nodefs`. What was written for it is overruled. A file system without a threshold makes none.
+ *
+ * Source: helpers.go UpdateContainerFsThresholds. Differs from upstream: there a threshold that is not set makes one of 0, which is never met.
+ */
+export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, splitsContainerFs }: Disks): readonly Threshold[] {
+  const like = hasImageFs && !splitsContainerFs ? "imagefs" : "nodefs";
+  const copies = thresholds.flatMap((one): readonly Threshold[] => {
+    if (one.signal === `${like}.available`) return [{ ...one, signal: "containerfs.available" }];
+    return one.signal === `${like}.inodesFree` ? [{ ...one, signal: "containerfs.inodesFree" }] : [];
+  });
+  return [...thresholds.filter(({ signal }) => !signal.startsWith("containerfs.")), ...copies];
+}
+
+/** Bytes, or another count. */
+export interface Observation {
+  readonly available: number;
+  readonly capacity: number;
+  /** When it was taken, where somebody takes it now and then. Absent: just now. */
+  readonly takenMs?: number;
+}

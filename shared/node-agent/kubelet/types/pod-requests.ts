@@ -1,0 +1,139 @@
+/** What a pod asks of its node while it lives, and the quality of service that this makes (node-agent §7.6, §13.4). */
+import { numericQuantity, parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
+import { initContainersOf, isSidecar } from "./pod.ts";
+import type { ContainerSpec, NodePod } from "./pod.ts";
+
+/** Resource name → amount in units of 10⁻⁹. */
+export type Requests = ReadonlyMap<string, bigint>;
+
+const NOTHING: Requests = new Map();
+const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
+
+/**
+ * What the containers ask for together; or one init container with the sidecars before it, where that is more; then the overhead.
+ *
+ *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
+ *
+ * What is asked for the whole pod (`spec.resources`) stands in for the sum. Source: component-helpers resource/helpers.go PodRequests.
+ */
+export function podRequests({ spec, ...pod }: NodePod): Requests {
+  let running = spec.containers.map(({ resources }) => amounts(resources?.requests)).reduce(plus, NOTHING);
+  let sidecars = NOTHING;
+  let starting = NOTHING;
+  for (const container of initContainersOf({ spec, ...pod })) {
+    const own = amounts(container.resources?.requests);
+    starting = larger(starting, plus(own, sidecars));
+    if (!isSidecar(container)) continue;
+    sidecars = plus(sidecars, own);
+    running = plus(running, own);
+  }
+  const ofPod = [...amounts(spec.resources?.requests)].filter(([name]) => POD_LEVEL_RESOURCES.test(name));
+  return plus(new Map([...larger(running, starting), ...ofPod]), amounts(spec.overhead));
+}
+
+/**
+ * The same sum of limits. The overhead raises what is limited, and limits nothing by itself. Whether every container has a limit
+ * does not show in it. Source: component-helpers resource/helpers.go PodLimits.
+ */
+export function podLimits({ spec, ...pod }: NodePod): Requests {
+  const { overhead, resources: _ofPod, ...rest } = spec;
+  const counting = ({ resources, ...container }: ContainerSpec): ContainerSpec => ({
+    ...container,
+    resources: { requests: resources?.limits ?? {} },
+  });
+  const [containers, initContainers] = [spec.containers.map(counting), initContainersOf({ spec, ...pod }).map(counting)];
+  const limits = podRequests({ ...pod, spec: { ...rest, containers, initContainers } });
+  return plus(limits, new Map([...amounts(overhead)].filter(([name]) => (limits.get(name) ?? 0n) > 0n)));
+}
+
+/** In whole units, rounded up; `cpu` in thousandths. */
+export function wholeAmount(requests: Requests, name: string): number {
+  const unit = name === "cpu" ? 1_000_000n : 1_000_000_000n;
+  return Number(((requests.get(name) ?? 0n) + unit - 1n) / unit);
+}
+
+function amounts(list: Readonly<Record<string, string>> | undefined): Requests {
+  return new Map(
+    Object.entries(list ?? {}).map(([name, text]) => {
+      const quantity = parseQuantity(String(text));
+      return [name, quantity === undefined ? 0n : quantityNanos(quantity)];
+    }),
+  );
+}
+
+function plus(a: Requests, b: Requests): Requests {
+  return combine(a, b, (x, y) => x + y);
+}
+
+function larger(a: Requests, b: Requests): Requests {
+  return combine(a, b, (x, y) => (x > y ? x : y));
+}
+
+function combine(a: Requests, b: Requests, how: (x: bigint, y: bigint) => bigint): Requests {
+  return new Map([...new Set([...a.keys(), ...b.keys()])].map((name) => [name, how(a.get(name) ?? 0n, b.get(name) ?? 0n)]));
+}
+
+export type QosClass = "Guaranteed" | "Burstable" | "BestEffort";
+
+const COUNTED = ["cpu", "memory"] as const;
+type Quantities = Readonly<Record<string, string>> | undefined;
+
+/**
+ * What the API server wrote, else from the spec; never changes while the pod lives:
+ *
+ *     nothing asked for by any container                        → BestEffort
+ *     cpu and memory limited in every container, requests equal → Guaranteed
+ *     anything else                                             → Burstable
+ *
+ * Init containers count like the others, ephemeral ones cannot ask for anything.
+ *
+ * Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS.
+ * Differs from upstream: resources of the whole pod are not read; a pod with them is held back (unsupported-features.ts).
+ * Requests and limits are compared in each container, not as sums: sums that agree while the parts do not would need
+ * requests above limits, which no pod has.
+ */
+export function qosClass(pod: NodePod): QosClass {
+  const written = pod.status?.qosClass;
+  if (isQosClass(written)) return written;
+  const containers = [...pod.spec.containers, ...initContainersOf(pod)];
+  if (containers.every((container) => COUNTED.every((name) => asks(container, name).length === 0))) return "BestEffort";
+  return containers.every(isGuaranteed) ? "Guaranteed" : "Burstable";
+}
+
+/** An unset request is the limit, as API defaulting makes it; a static pod's manifest may not have been through it. */
+function isGuaranteed({ resources }: ContainerSpec): boolean {
+  return COUNTED.every((name) => {
+    const limit = amount(resources?.limits, name);
+    return limit !== undefined && (amount(resources?.requests, name) ?? limit) === limit;
+  });
+}
+
+function asks({ resources }: ContainerSpec, name: string): readonly string[] {
+  return [amount(resources?.requests, name), amount(resources?.limits, name)].filter((value) => value !== undefined);
+}
+
+/** In units of 10⁻⁹; zero and less ask for nothing. */
+function amount(quantities: Quantities, name: string): string | undefined {
+  const nanos = numericQuantity(quantities?.[name] ?? "");
+  return nanos === undefined || nanos === "0" || nanos.startsWith("-") ? undefined : nanos;
+}
+
+function isQosClass(text: string | undefined): text is QosClass {
+  return text === "Guaranteed" || text === "Burstable" || text === "BestEffort";
+}
+
+/** Each 1024 of the one before. */
+const BYTE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
+
+/** Undefined: it is not there. CPUs in thousandths, the rest in whole units, both rounded up. */
+export function amountOf(quantities: Readonly<Record<string, string>>, name: string): number | undefined {
+  const quantity = parseQuantity(quantities[name] ?? "");
+  return quantity === undefined ? undefined : wholeAmount(new Map([[name, quantityNanos(quantity)]]), name);
+}
+
+/** `2Mi` → `2MB`, as cgroups name it. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */
+export function pageSizeName(quantity: string): string {
+  const bytes = amountOf({ size: quantity }, "size") ?? 0;
+  const power = BYTE_UNITS.findLastIndex((_unit, index) => bytes >= 1024 ** index && bytes % 1024 ** index === 0);
+  return `${bytes / 1024 ** Math.max(power, 0)}${BYTE_UNITS[Math.max(power, 0)]}`;
+}

@@ -1,0 +1,104 @@
+/** A pod as the agent works with it: checked once where it comes in (parseNodePod), whole, with its spec. */
+import type { V1Container, V1ContainerStatus, V1PodSpec, V1Probe, V1Volume } from "@kubernetes/client-node";
+import type { Labels, OwnerReference, Wire } from "@deltaloop/kube/objects";
+import type { PodStatus } from "../../ports/node-store.ts";
+
+export interface NodePod {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: NodePodMeta;
+  readonly spec: PodSpec;
+  readonly status?: PodStatus;
+}
+
+export interface NodePodMeta {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly resourceVersion?: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
+  readonly labels?: Labels;
+  readonly annotations?: Labels;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+export type PodSpec = Wire<V1PodSpec>;
+export type ContainerSpec = Wire<V1Container>;
+export type ContainerStatusEntry = Wire<V1ContainerStatus>;
+export type ProbeSpec = Wire<V1Probe>;
+export type VolumeSpec = Wire<V1Volume>;
+
+/** `<pod>_<namespace>`: of two static pods with one full name only one runs. */
+export function fullName({ metadata: { name, namespace } }: NodePod): string {
+  return `${name}_${namespace}`;
+}
+
+export function initContainersOf(pod: NodePod): readonly ContainerSpec[] {
+  return pod.spec.initContainers ?? [];
+}
+
+/** An init container that goes on running beside the regular ones. */
+export function isSidecar(initContainer: ContainerSpec): boolean {
+  return initContainer.restartPolicy === "Always";
+}
+
+/** Wire types of an ephemeral container and of a container share all fields that matter here. */
+export function ephemeralContainersOf(pod: NodePod): readonly (ContainerSpec & { readonly targetContainerName?: string })[] {
+  return pod.spec.ephemeralContainers ?? [];
+}
+
+/** Of whatever kind. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
+export function containerNamed(pod: NodePod, name: string): ContainerSpec | undefined {
+  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((each) => each.name === name);
+}
+
+export function isTerminalPhase(phase: string | undefined): phase is "Succeeded" | "Failed" {
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+/**
+ * The pod that `value` is, as far as the agent relies on it; the API server validates the rest.
+ *
+ * @throws {TypeError} naming what is missing
+ */
+export function parseNodePod(value: unknown): NodePod {
+  const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // looked at field by field
+  for (const field of ["name", "namespace", "uid"] as const)
+    if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
+  const containers = pod?.spec?.containers;
+  if (!Array.isArray(containers) || containers.length === 0)
+    throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
+  for (const container of containers)
+    if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container without a name`);
+  return value as NodePod; // what the agent relies on was just checked
+}
+
+const FNV_OFFSET_BASIS = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+const encoder = new TextEncoder();
+
+/**
+ * The kubelet's hash of a container, so that either takes the other's containers for its own: FNV-1a, 32 bits, of how Go prints the
+ * bytes of the JSON text of image and name, in lower-case hexadecimal without leading zeros. It stands in an annotation of every
+ * container, so it must be the same in every version of the agent.
+ *
+ *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
+ *
+ * Source: pkg/kubelet/container/helpers.go HashContainer, pickFieldsToHash; k8s.io/utils/dump ForHash.
+ */
+export function containerHash({ name, image = "" }: { readonly name: string; readonly image?: string }): string {
+  const printed = `([]uint8)[${encoder.encode(goJson({ image, name })).join(" ")}]`;
+  let hash = FNV_OFFSET_BASIS;
+  for (const byte of encoder.encode(printed)) hash = Math.imul(hash ^ byte, FNV_PRIME);
+  return (hash >>> 0).toString(16);
+}
+
+/** Go's encoding/json writes what HTML or JavaScript could take for something else by its number. */
+function goJson(value: object): string {
+  return JSON.stringify(value).replace(/[<>&\u2028\u2029]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+export type PodCondition = NonNullable<PodStatus["conditions"]>[number];

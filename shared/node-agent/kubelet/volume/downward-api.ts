@@ -1,0 +1,139 @@
+/** What files of a downwardAPI volume say about their pod (node-agent §10). */
+import { ownAt } from "@deltaloop/base";
+import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
+import type { Labels } from "@deltaloop/kube/objects";
+import type { NodeResources } from "../types/node-options.ts";
+import { initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod } from "../types/pod.ts";
+
+const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
+
+/**
+ * A field of the pod as text. Whole labels and annotations are a line each, sorted by key:
+ *
+ *     metadata.labels          → cluster="c1"\nzone="a \"quoted\" one"
+ *     metadata.labels['zone']  → a "quoted" one
+ *
+ * @throws {VolumeError} for a field that no volume can show
+ *
+ * Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
+ */
+export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
+  const [, map, key = ""] = SUBSCRIPT.exec(fieldPath) ?? [];
+  if (map === "labels") return ownAt(metadata.labels, key) ?? "";
+  if (map === "annotations") return ownAt(metadata.annotations, key) ?? "";
+  switch (fieldPath) {
+    case "metadata.name":
+      return metadata.name;
+    case "metadata.namespace":
+      return metadata.namespace;
+    case "metadata.uid":
+      return metadata.uid;
+    case "metadata.labels":
+      return lines(metadata.labels ?? {});
+    case "metadata.annotations":
+      return lines(metadata.annotations ?? {});
+    default:
+      throw new VolumeError(`unsupported fieldPath: ${fieldPath}`);
+  }
+}
+
+function lines(map: Labels): string {
+  return Object.entries(map)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, value]) => `${key}=${quote(value)}`)
+    .join("\n");
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  "\\": "\\\\",
+  "\u0007": "\\a",
+  "\b": "\\b",
+  "\f": "\\f",
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+  "\v": "\\v",
+};
+const TO_ESCAPE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
+
+/** As Go's `%q` prints it, which is what readers of these files parse. */
+function quote(text: string): string {
+  return `"${text.replace(TO_ESCAPE, (character) => ESCAPES[character] ?? escaped(character.codePointAt(0) ?? 0))}"`;
+}
+
+function escaped(code: number): string {
+  const hex = (digits: number): string => code.toString(16).padStart(digits, "0");
+  if (code < 0x20 || code === 0x7f) return `\\x${hex(2)}`;
+  return code < 0x1_0000 ? `\\u${hex(4)}` : `\\U${hex(8)}`;
+}
+
+/**
+ * A request or limit of a container in units of the divisor, rounded up:
+ *
+ *     limits.cpu 1250m, divisor 1     → 2
+ *     limits.memory 64Mi, divisor 1Ki → 65536
+ *
+ * A limit of cpu, memory or ephemeral storage that is not set is what the node has to give.
+ *
+ * @throws {VolumeError} for an unknown container or resource
+ *
+ * Source: pkg/api/v1/resource/helpers.go ExtractResourceValueByContainerNameAndNodeAllocatable.
+ */
+export function resourceFieldText(
+  pod: NodePod,
+  {
+    containerName = "",
+    resource,
+    divisor = "0",
+  }: { readonly containerName?: string; readonly resource: string; readonly divisor?: string },
+  allocatable: NodeResources,
+): string {
+  const container = [...pod.spec.containers, ...initContainersOf(pod)].find(({ name }) => name === containerName);
+  if (container === undefined) throw new VolumeError(`container ${containerName} not found`);
+  const [kind, name = ""] = resource.split(/\.(.*)/su);
+  if ((kind !== "limits" && kind !== "requests") || !isResource(name))
+    throw new VolumeError(`unsupported container resource : ${resource}`);
+  // CPUs count in thousandths, so that a divisor of 1m works.
+  const unit = name === "cpu" ? MILLI : ONE;
+  const value = units(amountOf(container, kind, name, allocatable), unit);
+  const divideBy = units(divisor, unit) || units("1", unit);
+  return String((value + divideBy - 1n) / divideBy);
+}
+
+/** In nanos, as quantityNanos counts. */
+const MILLI = 1_000_000n;
+const ONE = 1_000_000_000n;
+
+function isResource(name: string): boolean {
+  return name === "cpu" || name === "memory" || name === "ephemeral-storage" || name.startsWith("hugepages-");
+}
+
+function amountOf(container: ContainerSpec, kind: "limits" | "requests", name: string, allocatable: NodeResources): string {
+  const own = container.resources?.[kind]?.[name] ?? "0";
+  if (kind === "requests" || units(own, MILLI) > 0n) return own;
+  switch (name) {
+    case "cpu":
+      return `${allocatable.cpuMilli}m`;
+    case "memory":
+      return String(allocatable.memoryBytes);
+    case "ephemeral-storage":
+      return String(allocatable.ephemeralStorageBytes);
+    default:
+      return own;
+  }
+}
+
+function units(text: string, unit: bigint): bigint {
+  const quantity = parseQuantity(text);
+  return quantity === undefined ? 0n : (quantityNanos(quantity) + unit - 1n) / unit;
+}
+
+/**
+ * A volume cannot be filled yet: an object, a key or a field that it names is not there. Normal while somebody still has to make
+ * it; the pod waits and is tried again. The message is shown to users in the FailedMount event; it holds names, never values.
+ */
+export class VolumeError extends Error {
+  override readonly name = "VolumeError";
+}

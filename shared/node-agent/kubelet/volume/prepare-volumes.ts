@@ -1,0 +1,216 @@
+/** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
+import type { Fence } from "../../ports/node-store.ts";
+import type { KubeObject } from "@deltaloop/kube/objects";
+import type { ConfigMapData, ReferencedObjects, SecretData } from "../types/referenced-objects.ts";
+import { allocatableOf } from "../types/node-options.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { messageOf } from "@deltaloop/kube/objects";
+import { StepError } from "../node-ports/operations.ts";
+import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
+import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
+import { tokenRenewalAtMs, tokensOf, volumePayload } from "./volume-payload.ts";
+import type { TokenSpec } from "./volume-payload.ts";
+import { VolumeError } from "./downward-api.ts";
+import { fsGroupOf, volumePlans } from "./volumes.ts";
+import type { VolumePlan } from "./volumes.ts";
+import { podEvent } from "../events/pod-events.ts";
+import { VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
+
+/** Volume name → host path. */
+export type VolumePaths = Readonly<Record<string, string>>;
+
+/** A volume cannot be made as the spec says, for now. The message is the FailedMount event's. */
+export class MountError extends StepError {
+  override readonly name = "MountError";
+  readonly volume: string;
+  /** It was tried now; else only waits. */
+  readonly isNews: boolean;
+
+  constructor(volume: string, error: VolumeRetryError) {
+    super(`MountVolume.SetUp failed for volume "${volume}" : ${error.message}`, { retryAtMs: error.retryAtMs, cause: error.cause });
+    this.volume = volume;
+    this.isNews = error.cause !== undefined;
+  }
+}
+
+type Read = { readonly object: KubeObject | undefined } | { readonly error: unknown };
+
+/** The ConfigMaps and Secrets that a pod names, at hand. One that could not be read throws what the API server said when it is asked for. */
+export async function readReferences(ports: NodePorts, pod: NodePod): Promise<ReferencedObjects> {
+  const { namespace } = pod.metadata;
+  const { configMaps, secrets } = podReferences(pod);
+  const read = async (resource: "configmaps" | "secrets", name: string): Promise<readonly [string, Read]> => {
+    try {
+      return [name, { object: await ports.objects.get(resource, namespace, name) }];
+    } catch (error) {
+      return [name, { error }];
+    }
+  };
+  const [configMapsByName, secretsByName] = await Promise.all([
+    Promise.all(configMaps.map((name) => read("configmaps", name))),
+    Promise.all(secrets.map((name) => read("secrets", name))),
+  ]).then((lists) => lists.map((list) => new Map(list)));
+  const found = (answers: ReadonlyMap<string, Read> | undefined, name: string): KubeObject | undefined => {
+    const answer = answers?.get(name);
+    if (answer === undefined) return undefined;
+    if ("error" in answer) throw answer.error;
+    return answer.object;
+  };
+  return {
+    // The resource asked for names the type.
+    configMap: (name) => found(configMapsByName, name) as ConfigMapData | undefined,
+    secret: (name) => found(secretsByName, name) as SecretData | undefined,
+  };
+}
+
+/**
+ * Idempotent; live updates of what a volume shows come by the same way. A volume that cannot be made is among `failures`; with
+ * `acceptsOld` its path is among `paths` all the same if it was made before.
+ */
+export async function prepareVolumes(
+  ports: NodePorts,
+  pod: NodePod,
+  objects: ReferencedObjects,
+  { acceptsOld, fence }: { readonly acceptsOld: boolean; readonly fence: Fence },
+): Promise<{ readonly paths: VolumePaths; readonly failures: readonly MountError[] }> {
+  const { uid } = pod.metadata;
+  await ports.files.makePodDirectories(uid).catch((error: unknown) => {
+    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `error making pod data directories: ${messageOf(error)}` });
+    throw error;
+  });
+  const volumes = new Map((pod.spec.volumes ?? []).map((volume) => [volume.name, volume]));
+  const failures: MountError[] = [];
+  const paths: Record<string, string> = {};
+  await Promise.all(
+    volumePlans(pod, allocatableOf(ports.resources, ports.options.eviction).memoryBytes).map(async (plan) => {
+      try {
+        const prepare = () => prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
+        paths[plan.name] = await withVolumeBackOff(ports, { fence, volume: plan.name }, prepare);
+      } catch (error) {
+        if (!(error instanceof VolumeRetryError)) throw error;
+        failures.push(new MountError(plan.name, error));
+        const old = acceptsOld ? await ports.files.volumePath({ uid, plugin: plan.plugin, name: plan.name }) : undefined;
+        if (old !== undefined) paths[plan.name] = old;
+      }
+    }),
+  );
+  return { paths, failures };
+}
+
+async function prepareVolume(
+  ports: NodePorts,
+  pod: NodePod,
+  given: {
+    readonly plan: VolumePlan;
+    readonly volume: VolumeSpec | undefined;
+    readonly objects: ReferencedObjects;
+  },
+): Promise<string> {
+  const { plan, volume, objects } = given;
+  const place = { uid: pod.metadata.uid, plugin: plan.plugin, name: plan.name };
+  const fsGroup = fsGroupOf(pod);
+  const owned = fsGroup === undefined ? {} : { fsGroup };
+  switch (plan.kind) {
+    case "emptyDir": {
+      const { medium, sizeLimitBytes } = plan;
+      return await ports.files.makeEmptyDir(place, {
+        ...owned,
+        ...(medium !== undefined && { medium }),
+        ...(sizeLimitBytes !== undefined && { sizeLimitBytes }),
+      });
+    }
+    case "hostPath":
+      await ports.files.checkHostPath(plan.path, plan.type);
+      return plan.path;
+    case "payload": {
+      if (volume === undefined) throw new VolumeError(`the pod has no volume ${plan.name}`);
+      const tokens = await requestTokens(ports, pod, plan.name);
+      const payload = volumePayload({
+        pod,
+        volume,
+        objects,
+        allocatable: allocatableOf(ports.resources, ports.options.eviction),
+        token: (spec) => tokens.get(tokenKey(spec)) ?? "",
+      });
+      return await ports.files.writeVolume(place, payload, { ...owned, ...(plan.tmpfs && { tmpfs: true }) });
+    }
+    case "unsupported":
+      throw new VolumeError(plan.message);
+    default:
+      throw new Error(`unknown plan ${JSON.stringify(plan satisfies never)}`);
+  }
+}
+
+async function requestTokens(ports: NodePorts, pod: NodePod, volume: string): Promise<ReadonlyMap<string, string>> {
+  const { namespace, name, uid } = pod.metadata;
+  const serviceAccount = pod.spec.serviceAccountName ?? "default";
+  const wanted = tokensOf(pod).filter((token) => token.volume === volume);
+  return new Map(
+    await Promise.all(
+      wanted.map(async ({ spec }) => {
+        // The spread of renewals is drawn per pod, once: a held token must not get a new date at each look.
+        const spread = fractionOf(uid);
+        const token = await ports.objects.token({ namespace, serviceAccount, ...spec, pod: { name, uid } }, (held) =>
+          tokenRenewalAtMs(held.issuedAtMs, held.expiresAtMs, spread),
+        );
+        return [tokenKey(spec), token.token] as const;
+      }),
+    ),
+  );
+}
+
+function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
+  return `${expirationSeconds} ${audience}`;
+}
+
+/** Any number of [0, 1) that stays the same for a UID. */
+function fractionOf(uid: string): number {
+  return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
+}
+
+/** Names in the pod's own namespace, each once, sorted. Optional ones too: they may be there. */
+export interface PodReferences {
+  readonly configMaps: readonly string[];
+  readonly secrets: readonly string[];
+}
+
+/** Empty and absent names refer to nothing; the API server lets some of them through. */
+interface Names {
+  readonly configMaps: readonly (string | undefined)[];
+  readonly secrets: readonly (string | undefined)[];
+}
+
+/**
+ * The ConfigMaps and Secrets that environment, volumes and image pulls of the pod name.
+ *
+ * Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames, VisitPodSecretNames.
+ * Differs from upstream: secrets of volume kinds that the agent does not mount (§10) are left out.
+ */
+export function podReferences(pod: NodePod): PodReferences {
+  const containers = [...initContainersOf(pod), ...pod.spec.containers, ...ephemeralContainersOf(pod)];
+  const all: readonly Names[] = [
+    { configMaps: [], secrets: (pod.spec.imagePullSecrets ?? []).map(({ name }) => name) },
+    ...containers.map(namesOfEnvironment),
+    ...(pod.spec.volumes ?? []).map(namesOfVolume),
+  ];
+  return { configMaps: distinct(all.flatMap(({ configMaps }) => configMaps)), secrets: distinct(all.flatMap(({ secrets }) => secrets)) };
+}
+
+function namesOfEnvironment({ env = [], envFrom = [] }: ContainerSpec): Names {
+  return {
+    configMaps: [...envFrom.map(({ configMapRef }) => configMapRef?.name), ...env.map(({ valueFrom }) => valueFrom?.configMapKeyRef?.name)],
+    secrets: [...envFrom.map(({ secretRef }) => secretRef?.name), ...env.map(({ valueFrom }) => valueFrom?.secretKeyRef?.name)],
+  };
+}
+
+function namesOfVolume({ configMap, projected, secret }: VolumeSpec): Names {
+  const sources = projected?.sources ?? [];
+  return {
+    configMaps: [configMap?.name, ...sources.map((source) => source.configMap?.name)],
+    secrets: [secret?.secretName, ...sources.map((source) => source.secret?.name)],
+  };
+}
+
+function distinct(names: readonly (string | undefined)[]): readonly string[] {
+  return [...new Set(names.flatMap((name) => name || []))].toSorted();
+}

@@ -1,0 +1,78 @@
+/** What may go wrong between a caller and a runtime: it is away, it does not know the verb, it is slow, its answer is lost. */
+import type { Clock, Random } from "@deltaloop/base";
+import { CriError } from "../../ports/cri-error.ts";
+import type { Cri } from "../../ports/cri.ts";
+
+/** Probabilities from 0 to 1, all 0 unless given. */
+export interface CriFaults {
+  /** Refused before anything happened: Unavailable. */
+  readonly unavailable?: number;
+  /** Executed, and the answer lost: Unavailable as well, the caller cannot tell. */
+  readonly lostAnswer?: number;
+  /** Begins up to `slowMsMax` later. */
+  readonly slow?: number;
+  /** Default 10 s. */
+  readonly slowMsMax?: number;
+}
+
+export interface CriGateOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly isRunning: () => boolean;
+  readonly unimplemented: ReadonlySet<keyof Cri>;
+  readonly faults: () => CriFaults;
+}
+
+const SLOW_MS_MAX = 10_000;
+
+/** Every verb of `cri`, behind the gate. */
+export function gated(cri: Cri, options: CriGateOptions): Cri {
+  const gate =
+    <Arguments extends readonly unknown[], Answer>(verb: keyof Cri, run: (...args: Arguments) => Promise<Answer>) =>
+    (...args: Arguments): Promise<Answer> =>
+      pass(verb, () => run(...args), options);
+  return {
+    version: gate("version", cri.version),
+    status: gate("status", cri.status),
+    statusInfo: gate("statusInfo", cri.statusInfo),
+    runtimeConfig: gate("runtimeConfig", cri.runtimeConfig),
+    runPodSandbox: gate("runPodSandbox", cri.runPodSandbox),
+    stopPodSandbox: gate("stopPodSandbox", cri.stopPodSandbox),
+    removePodSandbox: gate("removePodSandbox", cri.removePodSandbox),
+    podSandboxStatus: gate("podSandboxStatus", cri.podSandboxStatus),
+    listPodSandbox: gate("listPodSandbox", cri.listPodSandbox),
+    createContainer: gate("createContainer", cri.createContainer),
+    startContainer: gate("startContainer", cri.startContainer),
+    stopContainer: gate("stopContainer", cri.stopContainer),
+    removeContainer: gate("removeContainer", cri.removeContainer),
+    containerStatus: gate("containerStatus", cri.containerStatus),
+    listContainers: gate("listContainers", cri.listContainers),
+    reopenContainerLog: gate("reopenContainerLog", cri.reopenContainerLog),
+    updateContainerResources: gate("updateContainerResources", cri.updateContainerResources),
+    execSync: gate("execSync", cri.execSync),
+    exec: gate("exec", cri.exec),
+    attach: gate("attach", cri.attach),
+    portForward: gate("portForward", cri.portForward),
+    containerStats: gate("containerStats", cri.containerStats),
+    listContainerStats: gate("listContainerStats", cri.listContainerStats),
+    imageStatus: gate("imageStatus", cri.imageStatus),
+    pullImage: gate("pullImage", cri.pullImage),
+    removeImage: gate("removeImage", cri.removeImage),
+    listImages: gate("listImages", cri.listImages),
+    imageFsInfo: gate("imageFsInfo", cri.imageFsInfo),
+  };
+}
+
+async function pass<Answer>(verb: keyof Cri, run: () => Promise<Answer>, options: CriGateOptions): Promise<Answer> {
+  const { clock, random, isRunning } = options;
+  const { unavailable = 0, lostAnswer = 0, slow = 0, slowMsMax = SLOW_MS_MAX } = options.faults();
+  const chance = (probability: number): boolean => probability > 0 && random.next() < probability;
+  if (!isRunning() || chance(unavailable)) throw new CriError("Unavailable", "nobody answers");
+  if (options.unimplemented.has(verb)) throw new CriError("Unimplemented", `unknown method ${verb}`);
+  if (chance(slow)) await clock.after(random.next() * slowMsMax);
+  const isLost = chance(lostAnswer);
+  const answer = await run();
+  // Killed meanwhile: what was begun may have happened, and nobody is there to say so.
+  if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the answer came");
+  return answer;
+}

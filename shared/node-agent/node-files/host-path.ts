@@ -1,0 +1,52 @@
+/** Whether a hostPath is what its volume says, and making it where the volume allows (node-agent §10). */
+import type { Stats } from "node:fs";
+import { mkdir, open, stat } from "node:fs/promises";
+import { isAbsolute } from "node:path";
+import { ownAt } from "@deltaloop/base";
+import { NodeFilesError } from "../ports/node-files.ts";
+import { errorCode, ifThere } from "./errors.ts";
+
+interface Kind {
+  readonly is: (stats: Stats) => boolean;
+  readonly words: string;
+}
+
+const DIRECTORY: Kind = { is: (stats) => stats.isDirectory(), words: "directory" };
+const FILE: Kind = { is: (stats) => stats.isFile(), words: "file" };
+const KINDS: Readonly<Record<string, Kind>> = {
+  DirectoryOrCreate: DIRECTORY,
+  Directory: DIRECTORY,
+  FileOrCreate: FILE,
+  File: FILE,
+  Socket: { is: (stats) => stats.isSocket(), words: "socket file" },
+  CharDevice: { is: (stats) => stats.isCharacterDevice(), words: "character device" },
+  BlockDevice: { is: (stats) => stats.isBlockDevice(), words: "block device" },
+};
+
+/** @throws {NodeFilesError} Source: pkg/volume/hostpath/host_path.go checkType. */
+export async function checkHostPath(path: string, type: string): Promise<void> {
+  if (!isAbsolute(path) || path.split("/").includes("..")) throw new NodeFilesError(`hostPath ${path} must be absolute and without ".."`);
+  if (type === "") return;
+  const kind = ownAt(KINDS, type);
+  if (kind === undefined) throw new NodeFilesError(`${type} is an invalid volume type`);
+  const stats = (await ifThere(stat(path))) ?? (await make(path, type));
+  if (stats === undefined)
+    throw new NodeFilesError(`hostPath ${path} doesn't exist: make it, or let the volume's type be one that makes it`);
+  if (!kind.is(stats)) throw new NodeFilesError(`hostPath type check failed: ${path} is not a ${kind.words}`);
+}
+
+/** Nothing is made for the types that say it must be there. A file's directory is never made. */
+async function make(path: string, type: string): Promise<Stats | undefined> {
+  if (type === "DirectoryOrCreate") await mkdir(path, { recursive: true, mode: 0o755 });
+  else if (type === "FileOrCreate") await makeFile(path);
+  else return undefined;
+  return stat(path);
+}
+
+async function makeFile(path: string): Promise<void> {
+  try {
+    await (await open(path, "wx", 0o644)).close();
+  } catch (error) {
+    if (errorCode(error) !== "EEXIST") throw error; // somebody else made it: it is checked like any other
+  }
+}

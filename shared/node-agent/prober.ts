@@ -1,0 +1,1 @@
+export { createProber } from "./prober/prober.ts";

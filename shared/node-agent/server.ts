@@ -1,0 +1,3 @@
+export { runHealthServer } from "./server/health-server.ts";
+export { syncLoopSilence } from "./server/health.ts";
+export { startNodeApi } from "./server/server.ts";

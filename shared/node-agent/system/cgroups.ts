@@ -1,0 +1,221 @@
+/**
+ * Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy.
+ *
+ * The kernel answers from its memory, so that reading waits for nothing: it is done at once, and not by a thread of libuv's, which
+ * costs more than the answer. What changes a group may wait for a lock of the kernel's, or for memory to be given back; that does not
+ * keep this process.
+ */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { join, normalize } from "node:path";
+import type { CgroupMemory, Cgroups } from "../ports/cgroups.ts";
+
+const MOUNT = "/sys/fs/cgroup";
+/** What pods are bounded in, and so what a group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
+const NEEDED = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
+/** Of version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
+const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
+/** Processes that were killed take a moment. Source: github.com/opencontainers/cgroups utils.go rmdir. */
+const RMDIR_TRIES = 10;
+const LINKS_OF_EMPTY = 2;
+/** A process may make others while it is looked at. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
+const KILL_TRIES = 5;
+
+/** Where the memory controller has its figures. Source: github.com/google/cadvisor container/libcontainer/handler.go setMemoryStats. */
+const MEMORY_FILES = { usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", inactive: "total_inactive_file" } as const;
+const MEMORY_FILES_UNIFIED = { usage: "memory.current", limit: "memory.max", inactive: "inactive_file" } as const;
+/** What is above is no limit: the kernel rounds the greatest number. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited. */
+const LIMIT_MAX = 2 ** 62;
+
+export interface CgroupOptions {
+  /** Paths below the mount; see CG1. */
+  readonly roots: readonly string[];
+  /** Default: where every Linux has it. */
+  readonly mount?: string;
+}
+
+/** Where a controller's groups are: version 2 has all in one place. */
+interface Hierarchy {
+  readonly folder: string;
+  readonly controllers: readonly string[];
+}
+
+export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups {
+  const unified = words(join(mount, "cgroup.controllers"));
+  const hierarchies = unified === undefined ? hierarchiesOf(mount) : [{ folder: mount, controllers: unified }];
+  const controllers = hierarchies.flatMap((one) => one.controllers);
+  const places = (path: string): readonly string[] => {
+    if (normalize(path) !== path || !roots.some((root) => path === root || path.startsWith(`${root}/`)))
+      throw new Error(`${path} is no control group of this agent's`);
+    return hierarchies.map(({ folder }) => join(folder, path));
+  };
+  return {
+    version: unified === undefined ? 1 : 2,
+    controllers,
+    async exists(path) {
+      const folders = places(path);
+      if (unified === undefined) {
+        const needed = folders.filter((_folder, index) => hierarchies[index]?.controllers.some((one) => NEEDED.includes(one)));
+        return needed.every(isThere);
+      }
+      const enabled = words(join(mount, path, "cgroup.controllers"));
+      return enabled !== undefined && unified.every((one) => !NEEDED_UNIFIED.includes(one) || enabled.includes(one));
+    },
+    async create(path) {
+      places(path);
+      for (const hierarchy of hierarchies) await makeGroup(hierarchy, path, unified !== undefined);
+    },
+    async write(path, files) {
+      places(path);
+      for (const { controller, name, value, optional } of files) {
+        const hierarchy = hierarchies.find((one) => one.controllers.includes(controller));
+        if (hierarchy === undefined) throw new Error(`${name} of ${path}: there is no controller ${controller}`);
+        await writeFile(join(hierarchy.folder, path, name), value).catch((error: unknown) => {
+          if (optional !== true || !isMissingFile(error)) throw new Error(`${name} of ${path} was not set to ${value}`, { cause: error });
+        });
+      }
+    },
+    async children(path) {
+      const folders = places(path);
+      const links = folders.map(linksOf);
+      // A group is made and removed in every hierarchy: of those that have as many groups, one is looked into.
+      const differing = folders.filter((_folder, index) => links.indexOf(links[index] ?? LINKS_OF_EMPTY) === index);
+      return [...new Set(differing.flatMap(subfolders))];
+    },
+    async processes(path) {
+      places(path);
+      const found = hierarchies.find(({ controllers }) => controllers.includes("pids"));
+      const [count] = (found && words(join(found.folder, path, "pids.current"))) ?? [];
+      return count === undefined ? undefined : Number(count);
+    },
+    async memory(path) {
+      places(path);
+      const found = hierarchies.find((one) => one.controllers.includes("memory"));
+      return found && (await memoryOf(join(found.folder, path), unified === undefined ? MEMORY_FILES : MEMORY_FILES_UNIFIED));
+    },
+    async kill(path) {
+      const folders = places(path);
+      for (let attempt = 0; attempt < KILL_TRIES; attempt++) {
+        const pids = new Set(folders.flatMap(processesIn));
+        if (pids.size === 0) return;
+        for (const pid of pids) killProcess(pid);
+      }
+    },
+    async remove(path) {
+      const removed = await Promise.allSettled(places(path).map(removeTree));
+      for (const one of removed) if (one.status === "rejected") throw one.reason;
+    },
+  };
+}
+
+/** To tell `memory.stat` the kernel first collects what each CPU has counted, for which it may wait: not this process. */
+async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): Promise<CgroupMemory | undefined> {
+  const [usage, limit] = [files.usage, files.limit].map((file) => words(join(folder, file)));
+  const stat = (await readFile(join(folder, "memory.stat"), "utf8").catch(() => undefined))?.split(/\s+/u);
+  if (usage?.[0] === undefined || stat === undefined) return undefined;
+  const limitBytes = limit?.[0] === undefined || limit[0] === "max" ? Infinity : Number(limit[0]);
+  const inactive = Number(stat[stat.indexOf(files.inactive) + 1] ?? 0);
+  return { workingSetBytes: Math.max(0, Number(usage[0]) - inactive), ...(limitBytes <= LIMIT_MAX && { limitBytes }) };
+}
+
+/** A hierarchy's directory is called by its controllers; links with their single names lead to joined ones. */
+function hierarchiesOf(mount: string): readonly Hierarchy[] {
+  return subfolders(mount).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
+}
+
+async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUnified: boolean): Promise<void> {
+  let current = folder;
+  for (const part of path.split("/").slice(1)) {
+    if (isUnified) await delegate(current, controllers);
+    const parent = current;
+    current = join(parent, part);
+    if (!isThere(current))
+      await mkdir(current).catch((error: unknown) => {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // every error of fs is one
+      });
+    if (!isUnified && controllers.includes("cpuset"))
+      for (const file of ["cpuset.cpus", "cpuset.mems"]) await inherit(parent, current, file);
+  }
+}
+
+/** What children may be bounded in is said by their parent. What is lacking, one by one, as the kernel takes all or none. Source: github.com/opencontainers/cgroups fs2/create.go. */
+async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
+  const enabled = words(join(folder, "cgroup.subtree_control")) ?? [];
+  for (const controller of controllers.filter((one) => !enabled.includes(one)))
+    await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
+}
+
+/** A new group of version 1 has no CPU and no memory node, and takes no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
+async function inherit(parent: string, child: string, file: string): Promise<void> {
+  if ((words(join(child, file)) ?? []).length > 0) return;
+  const [given] = words(join(parent, file)) ?? [];
+  if (given !== undefined) await writeFile(join(child, file), given);
+}
+
+/** Of whatever is in the folder and below it. */
+function processesIn(folder: string): readonly number[] {
+  const own = words(join(folder, "cgroup.procs")) ?? [];
+  const below = subfolders(folder).flatMap((name) => processesIn(join(folder, name)));
+  // One outside of this namespace is called 0, which to kill means: all of the caller's own group.
+  return [...own.map(Number).filter((pid) => pid > 0), ...below];
+}
+
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // every error of kill is one
+  }
+}
+
+/** A group is removed by rmdir, although it holds files; those below it go first. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
+async function removeTree(folder: string): Promise<void> {
+  for (const name of subfolders(folder)) await removeTree(join(folder, name));
+  for (let attempt = 1, delayMs = 1; ; attempt++, delayMs *= 2) {
+    try {
+      return await rmdir(folder);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+      if (code === "ENOENT") return;
+      if (code !== "EBUSY" || attempt === RMDIR_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+    }
+  }
+}
+
+/** A directory of the kernel's counts its own two names and one for each below it; one that is not there has none below. */
+function linksOf(folder: string): number {
+  return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
+}
+
+/** Most have none, and are told by their links, which costs a fifth of a look inside. */
+function subfolders(folder: string): readonly string[] {
+  if (linksOf(folder) === LINKS_OF_EMPTY) return [];
+  return (unlessUnreadable(() => readdirSync(folder, { withFileTypes: true })) ?? [])
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
+}
+
+function words(file: string): readonly string[] | undefined {
+  return unlessUnreadable(() => readFileSync(file, "utf8"))
+    ?.split(/\s+/u)
+    .filter((word) => word !== "");
+}
+
+function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+/** cgroupfs lets nobody make a file. */
+function isMissingFile(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+  return code === "ENOENT" || code === "EACCES" || code === "EPERM";
+}

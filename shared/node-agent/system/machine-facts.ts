@@ -1,0 +1,102 @@
+/** What the machine says of itself, for its Node object. */
+import { readFile, readdir, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { arch, cpus, hostname, release } from "node:os";
+import type { MachineFacts } from "../kubelet/node/node-object.ts";
+
+/** Node names architectures its own way. */
+const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };
+/** Upstream's default of `--max-pods`. */
+const PODS_MAX = 110;
+/** What statfs calls a file system of cgroups v2; linux/magic.h has it as CGROUP2_SUPER_MAGIC. */
+const CGROUP2 = 0x63677270;
+const HUGE_PAGES = "/sys/kernel/mm/hugepages";
+const KIB_PER_MIB = 1024;
+const KIB_PER_GIB = 1024 * 1024;
+
+/**
+ * The files are read as they are now; what cannot be read is empty, as upstream leaves it. `ephemeralStorageBytes` is the size of
+ * the file system that holds `rootDir`. With `singleProcessOomKill` the kernel kills the one process that it chooses.
+ *
+ * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
+ * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources; stats/pidlimit/pidlimit_linux.go Stats.
+ */
+export async function readMachineFacts(
+  rootDir: string,
+  { singleProcessOomKill = false }: { readonly singleProcessOomKill?: boolean } = {},
+): Promise<MachineFacts> {
+  const [machineId, systemUuid, bootId, osRelease, meminfo, storage, cgroups, hugePages, cpusOnline, ...pidLimits] = await Promise.all([
+    firstOf(["/etc/machine-id", "/var/lib/dbus/machine-id"]),
+    firstOf(["/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid", "/etc/machine-id"]),
+    firstOf(["/proc/sys/kernel/random/boot_id"]),
+    firstOf(["/etc/os-release", "/usr/lib/os-release"]),
+    firstOf(["/proc/meminfo"]),
+    statfs(rootDir),
+    statfs("/sys/fs/cgroup").catch(() => undefined),
+    hugePageBytes(HUGE_PAGES),
+    firstOf(["/sys/devices/system/cpu/online"]),
+    firstOf(["/proc/sys/kernel/pid_max"]),
+    firstOf(["/proc/sys/kernel/threads-max"]),
+  ]);
+  const pidsMax = pidLimits.filter((limit) => /^\d+$/u.test(limit)).map(Number);
+  return {
+    hostname: hostname().toLowerCase(),
+    os: "linux",
+    architecture: GO_ARCHITECTURES[arch()] ?? arch(),
+    kernelVersion: release(),
+    osImage: /^PRETTY_NAME="?(.*?)"?$/mu.exec(osRelease)?.[1] ?? "Unknown",
+    machineId,
+    systemUuid,
+    bootId,
+    resources: {
+      cpuMilli: cpus().length * 1000,
+      memoryBytes: Number(/^MemTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0) * 1024,
+      ephemeralStorageBytes: storage.blocks * storage.bsize,
+      pods: PODS_MAX,
+      hugePageSizes: Object.keys(hugePages),
+      hugePageBytes: hugePages,
+      ...(pidsMax.length > 0 && { pids: Math.min(...pidsMax) }),
+      ...(cpusOnline !== "" && { cpus: cpusOnline }),
+      ...(cgroups?.type === CGROUP2 && !singleProcessOomKill && { killsGroupOnOom: true }),
+    },
+  };
+}
+
+/** By size, as cgroups name it: what is set aside, by whomever, when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */
+async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
+  const bytes: Record<string, number> = {};
+  for (const kib of pageSizesKib(await readdir(folder).catch(() => []))) {
+    const count = await firstOf([join(folder, `hugepages-${kib}kB`, "nr_hugepages")]);
+    bytes[pageSizeName(kib)] = Number(count) * kib * 1024;
+  }
+  return bytes;
+}
+
+/**
+ * Sizes as cgroups name them, the smallest first:
+ *
+ *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
+ */
+export function pageSizeNames(directories: readonly string[]): readonly string[] {
+  return pageSizesKib(directories).map(pageSizeName);
+}
+
+function pageSizesKib(directories: readonly string[]): readonly number[] {
+  return directories
+    .flatMap((name) => /^hugepages-(\d+)kB$/u.exec(name)?.[1] ?? [])
+    .map(Number)
+    .toSorted((a, b) => a - b);
+}
+
+function pageSizeName(kib: number): string {
+  return kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`;
+}
+
+/** The first of `paths` that can be read and says something. Which of them exist depends on machine and rights. */
+async function firstOf(paths: readonly string[]): Promise<string> {
+  for (const path of paths) {
+    const text = await readFile(path, "utf8").catch(() => "");
+    if (text.trim() !== "") return text.trim();
+  }
+  return "";
+}

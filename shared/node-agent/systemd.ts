@@ -1,0 +1,3 @@
+export { createLogind } from "./logind/logind.ts";
+export { createSystemdCgroups } from "./systemd/cgroups.ts";
+export { createSystemd } from "./systemd/systemd.ts";

@@ -1,0 +1,216 @@
+/**
+ * A capture as a replay takes it: read through as often as is needed, and never held.
+ *
+ * CS1 the first time it is read to its end, so that whatever is wrong with it is said before anything is done with it.
+ * CS2 what is held of it meanwhile is at most `LINES_HELD_MAX` records and a piece of 64 KiB, whatever its length; of what stands there at one time, on top of that,
+ *    the first reading knows names and sizes.
+ * CS3 batches end at the same records each time.
+ */
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { isInitialEnd, keyOf } from "./captured-object.ts";
+import { CaptureError, RecordReader, refuseArchive } from "./capture.ts";
+import type { CaptureNote, CaptureRecord } from "./capture.ts";
+import { CutOffError, linesOf, openBytes } from "./line-stream.ts";
+import type { ByteSource } from "./line-stream.ts";
+import { TimeWindow, WINDOW_LINES } from "./time-window.ts";
+
+export interface Capture {
+  /** Milliseconds since the epoch, of the first and of the last record. */
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly records: number;
+  /** So many records of a resource lead to the end of its first list, that one among them; absent: it was never listed. */
+  readonly firstLists: ReadonlyMap<CachedResource, number>;
+  /** By time; each time from the beginning. */
+  batches(): AsyncIterable<readonly CaptureRecord[]>;
+  close(): void;
+}
+
+/** Looks at each record of the first reading, in its order. */
+export interface Census {
+  /** What it has seen was read only in part: it begins anew. */
+  begin(): void;
+  see(record: CaptureRecord): void;
+}
+
+export interface OpenOptions {
+  /** Hears, in one line each, what the capture lacks. */
+  readonly note?: CaptureNote;
+  readonly census?: Census;
+  /** Of objects that stand there at one time; a replay keeps them. Default 256 MiB. */
+  readonly standingBytesMax?: number;
+}
+
+const BATCH = 500;
+const BATCH_BYTES = 4 * 2 ** 20;
+/** CS2 */
+export const LINES_HELD_MAX = WINDOW_LINES + 2 * BATCH;
+/** Data that packs a thousandfold holds that in 16 MiB; to read it through takes minutes. */
+const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
+const STREAMED_RECORDS_MAX = 20_000_000;
+const STANDING_BYTES_MAX = 256 * 2 ** 20;
+const [MIB, GIB] = [2 ** 20, 2 ** 30];
+
+/** @throws {CaptureError} when it is none, or beyond a limit, naming the line; {Error} when it cannot be read */
+export async function openCapture(path: string, { note = UNHEARD, census }: OpenOptions = {}): Promise<Capture> {
+  const source = openBytes(path, note);
+  try {
+    refuseArchive(path, source.head);
+    return await captureIn(source, path, { note, ...(census && { census }) });
+  } catch (error) {
+    source.close();
+    throw error;
+  }
+}
+
+/** @param name of the file, for what is said of it */
+export async function captureIn(source: ByteSource, name: string, options: OpenOptions = {}): Promise<Capture> {
+  const { note = UNHEARD, census, standingBytesMax = STANDING_BYTES_MAX } = options;
+  const notes: string[] = [];
+  const scan = async (): Promise<Scan> => {
+    census?.begin();
+    const scanned = new Scan(name, standingBytesMax);
+    for await (const batch of batchesOf(source, name, { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes) }))
+      for (const { record, bytes } of batch) {
+        scanned.see(record, bytes);
+        census?.see(record);
+      }
+    return scanned;
+  };
+  const scanned = await scan().catch((error: unknown) => {
+    if (!(error instanceof CutOffError)) throw error;
+    notes.splice(0, Infinity, error.message);
+    return scan();
+  });
+  for (const text of notes) note(text);
+  const { startMs, endMs, records, firstLists } = scanned;
+  return {
+    ...{ startMs, endMs, records, firstLists },
+    async *batches() {
+      for await (const batch of batchesOf(source, name, {})) yield batch.map(({ record }) => record);
+    },
+    close: () => source.close(),
+  };
+}
+
+/** Of records that somebody holds anyway, in the order of their times. */
+export function heldCapture(records: readonly CaptureRecord[]): Capture {
+  const scanned = new Scan("records", STANDING_BYTES_MAX);
+  for (const record of records) scanned.see(record, 0);
+  const { startMs, endMs, firstLists } = scanned;
+  return {
+    ...{ startMs, endMs, firstLists, records: records.length },
+    async *batches() {
+      for (let start = 0; start < records.length; start += BATCH) yield await Promise.resolve(records.slice(start, start + BATCH));
+    },
+    close: () => undefined,
+  };
+}
+
+const UNHEARD: CaptureNote = () => undefined;
+
+/** What is to be known of all before the first is used. */
+class Scan {
+  readonly #name: string;
+  readonly #standingBytesMax: number;
+  readonly #counts = new Map<CachedResource, number>();
+  /** Bytes of what stands there. */
+  readonly #standing = new Map<CachedResource, Map<string, number>>();
+  /** What a list under way has shown. */
+  readonly #shown = new Map<CachedResource, Set<string>>();
+  #standingBytes = 0;
+  #unpacked = 0;
+  readonly firstLists = new Map<CachedResource, number>();
+  records = 0;
+  startMs = Infinity;
+  endMs = -Infinity;
+
+  constructor(name: string, standingBytesMax: number) {
+    this.#name = name;
+    this.#standingBytesMax = standingBytesMax;
+  }
+
+  unpacked(bytes: number): void {
+    this.#unpacked += bytes;
+    if (this.#unpacked > UNPACKED_BYTES_MAX)
+      throw new CaptureError(`${this.#name}: holds more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay takes no more`);
+  }
+
+  see(record: CaptureRecord, bytes: number): void {
+    const { atMs, resource, kind, object, type } = record;
+    this.records++;
+    [this.startMs, this.endMs] = [Math.min(this.startMs, atMs), Math.max(this.endMs, atMs)];
+    const count = (this.#counts.get(resource) ?? 0) + 1;
+    this.#counts.set(resource, count);
+    if (!this.firstLists.has(resource) && (kind === "listed" || isInitialEnd(record))) this.firstLists.set(resource, count);
+    const standing = this.#standing.get(resource) ?? new Map<string, number>();
+    this.#standing.set(resource, standing);
+    if (kind === "listed") this.#unlisted(resource, standing);
+    if (object === undefined || type === "BOOKMARK") return;
+    const key = keyOf(object);
+    if (kind === "item") this.#shown.set(resource, (this.#shown.get(resource) ?? new Set()).add(key));
+    this.#size(standing, key, type === "DELETED" ? undefined : bytes);
+    if (this.#standingBytes > this.#standingBytesMax)
+      throw new CaptureError(
+        `${this.#name}: more than ${this.#standingBytesMax / MIB} MiB of objects stand there at one time; a replay takes no more`,
+      );
+  }
+
+  #size(standing: Map<string, number>, key: string, bytes: number | undefined): void {
+    this.#standingBytes += (bytes ?? 0) - (standing.get(key) ?? 0);
+    if (bytes === undefined) standing.delete(key);
+    else standing.set(key, bytes);
+  }
+
+  /** What a list does not show has gone before it. */
+  #unlisted(resource: CachedResource, standing: Map<string, number>): void {
+    const shown = this.#shown.get(resource);
+    this.#shown.delete(resource);
+    for (const key of standing.keys()) if (shown?.has(key) !== true) this.#size(standing, key, undefined);
+  }
+}
+
+interface Sized {
+  readonly record: CaptureRecord;
+  readonly bytes: number;
+}
+
+interface Heard {
+  readonly note?: CaptureNote;
+  readonly bytes?: (bytes: number) => void;
+}
+
+async function* batchesOf(source: ByteSource, name: string, { note = UNHEARD, bytes: heard }: Heard): AsyncGenerator<readonly Sized[]> {
+  const reader = new RecordReader(name, STREAMED_RECORDS_MAX, note);
+  const window = new TimeWindow();
+  let batch: Sized[] = [];
+  let size = 0;
+  const isFull = (): boolean => batch.length >= BATCH || size >= BATCH_BYTES;
+  for await (const lines of linesOf(source.chunks(), name)) {
+    for (const { text, number, bytes, isOpen } of lines) {
+      heard?.(bytes + 1);
+      const record = reader.record(text, number, isOpen);
+      if (record === undefined) continue;
+      const due = window.next(record, bytes);
+      if (due === undefined)
+        throw new CaptureError(
+          `${name}:${number}: is older than what stands more than ${WINDOW_LINES} lines before it; put the lines in the order of their t`,
+        );
+      for (const each of due) {
+        batch.push(each);
+        size += each.bytes;
+        if (!isFull()) continue;
+        yield batch;
+        [batch, size] = [[], 0];
+      }
+    }
+  }
+  for (const each of window.rest()) {
+    batch.push(each);
+    size += each.bytes;
+    if (!isFull()) continue;
+    yield batch;
+    [batch, size] = [[], 0];
+  }
+  if (batch.length > 0) yield batch;
+}

@@ -1,0 +1,284 @@
+/**
+ * Captures: what a watcher saw, one JSON object per line, gzip allowed (informer §18). The least a line holds is
+ * `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{…}}`: a raw watch event and when it came.
+ */
+import { closeSync, openSync, readSync } from "node:fs";
+import { constants, gunzipSync } from "node:zlib";
+import { parseExact } from "@deltaloop/base";
+import { CACHED_RESOURCES, RESOURCES, messageOf } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+
+/** What a capture holds of one resource: where the stream began, and what came when. */
+export interface CaptureRecord {
+  /** Milliseconds since the epoch. */
+  readonly atMs: number;
+  readonly resource: CachedResource;
+  readonly kind: "item" | "listed" | "event" | "close";
+  /** `event`: the watch event's type, as ADDED or BOOKMARK. */
+  readonly type?: string;
+  readonly object?: CapturedObject;
+  /** `listed`: the version of the list that ended. */
+  readonly rv?: string;
+  /** `event`: who wrote it, where an audit log told. */
+  readonly by?: string;
+}
+
+/** An object as captured: whole, or stripped (then a pod has no metadata of its own, see CachedPod). */
+export type CapturedObject = Readonly<Record<string, unknown>>;
+
+/** A line that cannot be understood; says which one and what to do. */
+export class CaptureError extends Error {
+  override readonly name = "CaptureError";
+}
+
+/** Of the `meta` line. */
+export const CAPTURE_FORMAT = 1;
+
+/** A file is read whole, so this bounds the memory of a replay. */
+const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
+/** etcd takes no request above 1.5 MiB by default; JSON and its escapes make that a few times as long. */
+export const LINE_BYTES_MAX = 16 * 2 ** 20;
+const RECORDS_MAX = 1_000_000;
+/** A replay lives through every heartbeat of that time: a day of them takes it about 12 seconds. */
+const SPAN_HOURS_MAX = 24;
+/** No API object is nested like this; what is, ends the stack of whoever walks it. */
+const DEPTH_MAX = 100;
+
+/** Characters of a stranger's text in a message. */
+const QUOTED_MAX = 40;
+
+const MIB = 2 ** 20;
+const HOUR_MS = 3_600_000;
+const READ_BYTES = 2 ** 20;
+const LINE_FEED = 0x0a;
+/** Of a .kshrk capture, which is a zip archive. */
+const ZIP = Buffer.from("PK\x03\x04", "latin1");
+const GZIP = Buffer.from([0x1f, 0x8b]);
+
+/** Hears, in one line each, what a capture lacks: an end that was cut off, changes between two lists. */
+export type CaptureNote = (note: string) => void;
+
+const UNHEARD: CaptureNote = () => undefined;
+
+/**
+ * Whoever took it may have been killed: what is whole is read, and the rest told.
+ *
+ * @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read
+ */
+export function readCapture(path: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
+  const bytes = readUnpacked(path, note);
+  refuseArchive(path, bytes);
+  return parseCapture(bytes, path, note);
+}
+
+/** @throws {CaptureError} when it is too large; {Error} when the file cannot be read */
+export function readUnpacked(path: string, note: CaptureNote = UNHEARD): Buffer {
+  const bytes = readBounded(path);
+  return isGzip(bytes) ? unpacked(bytes, path, note) : bytes;
+}
+
+export function isZip(bytes: Buffer): boolean {
+  return startsWith(bytes, ZIP);
+}
+
+export function isGzip(bytes: Buffer): boolean {
+  return startsWith(bytes, GZIP);
+}
+
+/** @throws {CaptureError} for what another command takes */
+export function refuseArchive(path: string, head: Buffer): void {
+  if (path.endsWith(".kshrk") || isZip(head))
+    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+}
+
+/** A pipe or a device tells no size beforehand. */
+function readBounded(path: string): Buffer {
+  const file = openSync(path, "r");
+  try {
+    const chunks: Buffer[] = [];
+    for (let total = 0; ;) {
+      const chunk = Buffer.allocUnsafe(READ_BYTES);
+      const bytes = readSync(file, chunk);
+      if (bytes === 0) return Buffer.concat(chunks);
+      total += bytes;
+      if (total > CAPTURE_BYTES_MAX) throw tooLarge(path);
+      chunks.push(chunk.subarray(0, bytes));
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(path);
+    if ((error as NodeJS.ErrnoException).code !== "Z_BUF_ERROR")
+      throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
+  }
+  // What was flushed can be read, wherever the file ends.
+  note(`${path}: the gzip data is cut off; what it holds until there is read`);
+  try {
+    return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX, finishFlush: constants.Z_SYNC_FLUSH });
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(path);
+    throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
+  }
+}
+
+function tooLarge(path: string): CaptureError {
+  return new CaptureError(`${path}: holds more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay takes no more`);
+}
+
+function startsWith(bytes: Buffer, head: Buffer): boolean {
+  return bytes.subarray(0, head.length).equals(head);
+}
+
+export function parseCapture(content: string | Buffer, name: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  const reader = new RecordReader(name, RECORDS_MAX, note);
+  const records: CaptureRecord[] = [];
+  for (let [start, line] = [0, 1]; start < bytes.length; line++) {
+    const feed = bytes.indexOf(LINE_FEED, start);
+    const end = feed === -1 ? bytes.length : feed;
+    if (end - start > LINE_BYTES_MAX) throw new CaptureError(`${name}:${line}: is longer than ${LINE_BYTES_MAX / MIB} MiB`);
+    const record = reader.record(bytes.toString("utf8", start, end), line, feed === -1);
+    if (record) records.push(record);
+    start = end + 1;
+  }
+  return records.sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Reads line by line, and knows how many there were and how far they lie apart. */
+export class RecordReader {
+  readonly #name: string;
+  readonly #recordsMax: number;
+  readonly #note: CaptureNote;
+  #records = 0;
+  #firstMs = Infinity;
+  #lastMs = -Infinity;
+
+  constructor(name: string, recordsMax: number, note: CaptureNote) {
+    this.#name = name;
+    this.#recordsMax = recordsMax;
+    this.#note = note;
+  }
+
+  /** @param isOpen no line feed stands behind it. @returns undefined for what no replay needs. @throws {CaptureError} naming the line */
+  record(text: string, line: number, isOpen: boolean): CaptureRecord | undefined {
+    const place = `${this.#name}:${line}`;
+    const isCutOff = isOpen && isTorn(text);
+    if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
+    const record = isCutOff || text.trim() === "" ? undefined : parseLine(text, place, this.#note);
+    if (!record) return undefined;
+    [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
+    if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
+      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay takes no longer span`);
+    if (++this.#records > this.#recordsMax)
+      throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay takes no more`);
+    return record;
+  }
+}
+
+/** JSON that only lacks its end cannot be told from other JSON that is broken: without a line feed behind it, it is taken for that. */
+function isTorn(text: string): boolean {
+  if (!text.trimStart().startsWith("{")) return false;
+  try {
+    JSON.parse(text);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+interface Line {
+  readonly t?: unknown;
+  readonly r?: unknown;
+  readonly k?: unknown;
+  readonly type?: unknown;
+  readonly object?: unknown;
+  readonly rv?: unknown;
+  readonly from?: unknown;
+  readonly to?: unknown;
+  readonly why?: unknown;
+  readonly by?: unknown;
+}
+
+export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
+
+/** Undefined for what a replay does not need: requests, foreign resources, our own notes. */
+function parseLine(line: string, place: string, note: CaptureNote): CaptureRecord | undefined {
+  let parsed: unknown;
+  try {
+    parsed = parseExact(line);
+  } catch (error) {
+    throw new CaptureError(`${place}: not JSON (${messageOf(error)})`);
+  }
+  if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
+  const value: Line = parsed;
+  const kind = value.k ?? "event";
+  if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
+  if (kind === "gap") {
+    note(`${place}: ${gapText(value)}`);
+    return undefined;
+  }
+  const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
+  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+  const object = isObject(value.object) ? value.object : undefined;
+  const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
+  if (!resource) return undefined;
+  const wrong = object && wrongShape(object);
+  if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
+  switch (kind) {
+    case "close":
+      return { atMs, resource, kind: "close" };
+    case "listend":
+      return typeof value.rv === "string" ? { atMs, resource, kind: "listed", rv: value.rv } : undefined;
+    case "item":
+      if (!object) throw new CaptureError(`${place}: an item without object`);
+      return { atMs, resource, kind: "item", object };
+    case "event":
+      if (typeof value.type !== "string" || !object) throw new CaptureError(`${place}: an event needs type and object`);
+      return { atMs, resource, kind: "event", type: value.type, object, ...(typeof value.by === "string" && { by: value.by }) };
+    default:
+      throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
+  }
+}
+
+/** Of a gap: packs of the queue were not there when it was imported; without it, a list closed it. */
+export const MISSING = "missing";
+
+/** Versions are digits and reasons words: nothing else of a stranger's line is said. */
+function gapText({ r, from, to, why }: Line): string {
+  const word = (value: unknown): string => (typeof value === "string" && /^\w{1,40}$/.test(value) ? value : "unknown");
+  if (why === MISSING)
+    return `messages of ${word(r)} are missing: what happened to them between versions ${word(from)} and ${word(to)} is not known`;
+  return `${word(r)} were listed again${why === undefined ? "" : ` (${word(why)})`}: what happened to them between versions ${word(from)} and ${word(to)} is known by its outcome alone`;
+}
+
+function resourceOfKind(object: CapturedObject | undefined): CachedResource | undefined {
+  return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === object?.["kind"]);
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What everybody who handles an object relies on, before its kind is looked at. A stripped pod has no metadata of its own. */
+export function wrongShape(object: CapturedObject): string | undefined {
+  const metadata = object["metadata"] ?? object;
+  if (!isObject(metadata)) return "metadata is no object";
+  for (const field of ["namespace", "name", "resourceVersion"])
+    if (metadata[field] !== undefined && typeof metadata[field] !== "string") return `${field} is no string`;
+  for (const field of ["labels", "annotations"]) {
+    const pairs = metadata[field] ?? {};
+    if (!isObject(pairs) || !Object.values(pairs).every((value) => typeof value === "string")) return `${field} are no strings by name`;
+  }
+  return isDeeper(object, DEPTH_MAX) ? `is nested more than ${DEPTH_MAX} deep` : undefined;
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}

@@ -1,0 +1,134 @@
+/**
+ * Feeds a capture through the real watcher and the real functions under a virtual clock, in shadow: every sync is shown with
+ * its reasons and the writes it decided, nothing is sent, and only the stream changes the cache (design decision 9).
+ *
+ * The same capture and seed give the same lines; another seed may order syncs differently, the final cache is the same.
+ */
+import { createHash } from "node:crypto";
+import type { QueueFaults } from "@deltaloop/store/memory";
+import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { LANES, createSigner } from "@deltaloop/store/ports";
+import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import { assembleSystem, memoryBackend } from "@deltaloop/local";
+import type { MakeHandlers } from "@deltaloop/local";
+import type { KubeWriter } from "@deltaloop/kube/client";
+import type { Log } from "@deltaloop/base";
+import type { Store } from "@deltaloop/store/ports";
+import { captureCluster, play } from "../capture-format/capture-cluster.ts";
+import type { CaptureCluster, PlayOptions } from "../capture-format/capture-cluster.ts";
+import type { Capture } from "../capture-format/capture-stream.ts";
+import { SyncLog } from "./sync-log.ts";
+import type { ReplayedSync } from "./sync-log.ts";
+
+export interface ReplaySummary {
+  readonly syncs: number;
+  readonly decided: number;
+  readonly objects: { readonly [R in CachedResource]: number };
+  readonly quarantined: number;
+  /** SHA-256 over the canonical final cache: equal for every seed. */
+  readonly cacheDigest: string;
+}
+
+export interface ReplayOptions {
+  readonly digester: Digester;
+  readonly seed: number;
+  readonly log: Log;
+  readonly functions: MakeHandlers;
+  readonly onSync: (sync: ReplayedSync) => void;
+  /** What befalls messages and doorbells; default: as the seed chooses, in another order and some of them twice. */
+  readonly faults?: () => QueueFaults;
+  /** Milliseconds since the epoch: nothing later is told, and nothing waited for. */
+  readonly untilMs?: number;
+  /** How long to go on after the last event, or after the cache holds it: deadlines and re-checks fall due. Default 30 s. */
+  readonly tailMs?: number;
+  /** Sees the records as they are told. */
+  readonly see?: PlayOptions["see"];
+  /** Asked again and again, while nothing moves; false ends the replay there. */
+  readonly goesOn?: PlayOptions["goesOn"];
+}
+
+const CLUSTER = "replay000000";
+const TAIL_MS = 30_000;
+/** Until lost or reordered messages are missed and listed again; what is quarantined never comes. */
+const CAUGHT_UP_MS_MAX = 120_000;
+const STEP_MS = 5_000;
+/** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
+const SEEDED = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
+
+export async function replay(capture: Capture, options: ReplayOptions): Promise<ReplaySummary> {
+  const { digester, log, seed, faults = SEEDED, untilMs = Infinity } = options;
+  const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
+  const random = createSeededRandom(seed);
+  const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
+  // A doorbell that is lost is rung again by the sweep, which a replay is too short for.
+  const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
+  const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };
+  const backend = memoryBackend({ clock, random, digester, ...cache });
+  const { store } = backend;
+  const syncs = new SyncLog(options.onSync, () => clock.now());
+  // The queue and the Store live in this process only, and so may their key.
+  const signer = createSigner([`replay ${seed}`], CLUSTER);
+  const kube = { ...cluster, ...NO_WRITER };
+  const system = assembleSystem(
+    { clock, random, digester, signer, log, ...backend, kube: () => kube, functions: options.functions },
+    {
+      cluster: CLUSTER,
+      clusterUid: "replay",
+      mode: "shadow",
+      batchingWindowMs: 0,
+      knowsOwn: false,
+      trace: (line) => syncs.trace(line),
+      onChanges: (resource, items) => syncs.changed(resource, items),
+    },
+  );
+  const { see, goesOn } = options;
+  const isPlayed = await play(capture, cluster, clock, { untilMs, ...(see && { see }), ...(goesOn && { goesOn }) });
+  const isWhole = isPlayed && untilMs === Infinity;
+  for (let waitedMs = 0; isWhole && waitedMs < CAUGHT_UP_MS_MAX && !(await holdsAll(store, cluster)); waitedMs += STEP_MS)
+    await clock.advance(STEP_MS);
+  await clock.advance(isWhole ? (options.tailMs ?? TAIL_MS) : 0);
+  const summary = {
+    ...(await summarise(store)),
+    syncs: syncs.count,
+    decided: syncs.decided,
+    quarantined: (await store.quarantined()).length,
+  };
+  const stopped = system.stop();
+  await clock.advance(TAIL_MS);
+  await stopped;
+  return summary;
+}
+
+const refuse = (): Promise<never> => Promise.reject(new Error("a replay sends nothing"));
+/** A shadow gateway sends nothing, so this is never called. */
+const NO_WRITER: KubeWriter = { create: refuse, patch: refuse, delete: refuse, replace: refuse };
+
+/** Whether the cache is what the stream has told. */
+async function holdsAll(store: Store, cluster: CaptureCluster): Promise<boolean> {
+  for (const resource of CACHED_RESOURCES) {
+    const [rows, told] = [await rowsOf(store, resource), cluster.versions(resource)];
+    if (rows.length !== told.size || rows.some(({ key, rv }) => told.get(key) !== rv)) return false;
+  }
+  return true;
+}
+
+async function rowsOf(store: Store, resource: CachedResource): Promise<LaneRows> {
+  const lanes = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
+  return lanes.flatMap((lane) => lane.rows);
+}
+
+type LaneRows = Awaited<ReturnType<Store["readLane"]>>["rows"];
+
+/** The whole cache in canonical order. */
+async function summarise(store: Store): Promise<Pick<ReplaySummary, "objects" | "cacheDigest">> {
+  const hash = createHash("sha256");
+  const objects: Record<CachedResource, number> = { ...tableOf(CACHED_RESOURCES, () => 0) };
+  for (const resource of CACHED_RESOURCES) {
+    const rows = (await rowsOf(store, resource)).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    objects[resource] = rows.length;
+    for (const { key, uid, rv, owner } of rows) hash.update(`${resource} ${key} ${uid} ${rv} ${owner ?? "-"}\n`);
+  }
+  return { objects, cacheDigest: hash.digest("hex") };
+}

@@ -1,0 +1,77 @@
+/** Puts together what belongs to one sync: why its key was queued, what it decided, how it ended. */
+import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import type { TraceLine } from "@deltaloop/controllers/kit";
+import type { ItemChange } from "@deltaloop/store/ports";
+
+/** One sync as people read it. */
+export interface ReplayedSync {
+  readonly atMs: number;
+  readonly controller: Controller;
+  readonly key: string;
+  /** What changed since the key's last sync, as `pods default/web-x2x4z changed`; empty = a delay or retry fell due. */
+  readonly reasons: readonly string[];
+  /** From `decided` to `notDecided`, in order; `started` and `ended` are left out. */
+  readonly lines: readonly TraceLine[];
+  readonly outcome: Extract<TraceLine, { kind: "ended" }>["outcome"];
+  readonly error?: string;
+}
+
+export class SyncLog {
+  readonly #onSync: (sync: ReplayedSync) => void;
+  readonly #now: () => number;
+  readonly #reasons = new Map<string, Set<string>>();
+  readonly #running = new Map<string, { readonly atMs: number; readonly reasons: readonly string[]; readonly lines: TraceLine[] }>();
+  count = 0;
+  decided = 0;
+
+  constructor(onSync: (sync: ReplayedSync) => void, now: () => number) {
+    this.#onSync = onSync;
+    this.#now = now;
+  }
+
+  /** The applier's changes: each names the keys that it queues. */
+  changed(resource: CachedResource, items: readonly ItemChange[]): void {
+    for (const item of items) {
+      const what = item.type === "delete" ? "deleted" : item.expected ? "changed" : "added";
+      for (const { controller, key } of item.effects) {
+        const id = `${controller} ${key}`;
+        const reasons = this.#reasons.get(id) ?? new Set();
+        this.#reasons.set(id, reasons.add(`${resource} ${item.key} ${what}`));
+      }
+    }
+  }
+
+  trace(line: TraceLine): void {
+    const id = `${line.controller} ${line.key}`;
+    const running = this.#running.get(id);
+    switch (line.kind) {
+      case "started":
+        this.#running.set(id, { atMs: this.#now(), reasons: [...(this.#reasons.get(id) ?? [])], lines: [] });
+        this.#reasons.delete(id);
+        return;
+      case "decided":
+        this.decided++;
+        running?.lines.push(line);
+        return;
+      case "reason":
+      case "event":
+      case "notDecided":
+        running?.lines.push(line);
+        return;
+      case "ended":
+        if (!running) return;
+        this.#running.delete(id);
+        this.count++;
+        this.#onSync({
+          ...running,
+          controller: line.controller,
+          key: line.key,
+          outcome: line.outcome,
+          ...(line.error !== undefined && { error: line.error }),
+        });
+        return;
+      default:
+        line satisfies never;
+    }
+  }
+}

@@ -1,0 +1,12 @@
+export { ToldChanges } from "./explain/changes.ts";
+export type { Difference, ObjectChange } from "./explain/changes.ts";
+export { FamilyCensus } from "./explain/family.ts";
+export type { Family, Wanted } from "./explain/family.ts";
+export { LATER_MS } from "./explain/outcome.ts";
+export type { Recorded } from "./explain/outcome.ts";
+export { storyOf } from "./explain/story.ts";
+export type { Entry, Subject } from "./explain/story.ts";
+export { summaryOf } from "./explain/summary.ts";
+export type { End, Refusal, Summary } from "./explain/summary.ts";
+export { versionAt } from "./explain/versions.ts";
+export type { Moment, Version } from "./explain/versions.ts";

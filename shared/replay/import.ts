@@ -1,0 +1,5 @@
+export { importFiles } from "./import/import.ts";
+export { captureLines } from "./import/imported.ts";
+export type { Imported } from "./import/imported.ts";
+export { streamedValues } from "./import/json-values.ts";
+export { ImportReport } from "./import/report.ts";

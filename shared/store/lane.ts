@@ -1,0 +1,16 @@
+/** Lanes: the fixed partitions of a resource's keys in which order, sequence numbers and watermarks are kept (informer §10.3). */
+import { crc32 } from "node:zlib";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+
+/** Lanes per resource. They are part of an epoch: another number is another epoch. */
+export const LANES: { readonly [R in CachedResource]: number } = {
+  pods: 16,
+  replicasets: 4,
+  deployments: 2,
+  replicationcontrollers: 1,
+};
+
+/** The lane of a key, 0 … `lanes` − 1; the same in every process and version. */
+export function laneOf(key: ObjectKey, lanes: number): number {
+  return crc32(key) % lanes;
+}

@@ -1,0 +1,80 @@
+/** Q1 in memory: an SQS FIFO queue for tests, replay and simulation, that keeps no promise SQS does not make. */
+import type { Clock, Random } from "@deltaloop/base";
+import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../ports/delta-queue.ts";
+import { UnansweredError } from "@deltaloop/kube/client";
+import { createMemoryQueue } from "./queue.ts";
+import type { QueueFaults } from "./queue.ts";
+
+export interface DeltaQueueFaults extends QueueFaults {
+  /** An entry is refused for now and reported by its id. */
+  readonly refuse?: number;
+  /** The call fails although every entry was taken. */
+  readonly unanswered?: number;
+}
+
+export interface MemoryDeltaQueueOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Default 30 s. */
+  readonly visibilityMs?: number;
+  /** Default 1,000. */
+  readonly maxReceiveCount?: number;
+  /** Asked anew each time, so that a simulation may turn faults on and off; none by default. */
+  readonly faults?: () => DeltaQueueFaults;
+}
+
+export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
+  /** Messages that are neither removed nor dead. */
+  size(): number;
+  deadLetters(): readonly ReceivedMessage[];
+}
+
+const VISIBILITY_MS = 30_000;
+const RECEIVE_COUNT_MAX = 1_000;
+const ENTRIES_MAX = 10;
+/** Of one message and of one call. */
+const BYTES_MAX = 1024 * 1024;
+const ID_LENGTH_MAX = 128;
+
+export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): MemoryDeltaQueue {
+  const {
+    clock,
+    random,
+    faults = (): DeltaQueueFaults => ({}),
+    visibilityMs = VISIBILITY_MS,
+    maxReceiveCount = RECEIVE_COUNT_MAX,
+  } = options;
+  const queue = createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults });
+  return {
+    ...queue,
+    async send(entries) {
+      const { refuse = 0, unanswered = 0 } = faults();
+      const failed: SendResult["failed"][number][] = [];
+      for (const entry of asOneCall(entries)) {
+        const tooLarge = bytes(entry) > BYTES_MAX;
+        const refused = !tooLarge && refuse > 0 && random.next() < refuse;
+        if (tooLarge) failed.push({ id: entry.id, reason: `over ${BYTES_MAX} bytes`, permanent: true });
+        else if (refused) failed.push({ id: entry.id, reason: "throttled", permanent: false });
+        else queue.put(entry);
+      }
+      if (unanswered > 0 && random.next() < unanswered) throw new UnansweredError("no answer from the queue");
+      return { failed };
+    },
+  };
+}
+
+/** @throws {RangeError} for what SQS would refuse as a whole: a bug of the caller. */
+function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
+  if (entries.length > ENTRIES_MAX) throw new RangeError(`${entries.length} entries in one call`);
+  if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one id in one call");
+  const long = entries.find((entry) => entry.id.length > ID_LENGTH_MAX || entry.group.length > ID_LENGTH_MAX);
+  if (long) throw new RangeError(`id or group over ${ID_LENGTH_MAX} characters: ${long.id}`);
+  const sendable = entries.filter((entry) => bytes(entry) <= BYTES_MAX);
+  const total = sendable.reduce((sum, entry) => sum + bytes(entry), 0);
+  if (total > BYTES_MAX) throw new RangeError(`${total} bytes in one call`);
+  return entries;
+}
+
+function bytes(entry: QueueEntry): number {
+  return Buffer.byteLength(entry.body);
+}

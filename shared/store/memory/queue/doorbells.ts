@@ -1,0 +1,87 @@
+/** Q2 in memory: one standard queue per controller, for tests, replay and simulation. */
+import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Clock, Random } from "@deltaloop/base";
+import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
+import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
+import { UnansweredError } from "@deltaloop/kube/client";
+import { RUNG_WITHIN_MS } from "@deltaloop/base";
+import { createMemoryQueue } from "./queue.ts";
+import type { QueueFaults } from "./queue.ts";
+
+export interface DoorbellFaults extends QueueFaults {
+  /** The call fails, and nothing was rung as far as the caller can tell: each bell may have been. */
+  readonly unanswered?: number;
+}
+
+export interface MemoryDoorbellsOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Cluster id. */
+  readonly cluster: string;
+  /** Default 360 s. */
+  readonly visibilityMs?: number;
+  /** Default 5. */
+  readonly maxReceiveCount?: number;
+  /** As on SQS (DB3); otherwise all are rung, for whoever has no sweeper. */
+  readonly leavesLate?: boolean;
+  /** Asked anew each time; none by default. `drop` loses a bell. */
+  readonly faults?: () => DoorbellFaults;
+}
+
+export interface MemoryDoorbells extends Doorbells {
+  /** Where each controller's workers listen. */
+  readonly sources: { readonly [C in Controller]: MessageSource };
+  deadLetters(controller: Controller): readonly ReceivedMessage[];
+  /** Bells that are rung and not answered. */
+  size(controller: Controller): number;
+}
+
+const VISIBILITY_MS = 360_000;
+const RECEIVE_COUNT_MAX = 5;
+const DELAY_SECONDS_MAX = 900;
+
+export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDoorbells {
+  const {
+    clock,
+    random,
+    cluster,
+    faults = (): DoorbellFaults => ({}),
+    visibilityMs = VISIBILITY_MS,
+    maxReceiveCount = RECEIVE_COUNT_MAX,
+    leavesLate = false,
+  } = options;
+  const queues = tableOf(CONTROLLERS, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
+  return {
+    sources: queues,
+    deadLetters: (controller) => queues[controller].deadLetters(),
+    size: (controller) => queues[controller].size(),
+    async ring(bells) {
+      const { unanswered = 0 } = faults();
+      const fails = unanswered > 0 && random.next() < unanswered;
+      const rung = leavesLate ? bells.filter((bell) => bell.delayMs <= RUNG_WITHIN_MS) : bells;
+      for (const controller of CONTROLLERS) {
+        const here = rung.filter((bell) => bell.controller === controller && !(fails && random.next() < 1 / 2));
+        for (const bell of here) queues[controller].put({ body: JSON.stringify(message(cluster, bell)), delayMs: delayMs(bell) });
+      }
+      if (fails) throw new UnansweredError("no answer from the doorbells");
+    },
+  };
+}
+
+function message(cluster: string, { controller, key, uid, owner, epoch }: Doorbell): DoorbellMessage {
+  return {
+    v: 1,
+    c: cluster,
+    ctl: controller,
+    e: epoch,
+    k: key,
+    ...(uid !== undefined && { u: uid }),
+    ...(owner !== undefined && { o: owner }),
+  };
+}
+
+/** As SQS has it, whole seconds up to 900; less than one comes at once, and the worker waits out the rest (informer §12.3). */
+function delayMs(bell: Doorbell): number {
+  return bell.delayMs < 1_000 ? 0 : Math.min(Math.ceil(bell.delayMs / 1_000), DELAY_SECONDS_MAX) * 1_000;
+}

@@ -1,0 +1,210 @@
+/**
+ * A message queue in memory, with the habits of SQS and of its emulators that hurt, and on request worse ones.
+ *
+ * MQ1 of a group one message is out at a time, and one receive brings at most one of each group.
+ * MQ2 ids are remembered for five minutes in the whole queue, also of messages that were lost or are long removed.
+ * MQ3 a receipt is worth something until its visibility ends or the message is received again.
+ */
+import type { Clock, Random } from "@deltaloop/base";
+import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
+
+/** Probabilities from 0 to 1, all 0 unless given. */
+export interface QueueFaults {
+  /** A receive brings some message of a group, not its oldest. */
+  readonly reorder?: number;
+  /** A message comes twice, the second time up to `delayMsMax` later. */
+  readonly duplicate?: number;
+  /** A message comes up to `delayMsMax` later. */
+  readonly delay?: number;
+  /** A message that was accepted never comes. */
+  readonly drop?: number;
+  /** Default 10 s. */
+  readonly delayMsMax?: number;
+}
+
+export interface QueueOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly visibilityMs: number;
+  /** Received more often than this, a message goes to the dead letters. */
+  readonly maxReceiveCount: number;
+  /** Asked anew for each message, so that a simulation may turn faults on and off. */
+  readonly faults?: () => QueueFaults;
+}
+
+export interface NewMessage {
+  readonly body: string;
+  readonly delayMs?: number;
+  /** FIFO queues: order and exclusion are per group. */
+  readonly group?: string;
+  /** FIFO queues: a repeat is swallowed. */
+  readonly id?: string;
+}
+
+export interface MemoryQueue extends MessageSource {
+  put(message: NewMessage): void;
+  /** Messages that are neither removed nor dead. */
+  size(): number;
+  deadLetters(): readonly ReceivedMessage[];
+}
+
+interface Stored {
+  readonly messageId: string;
+  readonly body: string;
+  readonly group: string | undefined;
+  readonly sentAtMs: number;
+  visibleAtMs: number;
+  receiveCount: number;
+  /** While it is out; empty otherwise. */
+  receipt: string;
+}
+
+const DEDUPLICATION_MS = 300_000;
+const DELAY_MS_MAX = 10_000;
+const RECEIVE_MAX = 10;
+
+export function createMemoryQueue({ clock, random, ...options }: QueueOptions): MemoryQueue {
+  let messages: Stored[] = []; // in the order in which they were sent
+  const dead: ReceivedMessage[] = [];
+  const seen = new Map<string, number>();
+  const waiting = new Set<() => void>();
+  let numbers = 0;
+
+  const chance = (probability: number | undefined): boolean => probability !== undefined && probability > 0 && random.next() < probability;
+  const isOut = (message: Stored): boolean => message.receipt !== "" && message.visibleAtMs > clock.now();
+
+  const isRepeat = (id: string): boolean => {
+    const nowMs = clock.now();
+    for (const [known, atMs] of seen) {
+      if (nowMs - atMs < DEDUPLICATION_MS) break; // in the order of their age
+      seen.delete(known);
+    }
+    if (seen.has(id)) return true;
+    seen.set(id, nowMs);
+    return false;
+  };
+
+  const store = (message: NewMessage, messageId: string, laterMs: number): void => {
+    const sentAtMs = clock.now();
+    messages.push({
+      messageId,
+      body: message.body,
+      group: message.group,
+      sentAtMs,
+      visibleAtMs: sentAtMs + (message.delayMs ?? 0) + laterMs,
+      receiveCount: 0,
+      receipt: "",
+    });
+  };
+
+  /** Of each group its oldest, if it is not out or delayed; of a group that is out, none (MQ1). */
+  const candidates = (): readonly Stored[] => {
+    const nowMs = clock.now();
+    const { reorder } = options.faults?.() ?? {};
+    const loose = messages.filter((message) => message.group === undefined && message.visibleAtMs <= nowMs);
+    const groups = Map.groupBy(
+      messages.filter((message) => message.group !== undefined),
+      (message) => message.group,
+    );
+    const heads = [...groups.values()].flatMap((group) => {
+      if (group.some(isOut)) return [];
+      const ready = group.filter((message) => message.visibleAtMs <= nowMs);
+      const [oldest] = chance(reorder) ? [ready[Math.floor(random.next() * ready.length)]] : group;
+      return oldest && oldest.visibleAtMs <= nowMs ? [oldest] : [];
+    });
+    return shuffle([...loose, ...heads], chance(reorder), random);
+  };
+
+  const take = (max: number): readonly ReceivedMessage[] => {
+    const batch: ReceivedMessage[] = [];
+    for (const message of candidates()) {
+      if (batch.length >= Math.min(max, RECEIVE_MAX)) break;
+      if (message.receiveCount >= options.maxReceiveCount) {
+        messages = messages.filter((each) => each !== message);
+        dead.push(received(message));
+        continue;
+      }
+      message.receiveCount++;
+      message.visibleAtMs = clock.now() + options.visibilityMs;
+      message.receipt = `receipt-${++numbers}`;
+      batch.push(received(message));
+    }
+    return batch;
+  };
+
+  const outWith = (receipts: readonly string[]): readonly Stored[] =>
+    messages.filter((message) => isOut(message) && receipts.includes(message.receipt));
+
+  /** Until something was sent, becomes visible, or `ms` are over. */
+  const change = async (ms: number, signal: AbortSignal | undefined): Promise<void> => {
+    const wake = new AbortController();
+    const woken = (): void => wake.abort("woken"); // told why, or each would make an exception with its stack
+    waiting.add(woken);
+    signal?.addEventListener("abort", woken, { once: true });
+    try {
+      await clock.after(ms, wake.signal).catch(() => undefined); // woken early, which is all the same
+    } finally {
+      waiting.delete(woken);
+      signal?.removeEventListener("abort", woken);
+    }
+    signal?.throwIfAborted();
+  };
+  const wakeAll = (): void => {
+    for (const woken of [...waiting]) woken();
+  };
+
+  return {
+    put(message) {
+      if (message.id !== undefined && isRepeat(message.id)) return;
+      const { delay, duplicate, drop, delayMsMax = DELAY_MS_MAX } = options.faults?.() ?? {};
+      const later = (): number => Math.floor(random.next() * delayMsMax);
+      const messageId = `message-${++numbers}`;
+      if (chance(drop)) return;
+      store(message, messageId, chance(delay) ? later() : 0);
+      if (chance(duplicate)) store(message, messageId, later());
+      wakeAll();
+    },
+
+    async receive({ max, waitMs, signal }) {
+      signal?.throwIfAborted();
+      const untilMs = clock.now() + waitMs;
+      for (;;) {
+        const batch = take(max);
+        const nowMs = clock.now();
+        if (batch.length > 0 || nowMs >= untilMs) return batch;
+        const nextMs = messages.reduce((least, { visibleAtMs }) => (visibleAtMs > nowMs ? Math.min(least, visibleAtMs) : least), untilMs);
+        await change(nextMs - nowMs, signal);
+      }
+    },
+
+    async remove(receipts) {
+      const gone = outWith(receipts);
+      messages = messages.filter((message) => !gone.includes(message));
+      wakeAll();
+    },
+
+    async setVisibility(receipts, seconds) {
+      for (const message of outWith(receipts)) message.visibleAtMs = clock.now() + seconds * 1_000;
+      wakeAll();
+    },
+
+    size: () => messages.length,
+    deadLetters: () => [...dead],
+  };
+}
+
+function received({ messageId, receipt, body, receiveCount, group, sentAtMs }: Stored): ReceivedMessage {
+  return { messageId, receipt, body, receiveCount, sentAtMs, ...(group !== undefined && { group }) };
+}
+
+/** Fisher–Yates, or as it is. */
+function shuffle<T>(values: readonly T[], really: boolean, random: Random): readonly T[] {
+  if (!really) return values;
+  const shuffled = [...values];
+  for (let index = shuffled.length - 1; index > 0; index--) {
+    const other = Math.floor(random.next() * (index + 1));
+    // Both indices are within the array.
+    [shuffled[index], shuffled[other]] = [shuffled[other] as T, shuffled[index] as T];
+  }
+  return shuffled;
+}

@@ -1,0 +1,187 @@
+/**
+ * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (IX3).
+ *
+ * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
+ * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
+ */
+import { deepFreeze } from "@deltaloop/base";
+import { primaryAsOwner, compareResourceVersions, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
+import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
+import type { EpochData, LaneData, ResourceData } from "./data.ts";
+import { writeTombstone } from "./tombstones.ts";
+import { forgedRow, forgedTombstone, overwrite, removeForged, stands } from "./forged.ts";
+import { lowerOp } from "./intents.ts";
+import type { Ring } from "./ring.ts";
+import { addKey, queueEffect } from "./work-queue.ts";
+
+/** One call's step on one resource. */
+export interface Step {
+  readonly epoch: EpochData;
+  readonly name: CachedResource;
+  readonly resource: ResourceData;
+  readonly ring: Ring;
+  readonly nowMs: number;
+  /** `stream` a delta or the sweep of a manifest, `list` a listed object, `own` an answer or live read of a run. */
+  readonly source: "stream" | "list" | "own";
+  /** The version of the list that the items are of (IX9). */
+  readonly listRV?: string;
+  /** Set when an item took the place of what is of a history that is no more (IX9). */
+  isHistoryLost?: boolean;
+  /** The key whose own status write is answered: that write does not queue it. */
+  readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
+}
+
+/** IX8: `moved` changes nothing. */
+export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
+  const lane = laneOfKey(step.resource, item.key);
+  const row = lane.rows.get(item.key);
+  if (item.forged) return putBack(step, lane, row, item, item.forged);
+  if (item.unread && !isAsGuessed(step.resource, lane, row, item)) return "moved";
+  if (item.type === "gone") return applyGone(step, lane, row, item);
+  const dropped = item.type === "put" ? staleness(step, lane, row, item) : isNewer(row, item.rv);
+  if (dropped) return dropped;
+  if (!isAsExpected(row, item.expected)) return "moved";
+
+  const before = row?.rv ?? lane.tombstones.get(item.key);
+  if (item.type === "put" && before !== undefined && compareResourceVersions(before, item.rv) > 0) step.isHistoryLost = true;
+  return replace(step, lane, row, item, row);
+}
+
+/** A14: what cannot be believed goes, and what was read live after it was found takes its place; A6 does not bind. */
+function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
+  if (!stands(step.resource, found, forged)) return "moved";
+  const isForged = forged.some(({ where }) => where === "row");
+  // Read live before a newer version came: read again.
+  if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
+  const row = removeForged(step.resource, lane, found, forged);
+  return replace(step, lane, row, item, undefined);
+}
+
+/** The item takes the place of `row`; a put inherits the flag of `before` (A7). */
+function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange, before: Row | undefined): "changed" {
+  if (row) removeRow(step, lane, row);
+  if (item.type === "put") addRow(step, lane, before, item);
+  else {
+    step.resource.goneSinceMs.delete(item.key);
+    writeTombstone(lane, item);
+  }
+  if (item.counted) countChange(step.resource, item.key);
+  followPrimary(step, row, item);
+  settle(step, item);
+  return "changed";
+}
+
+/** What follows from a changed row: intents it answers, keys it concerns. */
+function settle(step: Step, item: ItemChange): void {
+  lowerAnswered(step, item);
+  for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
+}
+
+/** A live read found nothing under this uid: readers treat the row as deleted until the stream says so too. */
+function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
+  if (!row || row.uid !== item.uid || row.gone) return "same";
+  if (!isAsExpected(row, item.expected)) return "moved";
+  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
+  settle(step, item);
+  return "changed";
+}
+
+/** A4, A5, A6 for a put, IX9. A listed object missing below the watermark means a damaged row, so it is let in. */
+function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
+  if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
+  const tombstone = lane.tombstones.get(item.key);
+  if (tombstone !== undefined && isCurrent(tombstone, item.rv, step.listRV)) return "late";
+  return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;
+}
+
+/** A8 for a delete: what stands is a newer incarnation. */
+function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
+  return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
+}
+
+/** IX10. A tombstone, a flag and whatever else is not simply this or nothing is looked at first. */
+function isAsGuessed(resource: ResourceData, lane: LaneData, row: Row | undefined, item: ItemChange): boolean {
+  const { type, key, rv, uid, owner, expected } = item;
+  if (type !== "put" || lane.tombstones.has(key) || forgedRow(resource, key) || forgedTombstone(resource, key)) return false;
+  if (!row) return expected === undefined;
+  return isAsExpected(row, { rv, uid, ...(owner !== undefined && { owner }) }) && !row.gone;
+}
+
+export function isAsExpected(row: Row | undefined, expected: ItemChange["expected"]): boolean {
+  return row?.rv === expected?.rv && row?.uid === expected?.uid && row?.owner === expected?.owner;
+}
+
+/** IX8: namespace counts are compared once, at the start of a call; its own changes do not count. */
+export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[]): boolean {
+  return counts.some(({ resource, namespace, count }) => (epoch.resources.get(resource)?.counts.get(namespace) ?? 0) !== count);
+}
+
+/** A7: the flag `gone` stays while the uid is the same, and the history: a newer row is replaced by IX9 alone. */
+function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
+  if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
+  const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
+  const sinceMs = gone ? step.resource.goneSinceMs.get(item.key) : undefined;
+  const put: Row = {
+    key: item.key,
+    uid: item.uid,
+    rv: item.rv,
+    ...(item.owner !== undefined && { owner: item.owner }),
+    gone,
+    object: item.object,
+  };
+  putRow(step.name, step.resource, lane, put, sinceMs);
+}
+
+/** `goneSinceMs`: since when the row is flagged, if it is. */
+export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
+  deepFreeze(row);
+  overwrite(resource, row);
+  if (goneSinceMs === undefined) resource.goneSinceMs.delete(row.key);
+  else resource.goneSinceMs.set(row.key, goneSinceMs);
+  const { namespace } = splitKey(row.key);
+  lane.rows.set(row.key, row);
+  addTo(resource.slices, sliceName(row.owner, namespace), row.key, row);
+  if (controllerOf(name)) addTo(resource.namespaces, namespace, row.key, row);
+}
+
+function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
+  const { namespace } = splitKey(row.key);
+  lane.rows.delete(row.key);
+  removeFrom(resource.slices, sliceName(row.owner, namespace), row.key);
+  removeFrom(resource.namespaces, namespace, row.key);
+}
+
+function countChange(resource: ResourceData, key: ObjectKey): void {
+  const { namespace } = splitKey(key);
+  resource.counts.set(namespace, (resource.counts.get(namespace) ?? 0) + 1);
+}
+
+/** The work queue knows primaries as the index does; intents go with the uid they were made for (IT4). */
+function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
+  const controller = controllerOf(step.name);
+  if (!controller) return;
+  const queue = step.epoch.queues[controller];
+  if (before && (item.type === "delete" || before.uid !== item.uid)) {
+    step.epoch.intents.delete(primaryAsOwner(controller, before.key, before.uid));
+  }
+  if (item.type === "put") {
+    queue.primaries.set(item.key, { uid: item.uid, owner: item.owner });
+  } else {
+    queue.primaries.delete(item.key);
+    queue.endedAtMs.delete(item.key);
+    queue.parked.delete(item.key);
+    queue.failures.delete(item.key);
+  }
+}
+
+/** An op that the stream answers may unblock a create or delete, so its key is queued; a run's own answers are quiet. */
+function lowerAnswered(step: Step, item: ItemChange): void {
+  for (const { owner, op } of item.lowers) {
+    const lowered = lowerOp(step.epoch, owner, op);
+    if (!lowered || step.source === "own") continue;
+    const queue = step.epoch.queues[lowered.controller];
+    if (addKey(queue, lowered.key, step.nowMs, step.nowMs)) step.ring.note(lowered.controller, lowered.key);
+  }
+}

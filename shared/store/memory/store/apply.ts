@@ -1,0 +1,242 @@
+/** Packs and manifests of a lane, as the applier hands them over (informer §11.3, §11.5). */
+import { compareResourceVersions, isCurrent, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { ApplyResult, IndexStore, IndexView, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
+import { HISTORY_LOST } from "../../store-options.ts";
+import type { StoreOptions } from "../../store-options.ts";
+import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
+import type { Step } from "./apply-item.ts";
+import { laneAt, laneOfKey } from "./data.ts";
+import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
+import { markSuspect } from "./epochs.ts";
+import { removeForged, stands } from "./forged.ts";
+import { commitSequence, isCommitted } from "./gate.ts";
+import { readIndex } from "./index.ts";
+import { createRing } from "./ring.ts";
+import { syncAll } from "./sync-all.ts";
+import type { Synced } from "./sync-all.ts";
+import { fatesOf, tally } from "./tallies.ts";
+
+const ITEMS_MAX = 100;
+
+/** What stands between a message and its lane. */
+type Entry =
+  | { readonly kind: "enter"; readonly epoch: EpochData; readonly resource: ResourceData; readonly lane: LaneData }
+  | Exclude<ApplyResult, { readonly kind: "applied" | "retry" }>;
+
+/** A1, A2, A3, in that order. */
+function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly ItemChange[], nowMs: number): Entry {
+  const { epoch } = data;
+  if (!epoch) return { kind: "noEpoch" };
+  if (epoch.record.epoch !== pack.epoch) return { kind: "dropped", why: "epoch" };
+  const resource = epoch.resources.get(pack.resource);
+  if (!resource) return { kind: "notOpen" };
+  const order = compareResourceVersions(pack.fence, resource.fence);
+  if (order !== 0) return order < 0 ? { kind: "dropped", why: "fence" } : { kind: "notOpen" };
+  const lane = laneAt(resource, pack.lane);
+  if (isCommitted(lane, pack.sequence)) return { kind: "duplicate", bells: stillDirty(epoch, items, nowMs) };
+  return { kind: "enter", epoch, resource, lane };
+}
+
+/** A3: a message that comes again may have lost its doorbells, so those of keys nobody has run since are rung again. */
+function stillDirty(epoch: EpochData, items: readonly ItemChange[], nowMs: number): readonly Doorbell[] {
+  const ring = createRing(epoch, nowMs);
+  for (const { controller, key } of items.flatMap((item) => item.effects)) {
+    if (epoch.queues[controller].ready.has(key)) ring.note(controller, key);
+  }
+  return ring.bells();
+}
+
+export function applyPack(
+  data: MemoryData,
+  pack: PackHeader,
+  items: readonly ItemChange[],
+  options: Parameters<IndexStore["applyPack"]>[2],
+  nowMs: number,
+): ApplyResult {
+  assertDistinct(items, ITEMS_MAX);
+  const entry = enter(data, pack, items, nowMs);
+  if (entry.kind !== "enter") {
+    tallyRefused(data, pack, items.length, entry);
+    return entry;
+  }
+  const { epoch, resource, lane } = entry;
+  const ring = createRing(epoch, nowMs);
+  const source = pack.kind === "L" ? "list" : "stream";
+  const { listRV } = options;
+  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source, ...(listRV !== undefined && { listRV }) };
+  const outcomes: ItemOutcome[] = [];
+  if (items.length > 0 && countsMoved(epoch, options.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
+  let moved: number | undefined;
+  for (const [index, item] of items.entries()) {
+    const outcome = applyItem(step, item);
+    if (outcome === "moved") {
+      moved = index;
+      break;
+    }
+    outcomes.push(outcome);
+  }
+  if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // what comes again is not at its end
+  if (moved !== undefined) {
+    const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
+    return { kind: "retry", index: moved, bells: ring.bells(), outcomes, ...(found && { found }) };
+  }
+  if (options.commit) commitSequence(lane, pack.sequence, options.commit.watermark, nowMs);
+  return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** IX10. */
+function rowsOf(data: MemoryData, resource: CachedResource, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
+  const rows = items.map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) }));
+  const { forged, rows: older, current = [] } = readIndex(data, { rows });
+  const owners = new Map(items.map(({ key, owner }) => [key, owner]));
+  const isElsewhere = [...older, ...current].some(({ row }) => row.owner !== owners.get(row.key));
+  return forged || isElsewhere ? undefined : { rows: older, current };
+}
+
+/** TY1: of what is acknowledged; `noEpoch` and `notOpen` come again. */
+function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: Exclude<Entry, { readonly kind: "enter" }>): void {
+  if (entry.kind === "duplicate") tally(data, pack, items, { duplicate: items });
+  if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
+}
+
+/** One item per key: effects of a later one would have been decided on a row that the earlier one moves. */
+export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
+  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
+}
+
+export function stashManifest(
+  data: MemoryData,
+  pack: Omit<PackHeader, "kind">,
+  rows: readonly ManifestRow[],
+  nowMs: number,
+): ApplyResult | { readonly kind: "early" } {
+  const entry = enter(data, pack, [], nowMs);
+  if (entry.kind !== "enter") return entry;
+  const { lane } = entry;
+  if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
+  const before = lane.stash?.generation === pack.generation ? lane.stash : { rows: [], parts: 0 };
+  lane.stash = { generation: pack.generation, rows: [...before.rows, ...rows.map((row) => ({ ...row }))], parts: before.parts + 1 };
+  commitSequence(lane, pack.sequence, undefined, nowMs);
+  return { kind: "applied", bells: [], outcomes: [] };
+}
+
+/**
+ * Something before it is missing, and that counts as a hole from now on: on a FIFO queue the manifest holds back whatever comes
+ * after it in its lane, so no later message could ever tell that the one before was lost (T40).
+ */
+function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
+  lane.holeSinceMs ??= nowMs;
+  return { kind: "early" };
+}
+
+export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): Awaited<ReturnType<IndexStore["readManifest"]>> {
+  const resource = data.epoch?.record.epoch === pack.epoch ? data.epoch.resources.get(pack.resource) : undefined;
+  const nothing = { rows: [], parts: 0 };
+  if (!resource || resource.fence !== pack.fence) return nothing;
+  const { stash } = laneAt(resource, pack.lane);
+  return stash?.generation === pack.generation ? { rows: stash.rows.map((row) => ({ ...row })), parts: stash.parts } : nothing;
+}
+
+/** §11.5. Either the whole lane stands as it was at `listRV` and after, or nothing of it was touched but the freeze. */
+export function applyManifest(
+  data: MemoryData,
+  pack: Omit<PackHeader, "kind">,
+  manifest: Parameters<IndexStore["applyManifest"]>[1],
+  options: StoreOptions,
+  nowMs: number,
+): Awaited<ReturnType<IndexStore["applyManifest"]>> {
+  const sweep = manifest.sweep.map((item) => ({ ...item, rv: manifest.listRV }));
+  const entry = enter(data, pack, sweep, nowMs);
+  if (entry.kind !== "enter") return entry;
+  const { epoch, resource, lane } = entry;
+  if (pack.sequence !== lane.last + 1) return early(lane, nowMs);
+  if (manifest.whole === false) return { kind: "incomplete" };
+  for (const each of manifest.forged ?? []) {
+    const row = lane.rows.get(each.key);
+    if (stands(resource, row, [each])) removeForged(resource, lane, row, [each]);
+  }
+
+  const keys = manifest.rows.filter((row) => !isCovered(lane, row, manifest.listRV)).map((row) => row.key);
+  if (keys.length > 0) {
+    lane.frozen = true;
+    lane.stash = undefined;
+    replaceNeeded(resource, lane, keys);
+    commitSequence(lane, pack.sequence, undefined, nowMs);
+    return { kind: "needed", keys };
+  }
+
+  if (countsMoved(epoch, manifest.counts) || !isWholeSweep(resource, lane, manifest, sweep))
+    return { kind: "retry", index: 0, bells: [], outcomes: [] };
+  const ring = createRing(epoch, nowMs);
+  const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: "stream" };
+  const outcomes = sweep.map((item) => {
+    const outcome = applyItem(step, item);
+    if (outcome === "moved") throw new Error(`${item.key} moved within one step`);
+    return outcome;
+  });
+  tally(data, pack, sweep.length, fatesOf(outcomes));
+  lane.frozen = false;
+  lane.stash = undefined;
+  replaceNeeded(resource, lane, []);
+  lane.generation = Math.max(lane.generation, pack.generation);
+  commitSequence(lane, pack.sequence, manifest.listRV, nowMs);
+  reachGeneration({ ...data, epoch }, pack.resource, resource, step, options);
+  return { kind: "applied", bells: ring.bells(), outcomes };
+}
+
+/** A listed object is there in this version or one after the list, or was deleted after the list (IX9). */
+function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean {
+  const row = lane.rows.get(listed.key);
+  if (row) return isCurrent(row.rv, listed.rv, listRV);
+  const tombstone = lane.tombstones.get(listed.key);
+  return tombstone !== undefined && tombstone !== listed.rv && isCurrent(tombstone, listed.rv, listRV);
+}
+
+/** Whether `sweep` is exactly what is cached and not newer than the list and not listed, as the caller saw it. */
+function isWholeSweep(
+  resource: ResourceData,
+  lane: LaneData,
+  manifest: Parameters<IndexStore["applyManifest"]>[1],
+  sweep: readonly ItemChange[],
+): boolean {
+  const listed = new Set(manifest.rows.map((row) => row.key));
+  const zombies = [...lane.rows.values()].filter((row) => !listed.has(row.key) && compareResourceVersions(row.rv, manifest.listRV) <= 0);
+  const swept = new Map(sweep.map((item) => [item.key, item]));
+  const isWhole = zombies.every((row) => swept.has(row.key));
+  return (
+    isWhole && sweep.every((item) => (item.forged ? stands(resource, lane.rows.get(item.key), item.forged) : isSwept(lane, item, zombies)))
+  );
+}
+
+function isSwept(lane: LaneData, item: ItemChange, zombies: readonly Row[]): boolean {
+  return zombies.some(({ key }) => key === item.key) && isAsExpected(lane.rows.get(item.key), item.expected);
+}
+
+function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly ObjectKey[]): void {
+  for (const key of resource.needed) {
+    if (laneOfKey(resource, key) === lane) resource.needed.delete(key);
+  }
+  for (const key of keys) resource.needed.add(key);
+}
+
+/** §11.5 step 4: the first time that all lanes have reached a generation, and after SUSPECT, everything is synced once. */
+function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
+  const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
+  if (reached <= resource.syncedGeneration) return;
+  const isFirst = resource.syncedGeneration === 0;
+  resource.syncedGeneration = reached;
+  if (resource.state === "SUSPECT" ? reached <= resource.suspectGeneration : !isFirst) return;
+  resource.state = "SYNCED";
+  resource.suspectReason = undefined;
+  syncAll(
+    store,
+    CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(name)),
+    step.ring,
+    options,
+    step.nowMs,
+  );
+}

@@ -1,0 +1,153 @@
+/** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): what the watcher asks of the Store. */
+import { compareResourceVersions, maxResourceVersion, CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
+import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
+import { newEpoch, newResource } from "./data.ts";
+import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+import { tally } from "./tallies.ts";
+import { OTHER_PRIMARY } from "../../store-options.ts";
+
+type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
+type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
+
+const QUARANTINE_MAX = 1_000;
+/** What a fence is compared with before any was opened. */
+const NO_FENCE = "0";
+
+export function openEpoch(data: MemoryData, record: Asked<"openEpoch">, over: string | undefined): Answer<"openEpoch"> {
+  const current = data.epoch?.record;
+  if (current && (current.epoch === record.epoch || current.epoch !== over)) return { kind: "exists", record: current };
+  data.epoch = newEpoch(Object.freeze({ ...record }));
+  return { kind: "opened" };
+}
+
+export function openFence(data: MemoryData, request: Asked<"openFence">): Answer<"openFence"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  if (epoch.opened.has(request.resource) && !epoch.resources.has(request.resource))
+    return { kind: "damaged", why: `${request.resource} is not there` };
+  const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
+  if (resource.lanes.length !== request.lanes) {
+    throw new RangeError(
+      `${request.resource} has ${resource.lanes.length} lanes in this epoch, not ${request.lanes}: their number changes with the epoch only`,
+    );
+  }
+  const order = compareResourceVersions(request.fence, resource.fence);
+  if (order < 0) return { kind: "fenced", fence: resource.fence };
+  epoch.resources.set(request.resource, resource);
+  epoch.opened.add(request.resource);
+  if (order > 0) raiseFence(resource, request.fence);
+  if (resource.primary !== data.primary) suspect(resource, OTHER_PRIMARY);
+  resource.primary = data.primary;
+  return {
+    kind: "open",
+    state: resource.state,
+    syncedGeneration: resource.syncedGeneration,
+    lanes: resource.lanes.map(({ last, watermark, generation, frozen }, lane) => ({ lane, last, watermark, generation, frozen })),
+  };
+}
+
+/** A new stream counts from 1; what it re-sends is judged by W, which stays. */
+function raiseFence(resource: ResourceData, fence: string): void {
+  resource.fence = fence;
+  for (const lane of resource.lanes) {
+    lane.last = 0;
+    lane.holes.clear();
+    lane.holeSinceMs = undefined;
+    lane.stash = undefined;
+  }
+}
+
+export function openGeneration(data: MemoryData, request: Asked<"openGeneration">): Answer<"openGeneration"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  const resource = epoch.resources.get(request.resource);
+  if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
+  resource.generation++;
+  resource.needed.clear();
+  if (resource.state === "INIT") resource.state = "SYNCING";
+  return {
+    kind: "open",
+    generation: resource.generation,
+    floor: resource.lanes.map((lane) => lane.watermark).reduce(maxResourceVersion, "0"),
+  };
+}
+
+/**
+ * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
+ * greater one means another leader, a smaller one that this Store was set back (SL1).
+ */
+export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs: number): Answer<"checkpoint"> {
+  const epoch = epochNamed(data, request.epoch);
+  if (!epoch) return { kind: "noEpoch" };
+  const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
+  const opened = CACHED_RESOURCES.flatMap((name) => epoch.resources.get(name) ?? []);
+  const greatest = opened.map(({ fence }) => fence).reduce(maxResourceVersion, NO_FENCE);
+  if (compareResourceVersions(greatest, request.fence) > 0) return { kind: "fenced", fence: greatest };
+  const missing = concerned.find((name) => !epoch.resources.has(name));
+  if (missing !== undefined) return lost(epoch, "damaged", `${missing} is not there`, nowMs);
+  const smaller = opened.find(({ fence }) => fence !== request.fence);
+  if (smaller) return lost(epoch, "setBack", `its fence is ${smaller.fence}`, nowMs);
+  if (opened.some(({ primary }) => primary !== data.primary)) return lost(epoch, "setBack", OTHER_PRIMARY, nowMs);
+  const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.beat : 0;
+  if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
+  epoch.checkpoint = { fence: request.fence, beat: request.beat };
+  for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
+  const resources = CACHED_RESOURCES.flatMap((name) => {
+    const resource = epoch.resources.get(name);
+    return resource ? [healthOf(name, resource, nowMs)] : [];
+  });
+  return { kind: "ok", resources };
+}
+
+/** SL1, SL3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
+function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
+  for (const resource of epoch.resources.values()) suspect(resource, why);
+  for (const queue of Object.values(epoch.queues)) {
+    for (const key of queue.runs.keys()) queue.ready.set(key, Math.min(queue.ready.get(key) ?? nowMs, nowMs));
+    queue.runs.clear();
+  }
+  return { kind, why };
+}
+
+function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): ResourceHealth {
+  const holes = resource.lanes.flatMap(({ holeSinceMs }) => (holeSinceMs === undefined ? [] : [nowMs - holeSinceMs]));
+  return {
+    resource: name,
+    state: resource.state,
+    syncedGeneration: resource.syncedGeneration,
+    generation: resource.generation,
+    ...(holes.length > 0 && { holeForMs: Math.max(...holes) }),
+    frozenLanes: [...resource.lanes.entries()].flatMap(([lane, { frozen }]) => (frozen ? [lane] : [])),
+    needed: [...resource.needed].sort(),
+    watermarks: resource.lanes.map((lane) => lane.watermark),
+  };
+}
+
+/** A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway. */
+export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
+  const resource = data.epoch?.resources.get(name);
+  if (resource) suspect(resource, reason);
+}
+
+function suspect(resource: ResourceData, reason: string): void {
+  if (resource.state === "INIT") return;
+  resource.state = "SUSPECT";
+  resource.suspectReason = reason;
+  resource.suspectGeneration = resource.generation;
+}
+
+export function quarantine(data: MemoryData, entry: QuarantineEntry, ended: Ended | undefined): void {
+  if (!data.epoch) return;
+  if (ended) tally(data, { resource: ended.resource ?? "unknown", lane: ended.lane ?? 0 }, ended.items, { [ended.fate]: ended.items });
+  data.epoch.quarantine = [...data.epoch.quarantine, Object.freeze({ ...entry })].slice(-QUARANTINE_MAX);
+}
+
+export function noteForgery(data: MemoryData, forgery: Forgery): void {
+  data.forgeries = [...data.forgeries, Object.freeze(cutForgery(forgery))].slice(-FORGERIES_MAX);
+}
+
+export function epochNamed(data: MemoryData, epoch: string): EpochData | undefined {
+  return data.epoch?.record.epoch === epoch ? data.epoch : undefined;
+}

@@ -1,0 +1,91 @@
+/** Whether keys of a controller are handed out (informer §11.6), and the bookkeeping of lanes that it rests on (A11–A13). */
+import { dropTombstones } from "./tombstones.ts";
+import { compareResourceVersions, CONTROLLER_INFO } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import type { EpochRecord } from "../../ports/store.ts";
+import { describeStop } from "../../ports/guard-store.ts";
+import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
+import { OTHER_PRIMARY } from "../../store-options.ts";
+import type { LaneData, MemoryData, ResourceData } from "./data.ts";
+import { stopFor } from "./guard-store.ts";
+
+/** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
+const SILENCE_MS_MAX = 60_000;
+
+/** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
+export function gateReason(
+  data: Pick<MemoryData, "epoch" | "primary" | "guard">,
+  controller: Controller,
+  options: StoreOptions,
+  nowMs: number,
+): string | undefined {
+  const { epoch, primary } = data;
+  if (!epoch) return "there is no epoch";
+  const stop = stopFor(data, options);
+  if (stop) return describeStop(stop);
+  const foreign = identityReason(epoch.record, options.identity);
+  if (foreign !== undefined) return foreign;
+  for (const name of CONTROLLER_INFO[controller].reads) {
+    if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
+    const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, nowMs);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+/** A build never reads what another projection, digest or hash layout wrote (T46). */
+function identityReason(record: EpochRecord, identity: StoreIdentity): string | undefined {
+  for (const part of ["projection", "digestPrefix", "hashLayout"] as const) {
+    if (record[part] !== identity[part]) return `the epoch has ${part} ${record[part]}, this build ${identity[part]}`;
+  }
+  return undefined;
+}
+
+function resourceReason(name: CachedResource, resource: ResourceData | undefined, holeLimitMs: number, nowMs: number): string | undefined {
+  if (!resource || resource.state !== "SYNCED" || resource.syncedGeneration < 1) {
+    const because = resource?.state === "SUSPECT" && resource.suspectReason !== undefined ? ` (${resource.suspectReason})` : "";
+    return `${name}: ${resource?.state ?? "INIT"}${because}`;
+  }
+  for (const [number, lane] of resource.lanes.entries()) {
+    if (lane.contiguousAtMs === undefined || nowMs - lane.contiguousAtMs > SILENCE_MS_MAX) {
+      return `${name}: lane ${number} has been silent for more than ${SILENCE_MS_MAX} ms`;
+    }
+    if (lane.holeSinceMs !== undefined && nowMs - lane.holeSinceMs > holeLimitMs) {
+      return `${name}: lane ${number} has had a hole for more than ${holeLimitMs} ms`;
+    }
+  }
+  return undefined;
+}
+
+/** A3: whether this sequence number has been committed before. */
+export function isCommitted(lane: LaneData, sequence: number): boolean {
+  return sequence <= lane.last || lane.holes.has(sequence);
+}
+
+/**
+ * A11: the next sequence moves the lane on, and with it what waited behind the hole; a later one opens a hole. A hole that
+ * moved on begins anew: on a queue without order there is nearly always one, and each is short.
+ */
+export function commitSequence(lane: LaneData, sequence: number, watermark: string | undefined, nowMs: number): void {
+  if (sequence !== lane.last + 1) {
+    lane.holes.set(sequence, watermark);
+    lane.holeSinceMs ??= nowMs;
+    return;
+  }
+  lane.contiguousAtMs = nowMs;
+  lane.last = sequence;
+  raiseWatermark(lane, watermark);
+  while (lane.holes.has(lane.last + 1)) {
+    lane.last++;
+    raiseWatermark(lane, lane.holes.get(lane.last));
+    lane.holes.delete(lane.last);
+  }
+  lane.holeSinceMs = lane.holes.size > 0 ? nowMs : undefined;
+}
+
+/** A12: what is deleted at or below the watermark needs no tombstone any more, A6 speaks for it. A13: not while frozen. */
+function raiseWatermark(lane: LaneData, watermark: string | undefined): void {
+  if (watermark === undefined || lane.frozen || compareResourceVersions(watermark, lane.watermark) <= 0) return;
+  lane.watermark = watermark;
+  dropTombstones(lane);
+}

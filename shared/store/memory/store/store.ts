@@ -1,0 +1,195 @@
+/**
+ * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, for tests and
+ * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; what it decides is in the
+ * files beside this one.
+ */
+import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Clock } from "@deltaloop/base";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import type { Store } from "../../ports/store.ts";
+import type { StoreOptions } from "../../store-options.ts";
+import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
+import { createMemoryData } from "./data.ts";
+import type { MemoryData } from "./data.ts";
+import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
+import { gateReason } from "./gate.ts";
+import { reportForeignWrite, resume, stopFor } from "./guard-store.ts";
+import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
+import { register } from "./intents.ts";
+import { doorbell } from "./ring.ts";
+import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
+import { correlate } from "@deltaloop/kube/events";
+import { tallies } from "./tallies.ts";
+import { writeThrough } from "./write-through.ts";
+
+/** How many doorbells one pass of the sweeper rings at most. */
+const SWEEP_MAX = 500;
+
+/**
+ * @param data what several Stores share, as several functions share one Redis; left out, this one has its own.
+ * @throws {TypeError} without a clock: the memory Store has no time of its own.
+ */
+export function createMemoryStore(options: StoreOptions, data: MemoryData = createMemoryData()): Store {
+  const { clock } = options;
+  if (!clock) throw new TypeError("the memory Store needs a clock");
+  return {
+    ...indexVerbs(data, options, clock),
+    ...epochVerbs(data, options, clock),
+    ...queueVerbs(data, options, clock),
+    correlateEvents: async (controller, happenings) => {
+      const nowMs = clock.now();
+      return happenings.map((each) => correlate(data.events[controller], { ...each, message: each.key }, nowMs));
+    },
+    keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
+    tallies: async () => tallies(data),
+    guard: async () => data.guard,
+    reportForeignWrite: async (write, nowMs) => reportForeignWrite(data, write, nowMs),
+    resume: async (request) => resume(data, request),
+    close: async () => {},
+  };
+}
+
+type Verbs<K extends keyof Store> = Pick<Store, K>;
+
+function epochVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<
+  | "epoch"
+  | "openEpoch"
+  | "forgetEpochs"
+  | "openFence"
+  | "openGeneration"
+  | "checkpoint"
+  | "markSuspect"
+  | "takeTurn"
+  | "gate"
+  | "quarantine"
+  | "quarantined"
+  | "noteForgery"
+  | "forgeries"
+> {
+  return {
+    epoch: async () => data.epoch?.record,
+    openEpoch: async (record, over) => openEpoch(data, record, over),
+    forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
+    openFence: async (request) => openFence(data, request),
+    openGeneration: async (request) => openGeneration(data, request),
+    checkpoint: async (request) => checkpoint(data, request, clock.now()),
+    markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
+    takeTurn: async (name, job, afterMs) => {
+      const epoch = epochNamed(data, name);
+      const dueMs = epoch?.turns.get(job);
+      if (dueMs === undefined || dueMs <= clock.now()) epoch?.turns.set(job, clock.now() + afterMs);
+      return dueMs !== undefined && dueMs <= clock.now();
+    },
+    gate: async (controller) => {
+      const reason = gateReason(data, controller, options, clock.now());
+      return reason === undefined ? { open: true } : { open: false, reason };
+    },
+    quarantine: async (entry, ended) => quarantine(data, entry, ended),
+    quarantined: async () => data.epoch?.quarantine ?? [],
+    noteForgery: async (forgery) => noteForgery(data, forgery),
+    forgeries: async () => data.forgeries,
+  };
+}
+
+function indexVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<
+  | "readIndex"
+  | "readSlices"
+  | "readLane"
+  | "readEntries"
+  | "readGhosts"
+  | "applyPack"
+  | "stashManifest"
+  | "readManifest"
+  | "applyManifest"
+  | "writeThrough"
+  | "registerIntents"
+> {
+  return {
+    readIndex: async (request) => readIndex(data, request),
+    readSlices: async (slices) => readSlices(data, slices),
+    readLane: async (resource, lane) => readLane(data, resource, lane),
+    readEntries: async (resource, keys) => readEntries(data, resource, keys),
+    readGhosts: async (resource) => readGhosts(data, resource),
+    applyPack: async (pack, items, extra) => applyPack(data, pack, items, extra, clock.now()),
+    stashManifest: async (pack, rows) => stashManifest(data, pack, rows, clock.now()),
+    readManifest: async (pack) => readManifest(data, pack),
+    applyManifest: async (pack, manifest) => applyManifest(data, pack, manifest, options, clock.now()),
+    writeThrough: async (run, write) => writeThrough(data, run, write, clock.now()),
+    registerIntents: async (run, ownerUid, intents) => {
+      const epoch = epochNamed(data, run.epoch);
+      const queue = epoch?.queues[run.controller];
+      // Ops under the uid of a primary that has been replaced meanwhile would never be removed (IT4).
+      if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
+      register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
+      return "ok";
+    },
+  };
+}
+
+function queueVerbs(
+  data: MemoryData,
+  options: StoreOptions,
+  clock: Clock,
+): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "queued" | "parked"> {
+  return {
+    add: async (name, controller, key, delayMs) => {
+      const epoch = epochNamed(data, name);
+      const nowMs = clock.now();
+      const atMs = nowMs + delayMs;
+      return epoch && addKey(epoch.queues[controller], key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
+    },
+    take: async (run, known) => {
+      const nowMs = clock.now();
+      const { epoch } = data;
+      if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
+      epoch?.queues[run.controller].bells.delete(run.key);
+      const stop = stopFor(data, options);
+      if (epoch && stop) return { kind: "stopped", stop };
+      const reason = gateReason(data, run.controller, options, nowMs);
+      if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
+      return takeKey(epoch, run, known, nowMs);
+    },
+    renew: async (run) => {
+      const epoch = epochNamed(data, run.epoch);
+      const queue = epoch?.queues[run.controller];
+      if (!queue || !holds(queue, run.key, run.token)) return undefined;
+      return stopFor(data, options) ? "stopped" : renewLease(queue, run, clock.now());
+    },
+    done: async (run, outcome) => {
+      const epoch = epochNamed(data, run.epoch);
+      return epoch ? finishRun(epoch, run, outcome, clock.now()) : { kind: "stolen" };
+    },
+    resync: async (name, controller, spreadMs) => {
+      const nowMs = clock.now();
+      const epoch = epochNamed(data, name);
+      if (!epoch) return [];
+      const queue = epoch.queues[controller];
+      return resyncKeys(queue, spreadMs, nowMs).map((key) => doorbell(epoch, controller, key, queue.ready.get(key) ?? nowMs, nowMs));
+    },
+    sweep: async (name) => sweep(data, name, options, clock.now()),
+    queued: async (controller) => queuedKeys(data.epoch?.queues[controller]),
+    parked: async (controller) => parkedKeys(data.epoch?.queues[controller]),
+  };
+}
+
+/** WQ5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
+function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: number): readonly Doorbell[] {
+  const epoch = epochNamed(data, name);
+  const bells: Doorbell[] = [];
+  if (!epoch) return bells;
+  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options, nowMs) === undefined);
+  for (const controller of open) {
+    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length);
+    bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));
+  }
+  return bells;
+}

@@ -1,0 +1,32 @@
+/** What became of the items that came (TY1). */
+import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
+import type { ItemOutcome, LaneTally } from "../../ports/store.ts";
+import { FATES } from "../../ports/tallies.ts";
+import type { Fate } from "../../ports/tallies.ts";
+import type { MemoryData } from "./data.ts";
+
+const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
+
+/** `fates` says how the `items` ended. */
+export function tally(
+  data: MemoryData,
+  { resource, lane }: Pick<LaneTally, "resource" | "lane">,
+  items: number,
+  fates: Readonly<Partial<Record<Fate, number>>>,
+): void {
+  if (items === 0) return;
+  const id = `${resource}:${lane}`;
+  const before = data.tallies.get(id) ?? { resource, lane, received: 0, fates: tableOf(FATES, () => 0) };
+  const after = tableOf(FATES, (fate) => before.fates[fate] + (fates[fate] ?? 0));
+  data.tallies.set(id, { resource, lane, received: before.received + items, fates: after });
+}
+
+export function fatesOf(outcomes: readonly ItemOutcome[]): Readonly<Partial<Record<Fate, number>>> {
+  const applied = outcomes.filter((outcome) => outcome === "changed").length;
+  const superseded = outcomes.filter((outcome) => outcome === "same" || outcome === "late" || outcome === "absent").length;
+  return { applied, superseded };
+}
+
+export function tallies(data: MemoryData): readonly LaneTally[] {
+  return [...data.tallies.values()].toSorted((a, b) => RESOURCES.indexOf(a.resource) - RESOURCES.indexOf(b.resource) || a.lane - b.lane);
+}

@@ -1,0 +1,272 @@
+/**
+ * The work queue's truth (informer §12.2): which keys are dirty since when, who runs which, and which doorbells are out.
+ *
+ * `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays (WQ1). `runs` has one entry
+ * a key; only the holder of its token may go on (WQ2).
+ */
+import { CONTROLLER_INFO, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
+import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import type { Doorbell } from "../../ports/doorbells.ts";
+import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
+import type { EpochData, QueueData } from "./data.ts";
+import { forgedEntry, openSlice } from "./forged.ts";
+import { LEASE_MS } from "@deltaloop/base";
+import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
+import { retryDelayMs } from "./rate-limiter.ts";
+import { doorbell } from "./ring.ts";
+import type { Ring } from "./ring.ts";
+
+/** A doorbell younger than this is believed to be on its way. */
+const BELL_MS = 5_000;
+const SWEEP_GRACE_MS = 5_000;
+/** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
+const SWEEP_PATIENCE_MS_MAX = 300_000;
+/** What one resync rings; the sweeper finds the rest. */
+const RESYNC_BELLS_MAX = 500;
+/** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
+const STATUS_MS_MAX = 1_000;
+
+/**
+ * `add` of §12.2. @returns whether a doorbell must be rung: newly dirty or earlier, none young enough is out for it, and no run holds the
+ * key: it would find it busy, and the run's end rings.
+ */
+export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: number): boolean {
+  const readyAtMs = queue.ready.get(key);
+  if (readyAtMs !== undefined && readyAtMs <= atMs) return false;
+  queue.ready.set(key, atMs);
+  if (isLive(queue, key, nowMs)) return false;
+  const bell = queue.bells.get(key);
+  if (bell && nowMs - bell.rungAtMs < BELL_MS && bell.dueMs <= atMs) return false;
+  queue.bells.set(key, { rungAtMs: nowMs, dueMs: atMs, rings: 0 });
+  return true;
+}
+
+/** Queues what an item's change concerns; `exempt` is the key whose own status write the item answers. */
+export function queueEffect(
+  epoch: EpochData,
+  effect: Effect,
+  ring: Ring,
+  nowMs: number,
+  exempt: { readonly controller: Controller; readonly key: ObjectKey } | undefined,
+): void {
+  const { controller, key } = effect;
+  if (exempt?.controller === controller && exempt.key === key) return;
+  const queue = epoch.queues[controller];
+  const primary = queue.primaries.get(key);
+  if (!effect.self && primary?.uid !== effect.uid) return;
+  if (effect.ifEmpty !== undefined && epoch.resources.get("pods")?.slices.has(effect.ifEmpty)) return;
+  const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
+  if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
+}
+
+/** End of the last run (now, while one goes on) + 1 ms for each dependent, at most a second. */
+function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
+  const queue = epoch.queues[controller];
+  const slices = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices;
+  const dependents = slices?.get(primaryAsOwner(controller, key, uid))?.size ?? 0;
+  const endedAtMs = isLive(queue, key, nowMs) ? nowMs : (queue.endedAtMs.get(key) ?? 0);
+  return Math.max(nowMs, endedAtMs + Math.min(STATUS_MS_MAX, dependents));
+}
+
+function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
+  const run = queue.runs.get(key);
+  return run !== undefined && run.leaseUntilMs > nowMs;
+}
+
+export function holds(queue: QueueData, key: ObjectKey, token: string): boolean {
+  return queue.runs.get(key)?.token === token;
+}
+
+/** `take` behind the gate. A doorbell for the key has been consumed, whatever the answer is. */
+export function takeKey(
+  epoch: EpochData,
+  run: Taken,
+  known: { readonly uid?: string; readonly owner?: OwnerId },
+  nowMs: number,
+): TakeResult {
+  const queue = epoch.queues[run.controller];
+  const { key } = run;
+  const readyAtMs = queue.ready.get(key);
+  const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
+  const repeated = queue.runs.get(key)?.token === run.token;
+  if (isLive(queue, key, nowMs) && !repeated) return { kind: "busy" };
+  if (!abandoned && !repeated) {
+    if (readyAtMs === undefined) return { kind: "empty" };
+    if (readyAtMs > nowMs) {
+      queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+      return { kind: "notYet", delayMs: readyAtMs - nowMs, bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
+    }
+  }
+  const primary = queue.primaries.get(key);
+  if (known.uid !== primary?.uid || known.owner !== primary?.owner) {
+    return { kind: "moved", ...(primary && { uid: primary.uid }), ...(primary?.owner !== undefined && { owner: primary.owner }) };
+  }
+  queue.ready.delete(key);
+  const leaseUntilMs = nowMs + LEASE_MS;
+  const unended = (queue.runs.get(key)?.unended ?? 0) + (abandoned && !repeated ? 1 : 0);
+  queue.runs.set(key, { token: run.token, leaseUntilMs, unended });
+  return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
+}
+
+/** IT3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
+function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
+  const queue = epoch.queues[run.controller];
+  const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);
+  const deadlineMs = owner === undefined ? undefined : pendingDeadlineMs(epoch, owner);
+  if (owner !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
+    const intents = adoptExpired(epoch, owner, run, nowMs);
+    const { primary, forged = [], failures, unended } = snapshotOf(epoch, run, owner, nowMs);
+    const spoilt = forged.filter(({ resource }) => resource === CONTROLLER_INFO[run.controller].primary); // no slice was read
+    return {
+      kind: "recover",
+      snapshot: {
+        ...(primary && { primary }),
+        dependents: [],
+        orphans: [],
+        intents,
+        failures,
+        ...(unended !== undefined && { unended }),
+        ...(spoilt.length > 0 && { forged: spoilt }),
+      },
+      leaseUntilMs,
+    };
+  }
+  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs };
+}
+
+function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
+  const queue = epoch.queues[run.controller];
+  const counts = { failures: queue.failures.get(run.key) ?? 0, ...unendedOf(queue, run.key) };
+  const nothing: Snapshot = { dependents: [], orphans: [], intents: [], ...counts };
+  if (owner === undefined) return nothing;
+  const { primary, dependents } = CONTROLLER_INFO[run.controller];
+  const primaries = epoch.resources.get(primary);
+  const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
+  const data = epoch.resources.get(dependents);
+  const open = (slice: string): ReturnType<typeof openSlice> => openSlice(dependents, data, slice, readSlice(data, slice), nowMs);
+  const [own, orphans] = [open(owner), open(sliceName(undefined, splitKey(run.key).namespace))];
+  const spoilt = primaries && row && forgedEntry(primaries, row);
+  const forged = [...(spoilt ? [spoilt] : []), ...own.forged, ...orphans.forged];
+  return {
+    ...(row && !spoilt && { primary: row }),
+    dependents: own.rows,
+    orphans: orphans.rows,
+    intents: intentsOf(epoch, owner),
+    ...counts,
+    ...(forged.length > 0 && { forged }),
+  };
+}
+
+function unendedOf(queue: QueueData, key: ObjectKey): Pick<Snapshot, "unended"> {
+  const unended = queue.runs.get(key)?.unended ?? 0;
+  return unended > 0 ? { unended } : {};
+}
+
+export function renewLease(queue: QueueData, run: Taken, nowMs: number): number | undefined {
+  const held = queue.runs.get(run.key);
+  if (held?.token !== run.token) return undefined;
+  const leaseUntilMs = nowMs + LEASE_MS;
+  queue.runs.set(run.key, { ...held, leaseUntilMs });
+  return leaseUntilMs;
+}
+
+/** The run is over, and what is dirty by then has a doorbell due. */
+export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
+  const queue = epoch.queues[run.controller];
+  const { key } = run;
+  const rung = (): { readonly bell?: Doorbell } => {
+    const readyAtMs = queue.ready.get(key);
+    if (readyAtMs === undefined) return {};
+    queue.bells.set(key, { rungAtMs: nowMs, dueMs: readyAtMs, rings: 0 });
+    return { bell: doorbell(epoch, run.controller, key, readyAtMs, nowMs) };
+  };
+  if (!queue.runs.has(key)) return { kind: "ended", ...rung() };
+  if (!holds(queue, key, run.token)) return { kind: "stolen" };
+  queue.runs.delete(key);
+  queue.parked.delete(key);
+  if (queue.primaries.has(key)) queue.endedAtMs.set(key, nowMs);
+  switch (outcome.kind) {
+    case "drop":
+      if (queue.primaries.has(key)) queue.parked.set(key, (queue.failures.get(key) ?? 0) + 1);
+      queue.failures.delete(key);
+      break;
+    case "ok":
+      queue.failures.delete(key);
+      break;
+    case "requeueAfter":
+      // Forget, then AddAfter: it has succeeded.
+      queue.failures.delete(key);
+      addKey(queue, key, nowMs + outcome.delayMs, nowMs);
+      break;
+    case "retry": {
+      const failures = (queue.failures.get(key) ?? 0) + 1;
+      queue.failures.set(key, failures);
+      addKey(queue, key, nowMs + Math.max(0, Math.min(retryDelayMs(queue, failures, nowMs), outcome.withinMs ?? Infinity)), nowMs);
+      break;
+    }
+    default:
+      outcome satisfies never;
+  }
+  return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
+}
+
+/** Keys overdue with nobody on them and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
+export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): readonly ObjectKey[] {
+  const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
+  const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
+  const rung: ObjectKey[] = [];
+  for (const key of [...overdue, ...abandoned]) {
+    if (rung.length >= keysMax) break;
+    const bell = queue.bells.get(key);
+    if (bell && nowMs - bell.rungAtMs < Math.min(BELL_MS * 2 ** bell.rings, SWEEP_PATIENCE_MS_MAX)) continue;
+    queue.bells.set(key, { rungAtMs: nowMs, dueMs: nowMs, rings: (bell?.rings ?? 0) + 1 });
+    rung.push(key);
+  }
+  return rung;
+}
+
+/** WQ7. @returns the keys whose doorbells are due. */
+export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): readonly ObjectKey[] {
+  const keys = [...queue.primaries.keys()].sort();
+  return keys
+    .filter((key, index) => {
+      if (queue.failures.has(key) && queue.ready.has(key)) return false;
+      return addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
+    })
+    .slice(0, RESYNC_BELLS_MAX);
+}
+
+/** Dirty keys, the one ready first first. */
+export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
+  return [...queue.ready]
+    .map(([key, atMs]) => ({ key, atMs }))
+    .sort((a, b) => a.atMs - b.atMs || byKey(a, b))
+    .map(({ key }) => key);
+}
+
+/** For people and tests: what is dirty or running, by key. */
+export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<WorkQueue["queued"]>> {
+  if (!queue) return [];
+  const keys = [...new Set([...queue.ready.keys(), ...queue.runs.keys()])].sort();
+  return keys.map((key) => {
+    const readyAtMs = queue.ready.get(key);
+    const leaseUntilMs = queue.runs.get(key)?.leaseUntilMs;
+    return {
+      key,
+      ...(readyAtMs !== undefined && { readyAtMs }),
+      ...(leaseUntilMs !== undefined && { leaseUntilMs }),
+      failures: queue.failures.get(key) ?? 0,
+    };
+  });
+}
+
+/** WQ6, in the order of keys. */
+export function parkedKeys(queue: QueueData | undefined): readonly ParkedKey[] {
+  if (!queue) return [];
+  return [...queue.parked]
+    .filter(([key]) => !queue.ready.has(key) && !queue.runs.has(key))
+    .map(([key, failures]) => ({ key, sinceMs: queue.endedAtMs.get(key) ?? 0, failures }))
+    .sort(byKey);
+}

@@ -1,0 +1,56 @@
+/** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
+import { primaryAsOwner } from "@deltaloop/kube/objects";
+import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
+import { applyItem, countsMoved, putRow } from "./apply-item.ts";
+import type { Step } from "./apply-item.ts";
+import { assertDistinct } from "./apply.ts";
+import { laneOfKey } from "./data.ts";
+import type { MemoryData } from "./data.ts";
+import { restamp, settle } from "./intents.ts";
+import { createRing } from "./ring.ts";
+import { addKey, finishRun } from "./work-queue.ts";
+
+const ITEMS_MAX = 500;
+
+/**
+ * Facts are applied whoever brings them, also without the lease: the row rules sort them out. Ops are the token's alone.
+ * The key is queued when a row changed, and when an answer was dropped by A5 or A6: its pod is gone already, nobody else
+ * knows that it belonged to this run. That also holds for items before a `retry`, since the caller sends only the rest.
+ */
+export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, nowMs: number): WriteThroughResult {
+  assertDistinct(write.items, ITEMS_MAX);
+  const { epoch } = data;
+  if (!epoch || epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
+  const resource = epoch.resources.get(write.resource);
+  if (!resource) throw new Error(`${write.resource} is not open, so no run can have read or written it`);
+  const ring = createRing(epoch, nowMs);
+  const step: Step = { epoch, name: write.resource, resource, ring, nowMs, source: "own", ...(write.ownStatus && { exempt: run }) };
+  const outcomes: ItemOutcome[] = [];
+  if (write.items.length > 0 && countsMoved(epoch, write.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
+
+  let moved = false;
+  for (const item of write.items) {
+    const outcome = applyItem(step, item);
+    moved = outcome === "moved";
+    if (outcome === "moved") break;
+    outcomes.push(outcome);
+  }
+  const flagged = moved ? 0 : write.gone.filter((pod) => flagGone(step, pod)).length;
+  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
+  if (!moved) settle(epoch, owner, run, write, nowMs);
+  restamp(epoch, owner, run.token, nowMs);
+  const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
+  if (news && !write.ownStatus && addKey(epoch.queues[run.controller], run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
+  if (moved) return { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes };
+  const done = write.ends && finishRun(epoch, run, write.ends, nowMs);
+  return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
+}
+
+/** The DELETE was answered without an object: until the stream says so too, readers treat the row as deleted. */
+function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boolean {
+  const lane = laneOfKey(step.resource, key);
+  const row = lane.rows.get(key);
+  if (!row || row.uid !== uid || row.gone) return false;
+  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
+  return true;
+}

@@ -1,0 +1,48 @@
+export { LANES, laneOf } from "./lane.ts";
+export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "./ports/delta-queue.ts";
+export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
+export { ForgedRowsError } from "./ports/errors.ts";
+export { SKEW_MS, describeForeignWrite, describeStop } from "./ports/guard-store.ts";
+export { SecretError } from "./ports/secrets.ts";
+export type { SecretValues, Secrets } from "./ports/secrets.ts";
+export type {
+  ApplyResult,
+  CachedEntry,
+  DoneResult,
+  Effect,
+  Ended,
+  EpochRecord,
+  EpochStore,
+  ForeignWrite,
+  Forged,
+  Forgery,
+  GuardState,
+  IndexRequest,
+  IndexStore,
+  IndexView,
+  Intent,
+  ItemChange,
+  KeyStore,
+  KeyUse,
+  ManifestRow,
+  NamespaceCount,
+  Outcome,
+  PackHeader,
+  ParkedKey,
+  QuarantineEntry,
+  ResourceHealth,
+  Row,
+  SliceRef,
+  Snapshot,
+  Stop,
+  Store,
+  TakeResult,
+  Taken,
+  ToldHappening,
+  WorkQueue,
+  WriteThrough,
+} from "./ports/store.ts";
+export { FATES } from "./ports/tallies.ts";
+export { SIGNATURE_CHARACTERS, createSigner } from "./signer.ts";
+export type { Signer } from "./signer.ts";
+export type { StoreIdentity, StoreOptions } from "./store-options.ts";

@@ -1,0 +1,136 @@
+/** Epochs, fences, generations, gates: who may change what in the Store, and whether anybody may decide on it (informer §11). */
+import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Ended } from "./tallies.ts";
+
+/** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
+export interface EpochRecord {
+  /** Random, never reused; part of every key and every message. */
+  readonly epoch: string;
+  readonly clusterUid: string;
+  /** Version of projection and slice functions together. */
+  readonly projection: number;
+  /** `<keyId>.<form>` of the template digests. */
+  readonly digestPrefix: string;
+  /** The pod template layout whose hash is computed, as `v1.36`. */
+  readonly hashLayout: string;
+  /** Fence of the watcher that created the epoch. */
+  readonly fence: string;
+}
+
+export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
+
+/** What a fenced call of a watcher that lost its place gets. `noEpoch`: missing or another one (after a flush, a rebuild). */
+export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
+
+export interface EpochStore {
+  epoch(): Promise<EpochRecord | undefined>;
+  /** Creates `record` if there is none, or replaces the epoch named by `over`. Anything else in place: `exists`. */
+  openEpoch(
+    record: EpochRecord,
+    over?: string,
+  ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
+  /**
+   * Takes away some of what is left of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
+   * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one. `full`: the Store is, so
+   * EPOCH_GRACE_FULL_MS are enough, and the step is a greater one (FU5).
+   */
+  forgetEpochs(epoch: string, full?: boolean): Promise<number>;
+  /**
+   * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps W; the same one is
+   * a repeat and changes nothing.
+   */
+  openFence(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly resource: CachedResource;
+    readonly lanes: number;
+  }): Promise<
+    | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
+    | { readonly kind: "damaged"; readonly why: string }
+    | Fenced
+  >;
+  /** Starts a LIST-equivalent: the answer's `floor` is the greatest W, below which no list may be. */
+  openGeneration(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly resource: CachedResource;
+  }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
+  /**
+   * At most once a second: records what is sent, proves the fence, tells a loss (SL1, SL3), and brings back what the watcher must mend.
+   * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
+   * `full`: the Store has no room for anything that came (FU4).
+   */
+  checkpoint(request: {
+    readonly epoch: string;
+    readonly fence: string;
+    readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
+    readonly beat: number;
+    readonly answered: number;
+  }): Promise<
+    | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
+    | { readonly kind: "setBack"; readonly why: string }
+    | { readonly kind: "damaged"; readonly why: string }
+    | Fenced
+  >;
+  /**
+   * DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. Only a generation
+   * opened after the mark ends it: what was lost may be newer than a list that runs already.
+   */
+  markSuspect(resource: CachedResource, reason: string): Promise<void>;
+  /**
+   * Whether it is time for what is done seldom, whoever leads then: true once `afterMs` (as said the last time) have gone by since it
+   * was true last. The first call of an epoch begins to count. `afterMs` is how long from now until the next time.
+   */
+  takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
+  /** Whether keys of `controller` are handed out, and if not why, in words for people. */
+  gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
+  /** `ended`: items that came and end with it. */
+  quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
+  quarantined(): Promise<readonly QuarantineEntry[]>;
+  /** Keeps that a message of Q1 was not ours. Outside epochs, apart from the quarantine: whoever forges must not push it out. */
+  noteForgery(forgery: Forgery): Promise<void>;
+  /** The last 1,000, the oldest first, each text cut after 200 characters. */
+  forgeries(): Promise<readonly Forgery[]>;
+}
+
+export interface LaneState {
+  readonly lane: number;
+  /** Last contiguous sequence of the current fence. */
+  readonly last: number;
+  readonly watermark: string;
+  readonly generation: number;
+  readonly frozen: boolean;
+}
+
+export interface ResourceHealth {
+  readonly resource: CachedResource;
+  readonly state: ResourceState;
+  readonly syncedGeneration: number;
+  readonly generation: number;
+  /** Milliseconds since the oldest unfilled hole opened; absent without one. */
+  readonly holeForMs?: number;
+  readonly frozenLanes: readonly number[];
+  /** Keys whose payload a manifest found missing. */
+  readonly needed: readonly ObjectKey[];
+  readonly watermarks: readonly string[];
+}
+
+/** Something that could not be applied: named, kept (the last 1000), in nobody's way. */
+export interface QuarantineEntry {
+  /** Object key, message id or line position. */
+  readonly what: string;
+  readonly where: string;
+  readonly why: string;
+  readonly atMs: number;
+}
+
+/** A message whose MAC is missing, wrong or of an unknown key. Nothing of its content is kept. */
+export interface Forgery {
+  readonly messageId: string;
+  /** The queue it stood in. */
+  readonly where: string;
+  readonly why: string;
+  /** Of the body. */
+  readonly bytes: number;
+  readonly atMs: number;
+}

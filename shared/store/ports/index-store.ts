@@ -1,0 +1,238 @@
+/** The index: rows, slices, look-ups, and the packs and manifests that change them (informer §11). */
+import type { Cached, OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "./doorbells.ts";
+
+/**
+ * Something that fails its MAC, is missing although its other half is there, or has been flagged `gone` for longer than a minute (A14).
+ * Opaque to all but the Store: it names a place and what stands there.
+ */
+export interface Forged {
+  readonly resource: CachedResource;
+  /** As it stands there; it may be no key at all. */
+  readonly key: ObjectKey;
+  readonly where: "row" | "entry" | "tombstone";
+  /** Of an entry: its slice. */
+  readonly slice?: string;
+  /** Empty: nothing stands there. */
+  readonly text: string;
+}
+
+/** What the audit sees of a key (`readEntries`). */
+export interface CachedEntry {
+  readonly key: ObjectKey;
+  /** Absent: what stands there cannot be believed. */
+  readonly row?: Row;
+  /** What stands there: handed back with what was read live, it is replaced by that, as A14 has it. */
+  readonly stands: Forged;
+}
+
+export interface Ghost {
+  readonly stands: Forged;
+  /** Whose slice it stands in, if it is known: to be queued once the ghost is gone. */
+  readonly owner?: { readonly controller: Controller; readonly key: ObjectKey };
+}
+
+/** One cached object with its version row. */
+export interface Row<R extends CachedResource = CachedResource> {
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** Its controller owner: the slice it stands in. Absent = the orphans of its namespace. */
+  readonly owner?: OwnerId;
+  /** A delete was answered; the stream has not said so yet. Readers treat the object as deleted. */
+  readonly gone: boolean;
+  readonly object: Cached<R>;
+}
+
+export interface NamespaceCount {
+  readonly resource: CachedResource;
+  readonly namespace: string;
+  readonly count: number;
+}
+
+export interface IndexRequest {
+  /**
+   * `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). `listRV`: it was listed
+   * at that version (IX9).
+   */
+  readonly rows?: readonly {
+    readonly resource: CachedResource;
+    readonly key: ObjectKey;
+    readonly put?: string;
+    readonly listRV?: string;
+  }[];
+  /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
+  readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+  /** Counts to read (first) without the primaries, for rows whose owner chain an effect rests on. */
+  readonly counts?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+}
+
+export interface IndexView {
+  readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
+  /** Rows that are at the version about to be put, or newer, and of one history with it (IX9). */
+  readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
+  readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
+  readonly counts: readonly NamespaceCount[];
+  /** What was asked for and cannot be believed; it is in none of the lists above. */
+  readonly forged?: readonly Forged[];
+}
+
+/** A key to queue because an object changed; decided by the controllers' affected-keys.ts, carried out inside the Store's step. */
+export interface Effect {
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  /** uid of the primary; the key is queued only if the Store knows that primary by this uid. `self` effects skip the check. */
+  readonly uid: string;
+  /** `act`: a create, delete or claim may follow, so now. `status`: end of its last run + min(1 s, 1 ms × dependents). */
+  readonly urgency: "act" | "status";
+  /** The item is that primary itself (also when it goes away). */
+  readonly self?: boolean;
+  /** Queue only if this owner's pod slice is empty after the item (last pod of a Recreate Deployment, informer §11.2 step 4). */
+  readonly ifEmpty?: OwnerId;
+}
+
+/** One object's change with what was read to decide its effects. */
+export interface ItemChange {
+  /**
+   * `gone`: a live read found nothing, so the row of this uid is flagged `gone` until its DELETED event comes (informer §10.4).
+   * It concerns whom a delete would; without such a row, and with the flag there already, it is `same`.
+   */
+  readonly type: "put" | "delete" | "gone";
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+  /** Puts only. */
+  readonly object?: Cached;
+  /** Puts only: its controller owner. */
+  readonly owner?: OwnerId;
+  /**
+   * Nobody has looked what stands there (IX10). A put is done if nothing does, no tombstone either, or if it is cached exactly so; with
+   * `expected`, which is then itself, only if it is. Anything else, and any delete, is answered by `retry` with what was found.
+   */
+  readonly unread?: boolean;
+  /** The row as read; absent = none was there. */
+  readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
+  readonly effects: readonly Effect[];
+  /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
+  readonly counted: boolean;
+  /** What stands in this object's place and must still stand there: it goes, and the item, which was read live after it, takes its place (A14). */
+  readonly forged?: readonly Forged[];
+  /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. */
+  readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
+}
+
+export interface PackHeader {
+  readonly epoch: string;
+  readonly fence: string;
+  readonly generation: number;
+  readonly resource: CachedResource;
+  readonly lane: number;
+  readonly sequence: number;
+  /** `D` live delta, `L` listed object, `W` watermark. Manifests have a call of their own. */
+  readonly kind: "D" | "L" | "W";
+}
+
+export type ApplyResult =
+  /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
+  | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
+  /**
+   * Items before `index` are applied; read again and send the rest. `found`: what stands where an item was not read and all after it go,
+   * read in that step; absent when it must be looked at more closely.
+   */
+  | {
+      readonly kind: "retry";
+      readonly index: number;
+      readonly bells: readonly Doorbell[];
+      readonly outcomes: readonly ItemOutcome[];
+      readonly found?: Pick<IndexView, "rows" | "current">;
+    }
+  | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
+  /** Older fence or another epoch: acknowledge and forget. */
+  | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
+  /** Come back: no epoch, or the fence is not open yet. */
+  | { readonly kind: "noEpoch" }
+  | { readonly kind: "notOpen" };
+
+/** `changed` A7/A9 · `same` A4/A8 · `late` A5 · `absent` A6 · `full` FU2. */
+export type ItemOutcome = "changed" | "same" | "late" | "absent" | "full";
+
+export interface ManifestRow {
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly rv: string;
+}
+
+export interface IndexStore {
+  readIndex(request: IndexRequest): Promise<IndexView>;
+  /**
+   * Entries of whole slices: dependents of an owner, or (`orphansOf`) a namespace's objects without controller owner.
+   * @throws {ForgedRowsError} when an entry fails its MAC (A14).
+   */
+  readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
+  /**
+   * Version rows of one lane, without objects; of those that fail their MAC nothing but that, as of such tombstones. `watermark`: that
+   * of the lane in the same moment.
+   */
+  readLane(
+    resource: CachedResource,
+    lane: number,
+  ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
+  /**
+   * What stands under these keys, for the audit: an object as it is cached, or that it cannot be believed (A14), in which also an entry
+   * of another version than its row counts. Of a key without a row there is nothing. Row and entry are read one after the other, so what
+   * changes in between may look unbelievable: look again.
+   */
+  readEntries(resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
+  /**
+   * Entries whose row is not there, or names another slice (at most 1,000): objects that their owners count and that do not exist, or
+   * not there. No rule of the index finds these, since nothing looks from an entry to its row.
+   */
+  readGhosts(resource: CachedResource): Promise<readonly Ghost[]>;
+  /**
+   * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
+   * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
+   * list that the items are of (L; IX9). `leaveOut`: puts that a full Store has no room for are left out (FU2); without it such a call is
+   * refused, unless its lane is frozen anyway.
+   */
+  applyPack(
+    pack: PackHeader,
+    items: readonly ItemChange[],
+    options: {
+      readonly counts: readonly NamespaceCount[];
+      readonly listRV?: string;
+      readonly commit?: { readonly watermark?: string };
+      readonly leaveOut?: boolean;
+    },
+  ): Promise<ApplyResult>;
+  /** A part that is not the last: kept until the last one comes. */
+  stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
+  /** What the earlier parts hold, and how many there are: one that fails its MAC is not among them. */
+  readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
+  /**
+   * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not
+   * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous,
+   * which is a hole from now on. `incomplete`: in its turn, but parts of it are missing; nothing is done.
+   * `forged` counts as absent and goes (A14); `sweep` has an item for each such row that is not listed.
+   */
+  applyManifest(
+    pack: Omit<PackHeader, "kind">,
+    manifest: {
+      readonly listRV: string;
+      readonly rows: readonly ManifestRow[];
+      readonly sweep: readonly ItemChange[];
+      readonly counts: readonly NamespaceCount[];
+      readonly forged?: readonly Forged[];
+      /** False: earlier parts are missing. */
+      readonly whole?: boolean;
+    },
+  ): Promise<
+    | ApplyResult
+    | { readonly kind: "early" }
+    | { readonly kind: "incomplete" }
+    | { readonly kind: "needed"; readonly keys: readonly ObjectKey[] }
+  >;
+}
+
+export type SliceRef =
+  | { readonly resource: CachedResource; readonly owner: OwnerId }
+  | { readonly resource: CachedResource; readonly orphansOf: string };

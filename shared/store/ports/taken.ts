@@ -1,0 +1,27 @@
+/** A run of a key, as the work queue hands it out and the intents ask for it. */
+import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "./doorbells.ts";
+
+export interface Taken {
+  readonly epoch: string;
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  /** Random, one per take. */
+  readonly token: string;
+}
+
+/** How it ends. */
+export type Outcome =
+  | { readonly kind: "ok" }
+  /** After its back-off; `withinMs` at the latest, when something falls due that the failure must not hold up. */
+  | { readonly kind: "retry"; readonly withinMs?: number }
+  | { readonly kind: "requeueAfter"; readonly delayMs: number }
+  /** Given up after its last retry, or at once: parked (WQ6). */
+  | { readonly kind: "drop" };
+
+export type DoneResult =
+  /** `failures`: in a row, this run included. */
+  | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
+  /** It had ended before, and nobody has the key: the same call, mostly, whose answer was lost with its doorbell. */
+  | { readonly kind: "ended"; readonly bell?: Doorbell }
+  | { readonly kind: "stolen" };

@@ -1,0 +1,76 @@
+/** The work queue: keys that are due, and runs (informer §12). */
+import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "./doorbells.ts";
+import type { Forged, Row } from "./index-store.ts";
+import type { Stop } from "./guard-store.ts";
+import type { Intent } from "./intents.ts";
+import type { DoneResult, Outcome, Taken } from "./taken.ts";
+
+export interface Snapshot {
+  /** Absent when the primary is gone: nothing to do. */
+  readonly primary?: Row;
+  /** The primary's slice (pods, or replica sets of a Deployment). */
+  readonly dependents: readonly Row[];
+  /** Objects of the dependents' resource in the namespace without controller owner. */
+  readonly orphans: readonly Row[];
+  readonly intents: readonly Intent[];
+  /** Consecutive failures of this key. */
+  readonly failures: number;
+  /** Starts of this key right before this one that never ended: whoever ran it died, or was too slow. Absent: none. */
+  readonly unended?: number;
+  /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
+  readonly forged?: readonly Forged[];
+}
+
+export type TakeResult =
+  | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  /**
+   * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
+   * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
+   */
+  | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  /** Another controller is at work, and no person has said that we go on (GD1). */
+  | { readonly kind: "stopped"; readonly stop: Stop }
+  | { readonly kind: "gated"; readonly reason: string }
+  | { readonly kind: "busy" }
+  | { readonly kind: "empty" }
+  | { readonly kind: "notYet"; readonly delayMs: number; readonly bell: Doorbell }
+  /** The primary's uid or owner is another one than the caller's; take again with these. */
+  | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
+  | { readonly kind: "otherEpoch" };
+
+/** A key that nobody will run until something adds it: its next event, the resync (informer §15), or a person. */
+export interface ParkedKey {
+  readonly key: ObjectKey;
+  /** When its last run ended, by the Store's time. */
+  readonly sinceMs: number;
+  /** How often in a row it had failed then, that run included. */
+  readonly failures: number;
+}
+
+export interface WorkQueue {
+  /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
+  add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
+  take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
+  /**
+   * A whole lease more (shared/base/times.ts), or undefined when the key was taken over. Answers the new lease end; `stopped`: the lease
+   * stays as it is, and no call may begin (GD1).
+   */
+  renew(run: Taken): Promise<number | "stopped" | undefined>;
+  done(run: Taken, outcome: Outcome): Promise<DoneResult>;
+  /**
+   * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Answers the doorbells of the first 500; the
+   * sweeper rings the others.
+   */
+  resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
+  /** Keys overdue by 5 s with nobody on them, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
+  sweep(epoch: string): Promise<readonly Doorbell[]>;
+  /** Queued and running keys with their times, for people and tests. */
+  queued(
+    controller: Controller,
+  ): Promise<
+    readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
+  >;
+  /** Parked keys (WQ6), for people, in the order of keys. */
+  parked(controller: Controller): Promise<readonly ParkedKey[]>;
+}

@@ -1,0 +1,224 @@
+/** Items of a call as KEYS and ARGV (scripts/lib/index.lua). */
+import { primaryAsOwner, isResourceVersion, CONTROLLER_INFO, CONTROLLERS, controllerOf } from "@deltaloop/kube/objects";
+import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "../ports/doorbells.ts";
+import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outcome } from "../ports/store.ts";
+import { asList, asNumber, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import type { EpochKeys, KeyTable } from "./keys.ts";
+import type { ArgsOf, ChangeArgs } from "./scripts/layouts.ts";
+import { entryText, expectedText, rowText, tombstoneText, US } from "./rows.ts";
+import type { Seal } from "./rows.ts";
+
+export interface Changes {
+  readonly seal: Seal;
+  /** How many items a call may hold: a script keeps the server to itself. */
+  readonly itemsMax?: number;
+  readonly resource: CachedResource;
+  readonly laneOf: (key: ObjectKey) => number;
+  readonly items: readonly ItemChange[];
+  readonly counts: readonly NamespaceCount[];
+}
+
+/** Flags of an item's meta. */
+const SAME_UID = 1;
+const COUNTED = 2;
+const UNREAD = 4;
+
+/** Where something forged stands. */
+const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
+
+/** An item's kind, as its meta says it. */
+const KINDS = { put: "P", delete: "D", gone: "G" } as const;
+
+/**
+ * The arguments of `changes`; their keys go to `table`.
+ * @throws {RangeError} when a resourceVersion is no decimal integer, a key comes twice or there are too many items: bugs of the
+ * caller, found before anything is sent.
+ */
+export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
+  const { seal, resource, items, counts } = changes;
+  const { itemsMax = Number.POSITIVE_INFINITY } = changes;
+  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  const controller = controllerOf(resource);
+  const effects = new EffectTable(names, table);
+  const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
+  const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
+  const laneBase = remember((lane: number) => table.block(names.lane(resource, lane)));
+  const records: ChangeArgs["items"][number][] = [];
+  const lowers: ChangeArgs["lowers"][number][] = [];
+  const seen = new Set<string>();
+  let lowersAny = false;
+  for (const item of items) {
+    const { key, uid, rv, owner, expected } = item;
+    if (!isResourceVersion(rv)) throw new RangeError(`not a resourceVersion: "${rv}" of ${resource} ${key}`);
+    if (seen.has(key)) throw new RangeError(`${resource} ${key} comes twice in one call`);
+    seen.add(key);
+    const put = item.type === "put";
+    const slash = key.indexOf("/");
+    const orphans = `-${key.slice(0, slash)}`;
+    const sameOwner = put && expected?.uid === uid && expected.owner === owner;
+    const flags = (expected?.uid === uid ? SAME_UID : 0) + (item.counted ? COUNTED : 0) + (item.unread ? UNREAD : 0);
+    const lane = laneBase(changes.laneOf(key));
+    const newSlice = put ? sliceSlot(owner ?? orphans) : 0;
+    const oldSlice = !expected
+      ? item.unread && !put
+        ? sliceSlot(owner ?? orphans)
+        : 0
+      : sameOwner
+        ? newSlice
+        : sliceSlot(expected.owner ?? orphans);
+    const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
+    const endsIntents =
+      controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
+        ? table.slot(names.intents(primaryAsOwner(controller, key, expected.uid)))
+        : 0;
+    let lowersCreate = 0;
+    lowersAny ||= item.lowers.length > 0;
+    for (const { owner: lowered, op } of item.lowers) {
+      const slot = intentSlot(lowered);
+      if (lowersCreate === 0 && op.startsWith("c:") && op.endsWith(key.slice(slash + 1)) && op.length === key.length - slash + 1)
+        lowersCreate = slot;
+      else lowers.push({ item: seen.size, intentsSlot: slot, op });
+    }
+    records.push({
+      key,
+      value: put ? rowText(seal, resource, item) : item.type === "delete" ? tombstoneText(seal, resource, item) : `${rv}${US}${uid}`,
+      entry: put && !(item.unread && expected) ? entryText(seal, resource, item) : "",
+      expected: expected ? (sameOwner ? expected.rv : expectedText(expected)) : "",
+      meta: `${KINDS[item.type]},${lane},${newSlice},${oldSlice},${flags},${primaries},${endsIntents},${lowersCreate},${effects.indexes(item.effects)}`,
+    });
+  }
+  const forged = items.flatMap((item, i) =>
+    (item.forged ?? []).map(({ where, slice, text }) => ({
+      item: i + 1,
+      where: WHERE[where],
+      sliceSlot: slice === undefined ? 0 : table.slot(names.slice(resource, slice)),
+      text,
+    })),
+  );
+  const lowering = CONTROLLERS.filter((each) => lowersAny && CONTROLLER_INFO[each].dependents === resource);
+  return {
+    ownBase: controller ? table.block(names.queue(controller)) : 0,
+    ownCountsSlot: controller ? table.slot(names.counts(resource)) : 0,
+    loweredQueues: lowering.map((each) => `${each}:${table.block(names.queue(each))}`).join(","),
+    items: records,
+    effects: effects.args,
+    lowers,
+    counts: counts.map((each) => ({ countsSlot: table.slot(names.counts(each.resource)), namespace: each.namespace, count: each.count })),
+    forged,
+  };
+}
+
+/** `make` asked once for each name. */
+function remember<K>(make: (name: K) => number): (name: K) => number {
+  const made = new Map<K, number>();
+  return (name) => {
+    let slot = made.get(name);
+    if (slot === undefined) {
+      slot = make(name);
+      made.set(name, slot);
+    }
+    return slot;
+  };
+}
+
+/** The different effects of a call; items name them by number, because a pack's items mostly concern the same few keys. */
+class EffectTable {
+  readonly args: ChangeArgs["effects"][number][] = [];
+  readonly #names: EpochKeys;
+  readonly #table: KeyTable;
+  readonly #byKey = new Map<ObjectKey, { readonly effect: Effect; readonly index: number }[]>();
+
+  constructor(names: EpochKeys, table: KeyTable) {
+    this.#names = names;
+    this.#table = table;
+  }
+
+  indexes(effects: readonly Effect[]): string {
+    if (effects.length === 1 && effects[0]) return String(this.#index(effects[0]));
+    return effects.map((effect) => this.#index(effect)).join(",");
+  }
+
+  #index(effect: Effect): number {
+    let known = this.#byKey.get(effect.key);
+    if (!known) {
+      known = [];
+      this.#byKey.set(effect.key, known);
+    }
+    for (const each of known) if (isSame(each.effect, effect)) return each.index;
+    const { controller, key, uid, urgency, ifEmpty } = effect;
+    const base = this.#table.block(this.#names.queue(controller));
+    const dependents =
+      urgency === "status"
+        ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, primaryAsOwner(controller, key, uid)))
+        : 0;
+    const empty = ifEmpty === undefined ? 0 : this.#table.slot(this.#names.slice("pods", ifEmpty));
+    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`;
+    const index = this.args.push({ meta, key: effect.key });
+    known.push({ effect, index });
+    return index;
+  }
+}
+
+/** Two effects on one key that say the same. */
+function isSame(a: Effect, b: Effect): boolean {
+  return (
+    a.controller === b.controller &&
+    a.uid === b.uid &&
+    a.urgency === b.urgency &&
+    a.ifEmpty === b.ifEmpty &&
+    Boolean(a.self) === Boolean(b.self)
+  );
+}
+
+const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent", f: "full" };
+
+/** One letter an item, as scripts answer them. */
+export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] {
+  const letters = asText(reply);
+  const outcomes: ItemOutcome[] = [];
+  for (let i = 0; i < letters.length; i++) {
+    const outcome = OUTCOMES[letters.charAt(i)];
+    if (!outcome) throw new TypeError(`no outcome: ${letters}`);
+    outcomes.push(outcome);
+  }
+  return outcomes;
+}
+
+/** `{ base, key, u, delay, … }` as scripts answer it; `names` and `table` say whose queue stands at a base. */
+export function parseBells(names: EpochKeys, keys: readonly string[], reply: Reply | undefined): readonly Doorbell[] {
+  const flat = asList(reply);
+  const bells: Doorbell[] = [];
+  for (let i = 0; i < flat.length; i += 4) {
+    const first = keys[asNumber(flat[i]) - 1];
+    const controller = CONTROLLERS.find((each) => names.queue(each)[0] === first);
+    if (!controller) throw new TypeError(`no queue: ${first}`);
+    bells.push(bell(names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
+  }
+  return bells;
+}
+
+function bell(names: EpochKeys, controller: Controller, key: string, u: string, delayMs: number): Doorbell {
+  return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
+}
+
+/** `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
+export function parsePrimary(u: string): { readonly uid?: string; readonly owner?: OwnerId } {
+  if (u === "") return {};
+  const [uid = "", owner = ""] = u.split(US);
+  return { uid, ...(owner !== "" && { owner }) };
+}
+
+/** How a run ends, as scripts take it. */
+export function outcomeArgs(outcome: Outcome): Pick<ArgsOf<"done">, "outcome" | "delayMs"> {
+  const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
+  return { outcome: outcome.kind, delayMs: delayMs === undefined ? undefined : Math.ceil(delayMs) };
+}
+
+export function parseDone(names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {
+  const [ended, bells] = asList(answer);
+  if (ended === undefined) return { kind: "stolen" };
+  const [bell] = bells === undefined ? [] : parseBells(names, keys, bells);
+  return { ...(ended === "ended" ? { kind: ended } : { kind: "done", failures: asNumber(ended) }), ...(bell && { bell }) };
+}

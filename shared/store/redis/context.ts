@@ -1,0 +1,120 @@
+/** What the methods of one Store share: connection, names, time, and what they believe about lanes and the current epoch. */
+import type { Cluster, Redis } from "ioredis";
+import { LANES } from "../lane.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import type { Signer } from "../signer.ts";
+import type { StoreOptions } from "../store-options.ts";
+import { asList, asNumber, asText, connect } from "./connection.ts";
+import type { Connection, Reply } from "./connection.ts";
+import { createBarrier } from "./durable.ts";
+import type { Durability } from "./durable.ts";
+import { deploymentKeys, KeyTable } from "./keys.ts";
+import type { Call, DeploymentKeys, EpochKeys } from "./keys.ts";
+import type { Seal } from "./rows.ts";
+import type { ArgsOf, GateArgs, KeysOf, ScriptName } from "./scripts/layouts.ts";
+
+/** Beliefs are wrong at most once after each change of epoch; more than this many changes in a row are none. */
+const BELIEF_ROUNDS_MAX = 8;
+
+/** Of Redis, unlike of our own memory, others may write. */
+export interface RedisStoreOptions extends StoreOptions {
+  /** Signs what is stored and tells what somebody else stored (A14). */
+  readonly signer: Signer;
+  /** Default `C`. */
+  readonly durability?: Durability;
+}
+
+export interface Context {
+  readonly options: RedisStoreOptions;
+  readonly names: DeploymentKeys;
+  readonly connection: Connection;
+  /** Resolves once what was written before survives a failover, as far as the durability class promises it. */
+  durable(): Promise<void>;
+  /** Who signs in an epoch. */
+  seal(epoch: string): Seal;
+  /** Number of lanes; scripts that depend on it check it and answer `lanes` when it is another. */
+  lanes(resource: CachedResource): number;
+  /** KEYS of a script, to make its call from. */
+  keys<S extends ScriptName>(script: S, keys: KeysOf<S>): KeyTable<S>;
+  /** Runs a script: one command, one step. */
+  run(call: Call): Promise<Reply>;
+  /** Runs a script, again with the right keys when it answers `lanes`. */
+  runByLanes(call: () => Call): Promise<{ readonly reply: Reply; readonly keys: readonly string[] }>;
+  /** Runs a script in the current epoch, for methods that name none; undefined without an epoch. */
+  runInCurrentEpoch(call: (names: EpochKeys) => Call): Promise<{ readonly names: EpochKeys; readonly reply: readonly Reply[] } | undefined>;
+}
+
+export function createContext(client: Redis | Cluster, options: RedisStoreOptions): Context {
+  const { clock } = options;
+  const names = deploymentKeys(options.deployment, options.cluster);
+  const connection = connect(client);
+  const lanes: Record<CachedResource, number> = { ...LANES };
+  let current: string | undefined;
+  const run = (call: Call): Promise<Reply> => connection.run(call.script, call.keys, [clock ? String(clock.now()) : "", ...call.args]);
+  const runByLanes: Context["runByLanes"] = async (make) => {
+    for (let round = 0; ; round++) {
+      const call = make();
+      const reply = await run(call);
+      if (!Array.isArray(reply) || reply[0] !== "lanes") return { reply, keys: call.keys };
+      if (round === BELIEF_ROUNDS_MAX) throw new Error(`${call.script}: the number of lanes changes with every call`);
+      const resource = CACHED_RESOURCES.find((each) => each === reply[1]);
+      if (!resource) throw new TypeError(`lanes of ${JSON.stringify(reply[1])}`);
+      lanes[resource] = asNumber(reply[2] as Reply);
+    }
+  };
+  return {
+    options,
+    names,
+    connection,
+    durable: createBarrier(connection, options.durability ?? "C"),
+    seal: (epoch) => ({ signer: options.signer, epoch }),
+    lanes: (resource) => lanes[resource],
+    keys: (script, keys) => new KeyTable(script, names.epoch, keys),
+    run,
+    runByLanes,
+    async runInCurrentEpoch(call) {
+      for (let round = 0; round < BELIEF_ROUNDS_MAX; round++) {
+        current ??= (await connection.fields(names.epoch, ["epoch"]))[0] ?? undefined;
+        if (current === undefined) return undefined;
+        const inEpoch = names.of(current);
+        const reply = asList((await runByLanes(() => call(inEpoch))).reply);
+        if (reply[0] !== "otherEpoch") return { names: inEpoch, reply };
+        current = asText(reply[1]) || undefined;
+        if (current === undefined) return undefined;
+      }
+      throw new Error("the epoch changes with every call");
+    },
+  };
+}
+
+/** Arguments of the gate (scripts/lib/gate.lua) for `resources`. */
+export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, resources: readonly CachedResource[]): GateArgs {
+  const { identity, holeLimitMs, ignoresStop = false } = context.options;
+  return {
+    holeLimitMs,
+    projection: String(identity.projection),
+    digestPrefix: identity.digestPrefix,
+    hashLayout: identity.hashLayout,
+    gate: resources.map((resource) => {
+      const lanes = context.lanes(resource);
+      return { resource, metaSlot: table.slot(names.meta(resource)), lanesBase: table.block(firstOfLanes(names, resource, lanes)), lanes };
+    }),
+    stopSlot: ignoresStop ? 0 : table.slot(context.names.stop),
+  };
+}
+
+/** Arguments for controllers and what each reads. */
+export function readerArgs(names: EpochKeys, table: KeyTable, controllers: readonly Controller[]): Pick<ArgsOf<"sweep">, "readers"> {
+  return {
+    readers: controllers.map((controller) => ({
+      queueBase: table.block(names.queue(controller)),
+      resources: CONTROLLER_INFO[controller].reads.join(","),
+    })),
+  };
+}
+
+/** `l` of each lane. */
+export function firstOfLanes(names: EpochKeys, resource: CachedResource, lanes: number): readonly string[] {
+  return Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]);
+}

@@ -1,0 +1,197 @@
+/** Epochs, fences, generations, checkpoints and the gate (informer §10.7, §11.6, §11.7, §14). */
+import { isResourceVersion, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../ports/store.ts";
+import { describeStop } from "../ports/guard-store.ts";
+import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
+import { asList, asNumber, asPairs, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import { firstOfLanes, gateArgs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { openStop } from "./stop-store.ts";
+import { endedArgs } from "./tally-store.ts";
+
+const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
+const NO_GATE = "there is no epoch";
+
+export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
+  const { connection, names: root } = context;
+  const boundToPrimary = context.options.durability !== "A" && !connection.isCluster;
+  const checkFence = (fence: string): string => {
+    if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
+    return fence;
+  };
+  return {
+    async epoch() {
+      const values = await connection.fields(root.epoch, RECORD_FIELDS);
+      return values[0] === null ? undefined : recordOf(RECORD_FIELDS.map((field, i) => [field, values[i] ?? ""] as const));
+    },
+
+    async openEpoch(record, over) {
+      const { epoch, clusterUid, projection, digestPrefix, hashLayout, fence } = record;
+      const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
+      const call = context.keys("openEpoch", {}).call(epoch, { over: over ?? "", ...identity, fence: checkFence(fence) });
+      const [kind, ...fields] = asList(await context.run(call));
+      return kind === "opened" ? { kind: "opened" } : { kind: "exists", record: recordOf(asPairs(fields)) };
+    },
+
+    async openFence({ epoch, fence, resource, lanes }) {
+      const names = root.of(epoch);
+      const table = context.keys("openFence", {
+        meta: names.meta(resource),
+        lanes: Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)).flat(),
+      });
+      const given = { fence: checkFence(fence), laneCount: String(lanes), isBoundToPrimary: boundToPrimary, resource };
+      const reply = asList(await context.run(table.call(epoch, given)));
+      if (reply[0] === "noEpoch") return { kind: "noEpoch" };
+      if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+      if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
+      if (reply[0] === "lanes")
+        throw new RangeError(
+          `${resource} has ${asNumber(reply[1])} lanes in this epoch, not ${lanes}: their number changes with the epoch only`,
+        );
+      const states: LaneState[] = [];
+      for (let lane = 0; lane < lanes; lane++) {
+        const [last, watermark, generation, frozen] = reply.slice(3 + 4 * lane);
+        states.push({ lane, last: asNumber(last), watermark: asText(watermark), generation: asNumber(generation), frozen: frozen === 1 });
+      }
+      return { kind: "open", state: stateOf(reply[1]), syncedGeneration: asNumber(reply[2]), lanes: states };
+    },
+
+    async openGeneration({ epoch, fence, resource }) {
+      const names = root.of(epoch);
+      const { reply: answer } = await context.runByLanes(() => {
+        const lanes = context.lanes(resource);
+        const keys = { meta: names.meta(resource), needed: names.needed(resource), lanes: firstOfLanes(names, resource, lanes) };
+        return context.keys("openGeneration", keys).call(epoch, { fence: checkFence(fence), resource, laneCount: String(lanes) });
+      });
+      const reply = asList(answer);
+      if (reply[0] === "noEpoch") return { kind: "noEpoch" };
+      if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+      return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
+    },
+
+    async checkpoint({ epoch, fence, sent, beat, answered }) {
+      const names = root.of(epoch);
+      const { reply: answer } = await context.runByLanes(() => {
+        const table = context.keys("checkpoint", {});
+        return table.call(epoch, {
+          fence: checkFence(fence),
+          beat,
+          answered,
+          queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
+          resources: CACHED_RESOURCES.map((resource) => {
+            const lanes = context.lanes(resource);
+            return {
+              name: resource,
+              metaSlot: table.slot(names.meta(resource)),
+              neededSlot: table.slot(names.needed(resource)),
+              lanesBase: table.block(firstOfLanes(names, resource, lanes)),
+              lanes,
+              sentRV: sent[resource] ?? "",
+            };
+          }),
+        });
+      });
+      const reply = asList(answer);
+      if (reply[0] === "noEpoch") return { kind: "noEpoch" };
+      if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
+      if (reply[0] === "setBack" || reply[0] === "damaged") return { kind: reply[0], why: asText(reply[1]) };
+      return { kind: "ok", resources: reply.slice(2).map(healthOf), ...(reply[1] === 1 && { full: true }) };
+    },
+
+    async markSuspect(resource, reason) {
+      await context.runInCurrentEpoch((names) => context.keys("markSuspect", { meta: names.meta(resource) }).call(names.epoch, { reason }));
+    },
+
+    async gate(controller) {
+      const answer = await context.runInCurrentEpoch((names) => {
+        const table = context.keys("gate", {});
+        return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
+      });
+      if (!answer) return { open: false, reason: NO_GATE };
+      if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
+      return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
+    },
+
+    async quarantine(entry, ended) {
+      await context.runInCurrentEpoch((names) =>
+        context
+          .keys("quarantine", { quarantine: names.quarantine, tally: root.tally })
+          .call(names.epoch, { entry: JSON.stringify(entry), ...endedArgs(ended) }),
+      );
+    },
+
+    async takeTurn(epoch, job, afterMs) {
+      const table = context.keys("claimPeriodicJob", { jobs: root.of(epoch).jobs });
+      return (await context.run(table.call(epoch, { job, afterMs: Math.ceil(afterMs) }))) === 1;
+    },
+
+    async quarantined() {
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("quarantined", { quarantine: names.quarantine }).call(names.epoch, {}),
+      );
+      return (answer?.reply.slice(1) ?? []).map((entry) => JSON.parse(asText(entry)) as QuarantineEntry); // quarantine wrote it
+    },
+
+    async noteForgery(forgery) {
+      const entry = JSON.stringify(cutForgery(forgery));
+      await context.run(context.keys("noteForgery", { forgeries: root.forgeries }).call("", { entry, kept: FORGERIES_MAX }));
+    },
+
+    async forgeries() {
+      const table = context.keys("forgeries", { forgeries: root.forgeries });
+      const reply = asList(await context.run(table.call("", { kept: FORGERIES_MAX })));
+      return reply.map((entry) => JSON.parse(asText(entry)) as Forgery); // noteForgery wrote it
+    },
+  };
+}
+
+function recordOf(pairs: readonly (readonly [field: string, value: string])[]): EpochRecord {
+  const fields = new Map(pairs);
+  const text = (field: (typeof RECORD_FIELDS)[number]): string => fields.get(field) ?? "";
+  return {
+    epoch: text("epoch"),
+    clusterUid: text("clusterUid"),
+    projection: Number(text("projection")),
+    digestPrefix: text("digestPrefix"),
+    hashLayout: text("hashLayout"),
+    fence: text("fence"),
+  };
+}
+
+/** Members of `need` are `<lane>:<key>`, so that a lane's manifest can replace its own. */
+function withoutLane(member: string): ObjectKey {
+  return member.slice(member.indexOf(":") + 1);
+}
+
+function stateOf(reply: Reply | undefined): ResourceState {
+  switch (reply) {
+    case "INIT":
+    case "SYNCING":
+    case "SYNCED":
+    case "SUSPECT":
+      return reply;
+    default:
+      throw new TypeError(`no state: ${JSON.stringify(reply)}`);
+  }
+}
+
+function healthOf(reply: Reply): ResourceHealth {
+  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks] = asList(reply);
+  const resource = CACHED_RESOURCES.find((each: CachedResource) => each === name);
+  if (!resource) throw new TypeError(`no resource: ${JSON.stringify(name)}`);
+  const holeForMs = asNumber(hole);
+  return {
+    resource,
+    state: stateOf(state),
+    syncedGeneration: asNumber(syncedGeneration),
+    generation: asNumber(generation),
+    ...(holeForMs >= 0 && { holeForMs }),
+    frozenLanes: asList(frozen).map(asNumber),
+    needed: asList(needed)
+      .map((member) => withoutLane(asText(member)))
+      .toSorted(),
+    watermarks: asList(watermarks).map(asText),
+  };
+}

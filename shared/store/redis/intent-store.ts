@@ -1,0 +1,144 @@
+/** Intents and write-through (informer §13). */
+import { laneOf } from "../lane.ts";
+import { primaryAsOwner } from "@deltaloop/kube/objects";
+import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../ports/store.ts";
+import { changeArgs, outcomeArgs, parseBells, parseDone, parseOutcomes } from "./changes.ts";
+import { asList, asNumber, asText } from "./connection.ts";
+import type { Context } from "./context.ts";
+import { sliceName } from "./keys.ts";
+import { US } from "./rows.ts";
+
+/** A field that holds the number and deadline of a token's pending ops, not an op. */
+const TOKEN_FIELD = "t:";
+/** How often the slices of gone pods may turn out to be others; each time the script names them. */
+const SLICE_ROUNDS_MAX = 8;
+
+/** Of one `writeThrough`: a slow-start batch. */
+const ITEMS_MAX = 500;
+
+export function createIntentStore(context: Context): IntentStore {
+  return {
+    async registerIntents(run, ownerUid, intents) {
+      const names = context.names.of(run.epoch);
+      const intentsKey = names.intents(primaryAsOwner(run.controller, run.key, ownerUid));
+      const ops = intents.map(({ id, verb, name, uid = "", mayLandUntilMs = "" }) => ({ id, verb, name, uid, mayLandUntilMs }));
+      const { key, token, controller } = run;
+      const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
+      const registered = (await context.run(table.call(run.epoch, { key, token, ownerUid, controller, ops }))) === 1;
+      if (registered && intents.length > 0) await context.durable(); // else a failover would have the calls made again
+      return registered ? "ok" : "stolen";
+    },
+
+    async writeThrough(run, write) {
+      let owners: readonly string[] = [];
+      for (let round = 0; round < SLICE_ROUNDS_MAX; round++) {
+        const answer = await writeThrough(context, run, write, owners);
+        if (answer.kind !== "slices") return answer;
+        owners = [...owners, ...answer.owners];
+      }
+      throw new Error(`pods of ${run.key} change owners faster than they are written through`);
+    },
+  };
+}
+
+async function writeThrough(
+  context: Context,
+  run: Taken,
+  write: WriteThrough,
+  owners: readonly string[],
+): Promise<WriteThroughResult | { readonly kind: "slices"; readonly owners: readonly string[] }> {
+  const names = context.names.of(run.epoch);
+  const { resource, lower, plan, hold = [], gone } = write;
+  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
+  const { reply: answer, keys } = await context.runByLanes(() => {
+    const table = context.keys("writeThrough", {
+      queue: names.queue(run.controller),
+      intents: names.intents(owner),
+      meta: names.meta(resource),
+      limiter: context.names.limiter(run.controller),
+    });
+    const lanes = context.lanes(resource);
+    const slices = gone.length === 0 ? [] : goneSlices(write, [owner, ...owners]);
+    return table.call(run.epoch, {
+      key: run.key,
+      token: run.token,
+      resource,
+      ownStatus: write.ownStatus,
+      laneCount: String(lanes),
+      ...(write.ends ? outcomeArgs(write.ends) : { outcome: "", delayMs: undefined }),
+      lowered: lower.map((op) => ({ op })),
+      planned: [...plan.map(({ id, mayLand }) => ({ op: id, state: mayLand ? "1" : "0" })), ...hold.map((op) => ({ op, state: "h" }))],
+      gone: gone.map(({ key, uid }) => ({ key, uid, laneBase: table.block(names.lane(resource, laneOf(key, lanes))) })),
+      slices: slices.map((slice) => ({ owner: slice, slot: table.slot(names.slice(resource, slice)) })),
+      ...changeArgs(names, table, {
+        seal: context.seal(run.epoch),
+        resource,
+        laneOf: (key) => laneOf(key, lanes),
+        items: write.items,
+        counts: write.counts,
+        itemsMax: ITEMS_MAX,
+      }),
+    });
+  });
+  const reply = asList(answer);
+  switch (reply[0]) {
+    case "otherEpoch":
+      return { kind: "otherEpoch" };
+    case "slices":
+      return { kind: "slices", owners: reply.slice(1).map(asText) };
+    case "applied":
+      return {
+        kind: "ok",
+        bells: parseBells(names, keys, reply[1]),
+        outcomes: parseOutcomes(reply[2]),
+        ...(write.ends && { done: parseDone(names, keys, reply[3]) }),
+      };
+    case "retry":
+      return {
+        kind: "retry",
+        index: asNumber(reply[3]),
+        bells: parseBells(names, keys, reply[1]),
+        outcomes: parseOutcomes(reply[2]),
+      };
+    default:
+      throw new TypeError(`no answer of writeThrough: ${JSON.stringify(reply[0])}`);
+  }
+}
+
+/** Where gone pods stand: with the owner nearly always; else among the orphans, or where the script found them. */
+function goneSlices(write: WriteThrough, owners: readonly string[]): readonly string[] {
+  const of = (key: string): string => key.slice(0, key.indexOf("/"));
+  return [
+    ...new Set([
+      ...write.gone.map(({ key }) => sliceName(undefined, of(key))),
+      ...write.items.flatMap((item) => [sliceName(item.owner, of(item.key)), sliceName(item.expected?.owner, of(item.key))]),
+      ...owners,
+    ]),
+  ];
+}
+
+/** The fields of an intents hash in the order of their ids. A pending op's deadline is the later of its own and its token's. */
+export function parseIntents(pairs: readonly (readonly [id: string, value: string])[]): readonly Intent[] {
+  const deadlines = new Map(
+    pairs.flatMap(([id, value]) =>
+      id.startsWith(TOKEN_FIELD) ? [[id.slice(TOKEN_FIELD.length), Number(value.split(US)[1])] as const] : [],
+    ),
+  );
+  return pairs
+    .filter(([id]) => !id.startsWith(TOKEN_FIELD))
+    .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([id, value]) => {
+      const [state, token = "", , , verb, name = "", uid = "", deadline, mayLand = ""] = value.split(US);
+      const pending = state === "p";
+      return {
+        id,
+        verb: verb === "delete" ? "delete" : "create",
+        name,
+        ...(uid !== "" && { uid }),
+        state: pending ? "pending" : "planned",
+        token,
+        deadlineMs: Math.max(Number(deadline), pending ? (deadlines.get(token) ?? 0) : 0),
+        ...(mayLand !== "" && { mayLandUntilMs: Number(mayLand) }),
+      };
+    });
+}

@@ -1,0 +1,171 @@
+/** Names of everything this adapter keeps in Redis (informer §11.1), and the KEYS of one call. */
+import type { OwnerId, CachedResource, Controller } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
+import { BLOCKS } from "./scripts/layout-table.ts";
+import { argList, keyList } from "./scripts/layouts.ts";
+import type { ArgsOf, KeysOf, ScriptName } from "./scripts/layouts.ts";
+
+/** Names outside epochs. The cluster id is the hash tag: everything of one cluster stands in one slot. */
+export interface DeploymentKeys {
+  /** What all of them begin with. */
+  readonly prefix: string;
+  /** The epoch whose key it is; undefined for what stands outside of epochs, and for what is not ours. */
+  epochOf(key: string): string | undefined;
+  /** `ep`: the current epoch. */
+  readonly epoch: string;
+  /** The last forgeries. */
+  readonly forgeries: string;
+  /** Whether another controller is at work, which stops this one. */
+  readonly stop: string;
+  /** What became of the items that came. */
+  readonly tally: string;
+  /** The limiter of a controller's retries. */
+  limiter(controller: Controller): string;
+  /** A controller's recent Events: for groups, Events and budgets a hash, and its fields by their last use. */
+  events(controller: Controller): KeysOf<"correlateEvents">;
+  /** Names inside one epoch. */
+  of(epoch: string): EpochKeys;
+}
+
+export interface EpochKeys {
+  readonly epoch: string;
+  meta(resource: CachedResource): string;
+  /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order of the scripts' block. */
+  lane(resource: CachedResource, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
+  /** The slice of an owner, or of a namespace's orphans (`-<namespace>`). */
+  slice(resource: CachedResource, owner: string): string;
+  /** Keys of a namespace's primaries. */
+  primaries(resource: CachedResource, namespace: string): string;
+  counts(resource: CachedResource): string;
+  needed(resource: CachedResource): string;
+  /** `q`, `p`, `f`, `u`, `b`, `z`, in the order of the scripts' block. */
+  queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
+  intents(owner: OwnerId): string;
+  readonly quarantine: string;
+  /** When periodic jobs run next. */
+  readonly jobs: string;
+}
+
+const LIMITER = "rl:";
+const EVENTS = "ev:";
+
+export function deploymentKeys(deployment: string, cluster: string): DeploymentKeys {
+  const prefix = `dl:${deployment}:{${cluster}}:`;
+  let last: EpochKeys | undefined;
+  return {
+    prefix,
+    epochOf(key) {
+      const end = key.indexOf(":", prefix.length);
+      if (!key.startsWith(prefix) || end === -1) return undefined;
+      if ([LIMITER, EVENTS].some((name) => key.startsWith(name, prefix.length))) return undefined;
+      return key.slice(prefix.length, end);
+    },
+    epoch: `${prefix}ep`,
+    forgeries: `${prefix}forged`,
+    stop: `${prefix}guard`,
+    tally: `${prefix}tally`,
+    limiter: (controller) => `${prefix}${LIMITER}${controller}`,
+    events(controller) {
+      const part = (name: string): string => `${prefix}${EVENTS}${controller}:${name}`;
+      return {
+        groups: part("g"),
+        groupsOrder: part("gz"),
+        events: part("e"),
+        eventsOrder: part("ez"),
+        budgets: part("b"),
+        budgetsOrder: part("bz"),
+      };
+    },
+    of(epoch) {
+      if (last?.epoch !== epoch) last = epochKeys(prefix, epoch);
+      return last;
+    },
+  };
+}
+
+function epochKeys(prefix: string, epoch: string): EpochKeys {
+  const p = `${prefix}${epoch}:`;
+  const lanes = Object.fromEntries(CACHED_RESOURCES.map((resource) => [resource, []])) as unknown as Record<
+    CachedResource,
+    ReturnType<EpochKeys["lane"]>[]
+  >; // one list a resource
+  const queues = Object.fromEntries(
+    CONTROLLERS.map((controller) => [controller, BLOCKS.queue.map((part) => `${p}${part}:${controller}`)]),
+  ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names a controller
+  return {
+    epoch,
+    meta: (resource) => `${p}m:${resource}`,
+    lane(resource, lane) {
+      const part = (name: string): string => `${p}${name}:${resource}:${lane}`;
+      return (lanes[resource][lane] ??= [part("l"), part("v"), part("t"), part("h"), part("mp")]);
+    },
+    slice: (resource, owner) => `${p}s:${resource}:${owner}`,
+    primaries: (resource, namespace) => `${p}k:${resource}:${namespace}`,
+    counts: (resource) => `${p}n:${resource}`,
+    needed: (resource) => `${p}need:${resource}`,
+    queue: (controller) => queues[controller],
+    intents: (owner) => `${p}i:${owner}`,
+    quarantine: `${p}quar`,
+    jobs: `${p}turn`,
+  };
+}
+
+/** The slice of an owner, or of the orphans of a namespace. An OwnerId never starts with a dash. */
+export function sliceName(owner: OwnerId | undefined, namespace: string): string {
+  return owner ?? `-${namespace}`;
+}
+
+/** A script with its KEYS, and its ARGV after the clock. */
+export interface Call {
+  readonly script: ScriptName;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+}
+
+/** KEYS of one call. Scripts get slots (from 1), so that none of them derives a key from data (Redis' cluster rule). */
+export class KeyTable<S extends ScriptName = ScriptName> {
+  readonly keys: string[] = [];
+  readonly #script: S;
+  readonly #slots = new Map<string, number>();
+  readonly #blocks = new Map<string, number>();
+
+  constructor(script: S, epochKey: string, keys: KeysOf<S>) {
+    this.#script = script;
+    this.keys.push(epochKey);
+    for (const each of keyList(script, keys)) {
+      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // also when it comes twice
+      else this.block(each);
+    }
+  }
+
+  /** The call; `args` may name slots that this table has given. */
+  call(epoch: string, args: ArgsOf<S>): Call {
+    return { script: this.#script, keys: this.keys, args: argList(this.#script, epoch, args) };
+  }
+
+  slot(key: string): number {
+    let slot = this.#slots.get(key);
+    if (slot === undefined) {
+      slot = this.keys.push(key);
+      this.#slots.set(key, slot);
+    }
+    return slot;
+  }
+
+  /** Keys in consecutive slots; answers the first. */
+  block(keys: readonly string[]): number {
+    const id = blockId(keys);
+    let first = this.#blocks.get(id);
+    if (first === undefined) {
+      first = this.keys.length + 1;
+      this.keys.push(...keys);
+      this.#blocks.set(id, first);
+    }
+    return first;
+  }
+}
+
+/** Blocks may begin with the same key: the `l` of a lane, and the `l` of all lanes. */
+function blockId(keys: readonly string[]): string {
+  return `${keys[0]} ${keys.at(-1)}`;
+}

@@ -1,0 +1,111 @@
+/**
+ * What stands in Redis as a person wants to see it who asks why nothing happens: the server, the streams, the intents. Reads only, and
+ * single reads instead of scripts: nothing is decided on them, and a value that moves meanwhile is one that moves.
+ */
+import { LANES } from "../lane.ts";
+import { primaryAsOwner, CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Intent } from "../ports/store.ts";
+import { parsePrimary } from "./changes.ts";
+import { redisClient } from "./client.ts";
+import { parseIntents } from "./intent-store.ts";
+import { deploymentKeys } from "./keys.ts";
+import { serverFacts } from "./server.ts";
+import type { RedisServerFacts } from "./server.ts";
+
+/** The stream of one resource, as `m` and `l` have it (informer §11.1). Absent: not written yet. */
+export interface StreamFacts {
+  readonly resource: CachedResource;
+  readonly state: string;
+  readonly fence?: string;
+  /** The newest version that the watcher knows to be in Q1, in all lanes. */
+  readonly sentRV?: string;
+  readonly lanes: readonly LaneFacts[];
+}
+
+export interface LaneFacts {
+  /** Everything at or below it is applied. */
+  readonly watermark: string;
+  readonly frozen: boolean;
+  readonly holeSinceMs?: number;
+  /** When a message of it was applied last, by Redis' clock. */
+  readonly appliedAtMs?: number;
+}
+
+/** The calls written down for one owner. */
+export interface OwnerIntents {
+  readonly controller: Controller;
+  readonly key: ObjectKey;
+  readonly intents: readonly Intent[];
+}
+
+export interface RedisProbe {
+  /** With Redis' own time, in milliseconds. */
+  server(): Promise<RedisServerFacts & { readonly timeMs: number }>;
+  streams(epoch: string): Promise<readonly StreamFacts[]>;
+  /** Of the first `ownersMax` owners of each controller, those that have any. `owners`: how many there are in all. */
+  intents(epoch: string, ownersMax: number): Promise<{ readonly owners: number; readonly found: readonly OwnerIntents[] }>;
+  /** Why the connection is not there, if it is not. */
+  lastError(): Error | undefined;
+  close(): void;
+}
+
+/** On a connection of its own. */
+export function createRedisProbe(
+  redis: Parameters<typeof redisClient>[0],
+  { deployment, cluster }: { readonly deployment: string; readonly cluster: string },
+): RedisProbe {
+  let lastError: Error | undefined;
+  const client = redisClient(redis).on("error", (error: Error) => (lastError = error));
+  const names = deploymentKeys(deployment, cluster);
+  return {
+    async server() {
+      const [info, [seconds, micros]] = await Promise.all([client.info(), client.time()]);
+      return { ...serverFacts(info), timeMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) };
+    },
+
+    async streams(epoch) {
+      const inEpoch = names.of(epoch);
+      return await Promise.all(
+        CACHED_RESOURCES.map(async (resource): Promise<StreamFacts> => {
+          const meta = await client.hgetall(inEpoch.meta(resource));
+          const lanes = Array.from({ length: Number(meta["lanes"] ?? LANES[resource]) }, async (_, lane) =>
+            laneFacts(await client.hgetall(inEpoch.lane(resource, lane)[0])),
+          );
+          const { state = "INIT", fence, sentRV } = meta;
+          return { resource, state, ...(fence && { fence }), ...(sentRV && { sentRV }), lanes: await Promise.all(lanes) };
+        }),
+      );
+    },
+
+    async intents(epoch, ownersMax) {
+      const inEpoch = names.of(epoch);
+      let owners = 0;
+      const found: OwnerIntents[] = [];
+      for (const controller of CONTROLLERS) {
+        const primaries = Object.entries(await client.hgetall(inEpoch.queue(controller)[3]));
+        owners += primaries.length;
+        const read = primaries.slice(0, ownersMax).map(async ([key, value]): Promise<OwnerIntents> => {
+          const { uid = "" } = parsePrimary(value);
+          const fields = await client.hgetall(inEpoch.intents(primaryAsOwner(controller, key, uid)));
+          return { controller, key, intents: parseIntents(Object.entries(fields)) };
+        });
+        found.push(...(await Promise.all(read)).filter(({ intents }) => intents.length > 0));
+      }
+      return { owners, found };
+    },
+
+    lastError: () => lastError,
+    close: () => client.disconnect(),
+  };
+}
+
+function laneFacts(fields: Readonly<Record<string, string>>): LaneFacts {
+  const { W = "0", frozen, holeSince = "", ts = "" } = fields;
+  return {
+    watermark: W,
+    frozen: frozen === "1",
+    ...(holeSince !== "" && { holeSinceMs: Number(holeSince) }),
+    ...(ts !== "" && { appliedAtMs: Number(ts) }),
+  };
+}

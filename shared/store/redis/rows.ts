@@ -1,0 +1,183 @@
+/**
+ * How rows stand in Redis. Version row (`v`) and slice entry (`s`) of one object change in the same step:
+ *
+ *     v:  rv 0x1F uid 0x1F owner 0x1F signature 0x1F flags
+ *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, less what the key and the row already say
+ *     t:  rv 0x1F uid 0x1F signature
+ *
+ * flags: `g<ms>` = gone since then. Scripts set and keep it; a writer never writes it, and no signature covers it.
+ *
+ * A signature (api/signer.ts) covers the epoch, the resource, the key and everything before and after it but the flags; an entry's also
+ * the owner, so that one that was moved to another slice fails. Scripts move these texts and never judge them.
+ */
+import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { splitKey } from "@deltaloop/kube/objects";
+import type { Signer } from "../signer.ts";
+import type { Forged, ItemChange, Row } from "../ports/store.ts";
+
+export const US = "\x1f";
+
+/** Who signs, and for which epoch. */
+export interface Seal {
+  readonly signer: Signer;
+  readonly epoch: string;
+}
+
+/** What stands in Redis, judged. */
+export type Opened<T> = { readonly kind: "good"; readonly value: T } | { readonly kind: "forged" };
+
+const FORGED = { kind: "forged" } as const;
+
+/** The part of a row that look-ups are compared by; a row begins with it. */
+export function expectedText(row: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId }): string {
+  return `${row.rv}${US}${row.uid}${US}${row.owner ?? ""}${US}`;
+}
+
+type Put = Pick<ItemChange, "key" | "rv" | "uid" | "owner" | "object">;
+
+/** What a put writes to `v`. */
+export function rowText({ signer, epoch }: Seal, resource: CachedResource, { key, rv, uid, owner = "" }: Put): string {
+  return `${rv}${US}${uid}${US}${owner}${US}${signer.sign("v", [epoch, resource, key, uid, rv, owner])}${US}`;
+}
+
+/** What a put writes to `s`. */
+export function entryText({ signer, epoch }: Seal, resource: CachedResource, item: Put): string {
+  const { key, rv, uid, owner = "" } = item;
+  const object = objectText(resource, item);
+  return `${US}${rv}${US}${uid}${US}${signer.sign("s", [epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
+}
+
+/** What a delete writes to `t`. */
+export function tombstoneText(
+  { signer, epoch }: Seal,
+  resource: CachedResource,
+  { key, rv, uid }: Pick<Put, "key" | "rv" | "uid">,
+): string {
+  return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
+}
+
+/** A row of `v`, without object. */
+export function openRow({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
+  const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
+  if (!isGood(signer.verify("v", [epoch, resource, key, uid, rv, owner], signature))) return FORGED;
+  return { kind: "good", value: { key, uid, rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
+}
+
+/** An entry of the slice of `owner` (undefined: the orphans of the key's namespace). */
+export function openEntry(
+  { signer, epoch }: Seal,
+  resource: CachedResource,
+  key: ObjectKey,
+  owner: OwnerId | undefined,
+  text: string,
+): Opened<Row & { readonly goneSinceMs?: number }> {
+  const flagsEnd = text.indexOf(US);
+  const rvEnd = text.indexOf(US, flagsEnd + 1);
+  const uidEnd = text.indexOf(US, rvEnd + 1);
+  const signatureEnd = text.indexOf(US, uidEnd + 1);
+  const rv = text.slice(flagsEnd + 1, rvEnd);
+  const uid = text.slice(rvEnd + 1, uidEnd);
+  const object = text.slice(signatureEnd + 1);
+  const parts = [epoch, resource, key, uid, rv, owner ?? "", object];
+  if (!isGood(signer.verify("s", parts, text.slice(uidEnd + 1, signatureEnd)))) return FORGED;
+  const flags = text.slice(0, flagsEnd);
+  return {
+    kind: "good",
+    value: {
+      key,
+      uid,
+      rv,
+      ...(owner !== undefined && { owner }),
+      gone: flags !== "",
+      object: parseObject(resource, key, uid, rv, object),
+      ...(flags !== "" && { goneSinceMs: Number(flags.slice(1)) }),
+    },
+  };
+}
+
+export function isGenuineTombstone({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): boolean {
+  const [rv = "", uid = "", signature = ""] = text.split(US);
+  return isGood(signer.verify("t", [epoch, resource, key, uid, rv], signature));
+}
+
+function isGood(verdict: ReturnType<Signer["verify"]>): boolean {
+  return verdict === "current" || verdict === "former";
+}
+
+/** The DELETED event of a pod that is gone comes within seconds; a flag that is older, or of the future, is looked into. */
+const GONE_MS_MAX = 60_000;
+
+/** Where a slice's entries stand, and how they are judged. */
+export interface SlicePlace {
+  readonly resource: CachedResource;
+  readonly owner: OwnerId | undefined;
+  /** The slice's own name (keys.ts). */
+  readonly slice: string;
+  /** Absent: a flag `gone` is believed however old it is. */
+  readonly nowMs?: number;
+}
+
+/** Entries of a whole slice in the order of their keys: whoever reads twice reads the same. */
+export function openSlice(
+  seal: Seal,
+  place: SlicePlace,
+  pairs: readonly (readonly [key: string, entry: string])[],
+): { readonly rows: readonly Row[]; readonly forged: readonly Forged[] } {
+  const rows: Row[] = [];
+  const forged: Forged[] = [];
+  for (const [key, text] of pairs.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))) {
+    const row = openPlaced(seal, place, key, text);
+    if (row) rows.push(row);
+    else forged.push({ resource: place.resource, key, where: "entry", slice: place.slice, text });
+  }
+  return { rows, forged };
+}
+
+/** The entry of `key` in a slice; undefined when it must be looked at live (A14). */
+export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SlicePlace, key: ObjectKey, text: string): Row | undefined {
+  if (owner === undefined && slice !== `-${key.slice(0, key.indexOf("/"))}`) return undefined;
+  const opened = openEntry(seal, resource, key, owner, text);
+  if (opened.kind === "forged") return undefined;
+  const { goneSinceMs, ...row } = opened.value;
+  const isStale = nowMs !== undefined && goneSinceMs !== undefined && !(Math.abs(nowMs - goneSinceMs) <= GONE_MS_MAX);
+  return isStale ? undefined : row;
+}
+
+/** Leaves out namespace, name, uid and resourceVersion: a third of a small pod. */
+function objectText(resource: CachedResource, item: Put): string {
+  const { object } = item;
+  // undefined is what JSON leaves out; a copy of the same shape is cheaper than one without the fields.
+  const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
+  if (resource === "pods") {
+    const pod = object as CachedPod; // `resource` says so
+    return JSON.stringify(says(item, pod) ? { ...pod, ...leftOut } : pod);
+  }
+  const other = object as CachedReplicaSet; // all others have metadata
+  return JSON.stringify(says(item, other.metadata) ? { ...other, metadata: { ...other.metadata, ...leftOut } } : other);
+}
+
+function says(
+  item: Put,
+  object: { readonly namespace: string; readonly name: string; readonly uid: string; readonly resourceVersion: string },
+): boolean {
+  const { key } = item;
+  const slash = object.namespace.length;
+  return (
+    object.uid === item.uid &&
+    object.resourceVersion === item.rv &&
+    key.length === slash + 1 + object.name.length &&
+    key.startsWith(object.namespace) &&
+    key[slash] === "/" &&
+    key.endsWith(object.name)
+  );
+}
+
+function parseObject(resource: CachedResource, key: ObjectKey, uid: string, rv: string, text: string): Cached {
+  const { namespace, name } = splitKey(key);
+  // What stands here was written by objectText, by this version of the projection: the gate sees to that.
+  if (resource === "pods") {
+    return { namespace, name, uid, resourceVersion: rv, ...(JSON.parse(text) as Partial<CachedPod>) };
+  }
+  const rest = JSON.parse(text) as CachedReplicaSet;
+  return { ...rest, metadata: { namespace, name, uid, resourceVersion: rv, ...(rest.metadata as Partial<CachedReplicaSet["metadata"]>) } };
+}

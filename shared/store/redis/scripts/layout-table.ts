@@ -1,0 +1,166 @@
+/** The names of KEYS and ARGV of every script, as data alone: a bundle has it deflated (infra/build/inline-scripts.ts). */
+
+/** Keys that scripts want together. The first has no constant: it stands at the base itself. */
+export const BLOCKS = {
+  queue: ["q", "p", "f", "u", "b", "z"],
+  lane: ["l", "v", "t", "h", "mp"],
+} as const;
+
+export type KeyKind = "key" | "keys" | keyof typeof BLOCKS;
+export type ArgKind = "text" | "number" | "flag" | readonly string[];
+
+/** The gate (lib/gate.lua). `stopSlot`: 0 for a caller that ignores stops (GD7). */
+export const GATE = {
+  holeLimitMs: "number",
+  projection: "text",
+  digestPrefix: "text",
+  hashLayout: "text",
+  stopSlot: "number",
+  gate: ["resource", "metaSlot", "lanesBase", "lanes"],
+} as const;
+
+/** Controllers and the resources that they read. */
+export const READERS = { readers: ["queueBase", "resources"] } as const;
+
+/** Changes of the index (lib/index.lua). */
+export const CHANGES = {
+  ownBase: "number",
+  ownCountsSlot: "number",
+  loweredQueues: "text",
+  items: ["key", "value", "entry", "expected", "meta"],
+  effects: ["meta", "key"],
+  lowers: ["item", "intentsSlot", "op"],
+  counts: ["countsSlot", "namespace", "count"],
+  forged: ["item", "where", "sliceSlot", "text"],
+} as const;
+
+export const LAYOUTS = {
+  // work-queue
+  add: { keys: { queue: "queue" }, args: { key: "text", delayMs: "number" } },
+  done: { keys: { queue: "queue", limiter: "key" }, args: { key: "text", token: "text", outcome: "text", delayMs: "number" } },
+  parked: { keys: { queue: "queue" }, args: {} },
+  queued: { keys: { queue: "queue" }, args: {} },
+  renew: { keys: { queue: "queue", stop: "key" }, args: { key: "text", token: "text", heedsStop: "flag" } },
+  resync: { keys: { queue: "queue" }, args: { spreadMs: "number" } },
+  sweep: { keys: {}, args: { ...GATE, ...READERS } },
+  take: {
+    keys: { queue: "queue", primarySlice: "key", dependents: "key", orphans: "key", intents: "key", primaryRows: "key" },
+    args: { key: "text", token: "text", known: "text", ...GATE },
+  },
+
+  // index
+  applyManifest: {
+    keys: { lane: "lane", meta: "key", needed: "key", tally: "key" },
+    args: {
+      fence: "text",
+      generation: "number",
+      sequence: "number",
+      listRV: "text",
+      resource: "text",
+      lanePrefix: "text",
+      isWhole: "flag",
+      rows: ["key", "rv"],
+      absent: ["where", "key", "text"],
+      ...GATE,
+      ...READERS,
+      ...CHANGES,
+    },
+  },
+  applyPack: {
+    keys: { lane: "lane", tally: "key", meta: "key" },
+    args: {
+      fence: "text",
+      kind: "text",
+      sequence: "number",
+      mark: "text",
+      listRV: "text",
+      historyLostReason: "text",
+      place: "text",
+      leavesOut: "flag",
+      ...CHANGES,
+      metas: ["slot"],
+    },
+  },
+  readEntries: { keys: { slices: "keys" }, args: { sizes: ["keys"], entries: ["key"] } },
+  readIndex: {
+    keys: {},
+    args: {
+      resources: ["name", "metaSlot", "lanes"],
+      counts: ["slot", "namespace"],
+      lanes: ["rowsBase", "rows"],
+      rows: ["key"],
+      namespaces: ["primariesSlot", "ownersSlot"],
+    },
+  },
+  readLane: { keys: { lane: "lane" }, args: {} },
+  readManifest: { keys: { lane: "lane" }, args: { generation: "text", fence: "text" } },
+  readSlices: { keys: { slices: "keys" }, args: {} },
+  replace: { keys: {}, args: { texts: ["hashSlot", "field", "old", "new", "rowsSlot", "row"] } },
+  stashManifest: { keys: { lane: "lane" }, args: { fence: "text", generation: "text", sequence: "number", part: "text" } },
+
+  // intents
+  registerIntents: {
+    keys: { queue: "queue", intents: "key" },
+    args: { key: "text", token: "text", ownerUid: "text", controller: "text", ops: ["id", "verb", "name", "uid", "mayLandUntilMs"] },
+  },
+  writeThrough: {
+    keys: { queue: "queue", intents: "key", meta: "key", limiter: "key" },
+    args: {
+      key: "text",
+      token: "text",
+      resource: "text",
+      ownStatus: "flag",
+      laneCount: "text",
+      outcome: "text",
+      delayMs: "number",
+      lowered: ["op"],
+      planned: ["op", "state"],
+      gone: ["key", "uid", "laneBase"],
+      slices: ["owner", "slot"],
+      ...CHANGES,
+    },
+  },
+
+  // epochs
+  checkpoint: {
+    keys: {},
+    args: {
+      fence: "text",
+      beat: "number",
+      answered: "number",
+      queues: ["base"],
+      resources: ["name", "metaSlot", "neededSlot", "lanesBase", "lanes", "sentRV"],
+    },
+  },
+  claimPeriodicJob: { keys: { jobs: "key" }, args: { job: "text", afterMs: "number" } },
+  forget: { keys: { stale: "keys" }, args: {} },
+  gate: { keys: {}, args: GATE },
+  markSuspect: { keys: { meta: "key" }, args: { reason: "text" } },
+  openEpoch: {
+    keys: {},
+    args: { over: "text", clusterUid: "text", projection: "text", digestPrefix: "text", hashLayout: "text", fence: "text" },
+  },
+  openFence: {
+    keys: { meta: "key", lanes: "keys" },
+    args: { fence: "text", laneCount: "text", isBoundToPrimary: "flag", resource: "text" },
+  },
+  openGeneration: { keys: { meta: "key", needed: "key", lanes: "keys" }, args: { fence: "text", resource: "text", laneCount: "text" } },
+  scan: { keys: {}, args: { cursor: "text", pattern: "text", batch: "text" } },
+
+  // audit
+  correlateEvents: {
+    keys: { groups: "key", groupsOrder: "key", events: "key", eventsOrder: "key", budgets: "key", budgetsOrder: "key" },
+    args: { sources: ["source", "group"], happenings: ["source", "key", "nanos"] },
+  },
+  forgeries: { keys: { forgeries: "key" }, args: { kept: "number" } },
+  noteForgery: { keys: { forgeries: "key" }, args: { entry: "text", kept: "number" } },
+  quarantine: { keys: { quarantine: "key", tally: "key" }, args: { entry: "text", place: "text", fate: "text", ended: "number" } },
+  quarantined: { keys: { quarantine: "key" }, args: {} },
+  tallies: { keys: { tally: "key" }, args: {} },
+
+  // foreign-writes
+  readStop: { keys: { stop: "key" }, args: {} },
+  setStop: { keys: { stop: "key" }, args: { oldStop: "text", oldResumed: "text", newStop: "text", newResumed: "text" } },
+} as const satisfies Readonly<
+  Record<string, { readonly keys: Readonly<Record<string, KeyKind>>; readonly args: Readonly<Record<string, ArgKind>> }>
+>;

@@ -1,0 +1,102 @@
+-- What every script starts with. The names of KEYS and ARGV are declared by ../layouts.ts, in front of this and of the script: here
+-- `epochKey` (ep), `clock` (the caller's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
+-- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
+local call, KEYS, ARGV = redis.call, KEYS, ARGV
+local US = "\31"
+local MAX_ARGS = 2000 -- per command, well below Lua's limit for unpack
+
+local now
+if clock == "" then
+  local time = call("TIME")
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+else
+  now = tonumber(clock)
+end
+
+-- Whether version or fence `a` is smaller than `b`.
+local function less(a, b)
+  local la, lb = #a, #b
+  if la ~= lb then return la < lb end
+  return a < b
+end
+
+-- Whether what is cached at version `cached` stands when `came` comes, of a list at `listRV` if it is not "" (IX9). The same as
+-- isCurrent in shared/kube/objects/resource-version.ts.
+local function isCurrent(cached, came, listRV)
+  if cached == came then return true end
+  return less(came, cached) and (listRV == "" or less(listRV, cached))
+end
+
+-- Who serves this: the replication id, which another one has after every restart and every promotion; a replica is nobody. Empty
+-- where the server does not say. Managed services allow INFO where they refuse CONFIG.
+local function primaryNow()
+  local info = redis.pcall("INFO", "replication")
+  if type(info) ~= "string" then return "" end
+  if string.find(info, "role:slave", 1, true) then return "a replica" end
+  return string.match(info, "master_replid:(%x+)") or ""
+end
+local OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing"
+
+-- Shuts the gate until a generation that is opened after this has been listed. `meta`: m of the resource. One that was never listed
+-- stays INIT: its gate is shut, and it will be listed anyway.
+local function suspect(meta, reason)
+  local fields = call("HMGET", meta, "state", "gen")
+  if (fields[1] or "INIT") ~= "INIT" then
+    call("HSET", meta, "state", "SUSPECT", "suspect", reason, "suspectGen", fields[2] or "0")
+  end
+end
+
+local function text(number)
+  return string.format("%.0f", number)
+end
+
+-- The part of `value` before the first 0x1F.
+local function head(value)
+  local at = string.find(value, US, 1, true)
+  return at and string.sub(value, 1, at - 1) or value
+end
+
+-- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing of an epoch may be touched.
+local current = call("HGET", epochKey, "epoch")
+local function otherEpoch()
+  if not current then return "noEpoch" end
+  if current ~= epoch then return "epoch" end
+  return nil
+end
+
+-- FU1: what follows is done in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
+-- takes none. For what frees, or is small and does not add up.
+local function evenIfFull()
+  call("HDEL", epochKey, "")
+end
+
+-- What a full store answers to whoever would take memory; nil while there is room. The script goes on all the same (FU1), and it is noted
+-- when that was: a moment later, without this very call's own text in its memory, it may have room for small things (FU4). To be asked
+-- before the first write.
+local FULL = "the store is full: what came had no room"
+local function storeFull()
+  if not current then return nil end
+  local answer = redis.pcall("HSETNX", epochKey, "epoch", "") -- it is there: nothing is written
+  if type(answer) ~= "table" or not string.find(answer.err, "OOM command not allowed", 1, true) then return nil end
+  evenIfFull()
+  call("HSET", epochKey, "full", text(now))
+  return answer
+end
+
+-- Runs `command` on `key` with any number of arguments.
+local function bulk(command, key, arguments)
+  for i = 1, #arguments, MAX_ARGS do
+    call(command, key, unpack(arguments, i, math.min(i + MAX_ARGS - 1, #arguments)))
+  end
+end
+
+-- HMGET with any number of fields.
+local function hmget(key, fields)
+  if #fields <= MAX_ARGS then return call("HMGET", key, unpack(fields)) end
+  local all = {}
+  for i = 1, #fields, MAX_ARGS do
+    local part = call("HMGET", key, unpack(fields, i, math.min(i + MAX_ARGS - 1, #fields)))
+    for j = 1, #part do all[i + j - 1] = part[j] end
+  end
+  return all
+end

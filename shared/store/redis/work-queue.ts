@@ -1,0 +1,222 @@
+/** The work queue (informer §12). */
+import { laneOf } from "../lane.ts";
+import { CONTROLLER_INFO, CONTROLLERS, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
+import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Doorbell } from "../ports/doorbells.ts";
+import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../ports/store.ts";
+import { LEASE_MS } from "@deltaloop/base";
+import { outcomeArgs, parseBells, parseDone, parsePrimary } from "./changes.ts";
+import { asList, asNumber, asPairs, asText } from "./connection.ts";
+import type { Reply } from "./connection.ts";
+import { gateArgs, readerArgs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { openStop } from "./stop-store.ts";
+import { parseIntents } from "./intent-store.ts";
+import { sliceName } from "./keys.ts";
+import type { Call, EpochKeys } from "./keys.ts";
+import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
+
+export function createWorkQueue(context: Context): WorkQueue {
+  const runKeys = ({ epoch, controller }: Taken): { readonly queue: readonly string[] } => ({
+    queue: context.names.of(epoch).queue(controller),
+  });
+  const doneCall = (run: Taken, outcome: Outcome): Call =>
+    context
+      .keys("done", { ...runKeys(run), limiter: context.names.limiter(run.controller) })
+      .call(run.epoch, { key: run.key, token: run.token, ...outcomeArgs(outcome) });
+  return {
+    async add(epoch, controller, key, delayMs) {
+      const names = context.names.of(epoch);
+      const call = context.keys("add", { queue: names.queue(controller) }).call(epoch, { key, delayMs: Math.ceil(delayMs) });
+      return parseBells(names, call.keys, await context.run(call))[0];
+    },
+
+    async take(run, known) {
+      try {
+        return await take(context, run, known);
+      } catch (error) {
+        // It may be carried out yet, by a server that was only slow, and nobody would use the lease: given back right behind it.
+        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // then the lease runs out
+        throw error;
+      }
+    },
+
+    async renew(run) {
+      const { key, token } = run;
+      const table = context.keys("renew", { ...runKeys(run), stop: context.names.stop });
+      const call = table.call(run.epoch, { key, token, heedsStop: !context.options.ignoresStop });
+      const untilMs = asNumber(await context.run(call));
+      return untilMs < 0 ? "stopped" : untilMs || undefined;
+    },
+
+    async done(run, outcome) {
+      const call = doneCall(run, outcome);
+      return parseDone(context.names.of(run.epoch), call.keys, await context.run(call));
+    },
+
+    async resync(epoch, controller, spreadMs) {
+      const names = context.names.of(epoch);
+      const call = context.keys("resync", { queue: names.queue(controller) }).call(epoch, { spreadMs: Math.ceil(spreadMs) });
+      return parseBells(names, call.keys, await context.run(call));
+    },
+
+    async sweep(epoch) {
+      const names = context.names.of(epoch);
+      const resources = [...new Set(CONTROLLERS.flatMap((controller) => CONTROLLER_INFO[controller].reads))];
+      const { reply, keys } = await context.runByLanes(() => {
+        const table = context.keys("sweep", {});
+        return table.call(epoch, { ...gateArgs(context, names, table, resources), ...readerArgs(names, table, CONTROLLERS) });
+      });
+      return parseBells(names, keys, asList(reply)[1]);
+    },
+
+    async queued(controller) {
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("queued", { queue: names.queue(controller) }).call(names.epoch, {}),
+      );
+      return answer ? queuedKeys(answer.reply) : [];
+    },
+
+    async parked(controller) {
+      const answer = await context.runInCurrentEpoch((names) =>
+        context.keys("parked", { queue: names.queue(controller) }).call(names.epoch, {}),
+      );
+      return answer ? parkedKeys(asPairs(answer.reply.slice(1))) : [];
+    },
+  };
+}
+
+async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
+  const names = context.names.of(run.epoch);
+  const { primary: resource, dependents, reads } = CONTROLLER_INFO[run.controller];
+  const seal = context.seal(run.epoch);
+  const { namespace } = splitKey(run.key);
+  const owner = known.uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, known.uid);
+  const { reply: answer } = await context.runByLanes(() => {
+    const table = context.keys("take", {
+      queue: names.queue(run.controller),
+      primarySlice: names.slice(resource, sliceName(known.owner, namespace)),
+      dependents: names.slice(dependents, owner ?? "-"),
+      orphans: names.slice(dependents, sliceName(undefined, namespace)),
+      intents: names.intents(owner ?? "-"),
+      primaryRows: names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
+    });
+    return table.call(run.epoch, {
+      key: run.key,
+      token: run.token,
+      known: known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`,
+      ...gateArgs(context, names, table, reads),
+    });
+  });
+  const reply = asList(answer);
+  switch (reply[0]) {
+    case "otherEpoch":
+    case "busy":
+    case "empty":
+      return { kind: reply[0] };
+    case "stopped":
+      return { kind: "stopped", stop: openStop(context, asText(reply[1])) };
+    case "gated":
+      return { kind: "gated", reason: asText(reply[1]) };
+    case "notYet": {
+      const bell = bellOf(names, run.controller, reply[1]);
+      return { kind: "notYet", delayMs: bell.delayMs, bell };
+    }
+    case "moved":
+      return { kind: "moved", ...parsePrimary(asText(reply[1])) };
+    case "ok": {
+      const place = { resource: dependents, nowMs: asNumber(reply[1]) - LEASE_MS };
+      const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
+      const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
+      const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
+      const unbelieved = [...forged, ...own.forged, ...orphans.forged];
+      const snapshot: Snapshot = {
+        ...(primary && { primary }),
+        dependents: own.rows,
+        orphans: orphans.rows,
+        intents: parseIntents(asPairs(reply[6])),
+        failures: asNumber(reply[2]),
+        ...unendedOf(reply[8]),
+        ...(unbelieved.length > 0 && { forged: unbelieved }),
+      };
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
+    }
+    case "recover": {
+      const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
+      const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[5] });
+      const snapshot: Snapshot = {
+        ...(primary && { primary }),
+        ...(forged.length > 0 && { forged }),
+        dependents: [],
+        orphans: [],
+        intents,
+        failures: asNumber(reply[2]),
+        ...unendedOf(reply[6]),
+      };
+      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]) };
+    }
+    default:
+      throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
+  }
+}
+
+function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
+  const unended = asNumber(reply);
+  return unended > 0 ? { unended } : {};
+}
+
+/**
+ * A primary that the queue knows and its slice does not has lost its entry: it is no more gone than a forged one (A14). An entry that is
+ * not the one that row and queue name is an old one that was put back, or they were changed: it would be run for ever.
+ */
+function primaryOf(
+  context: Context,
+  run: Taken,
+  { uid, owner }: { readonly uid?: string; readonly owner?: OwnerId },
+  { entry, row }: { readonly entry: Reply | undefined; readonly row: Reply | undefined },
+): { readonly primary?: Row; readonly forged: readonly Forged[] } {
+  if (uid === undefined) return { forged: [] };
+  const resource = CONTROLLER_INFO[run.controller].primary;
+  const slice = sliceName(owner, splitKey(run.key).namespace);
+  const text = typeof entry === "string" ? entry : "";
+  const primary = text === "" ? undefined : openPlaced(context.seal(run.epoch), { resource, owner, slice }, run.key, text);
+  const isTheirs = primary?.uid === uid && typeof row === "string" && row.startsWith(expectedText(primary));
+  return primary && isTheirs ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
+}
+
+function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {
+  const [, key, u, delayMs] = asList(reply);
+  return { controller, key: asText(key), ...parsePrimary(asText(u)), epoch: names.epoch, delayMs: asNumber(delayMs) };
+}
+
+interface QueuedKey {
+  readonly key: ObjectKey;
+  readonly readyAtMs?: number;
+  readonly leaseUntilMs?: number;
+  readonly failures: number;
+}
+
+function queuedKeys(reply: readonly Reply[]): readonly QueuedKey[] {
+  const ready = new Map(asPairs(reply[1]));
+  const runs = new Map(asPairs(reply[2]));
+  const failures = new Map(asPairs(reply[3]));
+  return [...new Set([...ready.keys(), ...runs.keys()])].toSorted().map((key) => {
+    const readyAt = ready.get(key);
+    const run = runs.get(key);
+    return {
+      key,
+      ...(readyAt !== undefined && { readyAtMs: Number(readyAt) }),
+      ...(run !== undefined && { leaseUntilMs: Number(run.split(US)[1]) }),
+      failures: Number(failures.get(key) ?? 0),
+    };
+  });
+}
+
+function parkedKeys(pairs: readonly (readonly [key: ObjectKey, ended: string])[]): readonly ParkedKey[] {
+  return pairs
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, ended]) => {
+      const [since, failures] = ended.split(US);
+      return { key, sinceMs: Number(since), failures: Number(failures) };
+    });
+}

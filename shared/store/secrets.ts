@@ -1,0 +1,2 @@
+export { createSecretReader } from "./secrets/secret-reader.ts";
+export { createSecrets } from "./secrets/secrets.ts";

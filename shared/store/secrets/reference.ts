@@ -1,0 +1,23 @@
+/** Which service a reference of shared/store/ports/secrets.ts means, and what it calls the secret. */
+export interface Place {
+  readonly kind: "secretsmanager" | "ssm" | "file";
+  /** As its service takes it: a name, an ARN, a path. */
+  readonly id: string;
+  /** Of an ARN; else that of whoever asks. */
+  readonly region?: string;
+}
+
+/** What Secrets Manager and Parameter Store take as names. Source: AWS Secrets Manager CreateSecret, AWS SSM PutParameter. */
+const NAME = /^[\w/+=.@-]{1,512}$/;
+const ARN = /^arn:aws[\w-]*:(secretsmanager|ssm):([a-z0-9-]+):\d{12}:(?:secret:|parameter\/)[\w/+=.@-]+$/;
+
+/** Undefined: it is no reference. */
+export function placeOf(reference: string): Place | undefined {
+  const [, service, region] = ARN.exec(reference) ?? [];
+  if (service === "secretsmanager" || service === "ssm") return { kind: service, id: reference, ...(region !== undefined && { region }) };
+  if (reference.startsWith("file:/")) return { kind: "file", id: reference.slice("file:".length) };
+  const [kind, id] = reference.startsWith("ssm:")
+    ? (["ssm", reference.slice("ssm:".length)] as const)
+    : (["secretsmanager", reference] as const);
+  return NAME.test(id) ? { kind, id } : undefined;
+}

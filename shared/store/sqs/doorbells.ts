@@ -1,0 +1,58 @@
+import type { Controller } from "@deltaloop/kube/objects";
+import type { Doorbell, DoorbellMessage, Doorbells } from "../ports/doorbells.ts";
+import { RUNG_WITHIN_MS } from "@deltaloop/base";
+import type { SqsCalls } from "./calls.ts";
+import { batches, CALL_TIMEOUT_MS } from "./limits.ts";
+
+export interface SqsDoorbellsOptions {
+  readonly queueUrls: { readonly [C in Controller]: string };
+  /** Cluster id. */
+  readonly cid: string;
+}
+
+/**
+ * Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB4). What is due late
+ * is not sent (DB3).
+ */
+export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions): Doorbells {
+  return {
+    async ring(bells) {
+      const soon = bells.filter(({ delayMs }) => delayMs <= RUNG_WITHIN_MS);
+      const sends = Object.entries(options.queueUrls).flatMap(([controller, queueUrl]) =>
+        batches(soon.filter((bell) => bell.controller === controller)).map((batch) => send(queueUrl, batch)),
+      );
+      const errors = (await Promise.allSettled(sends)).flatMap((result): unknown[] =>
+        result.status === "rejected" ? [result.reason] : [],
+      );
+      if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${sends.length} batches of doorbells failed`);
+    },
+  };
+
+  async function send(QueueUrl: string, batch: readonly Doorbell[]): Promise<void> {
+    const Entries = batch.map((bell, index) => ({
+      Id: String(index),
+      MessageBody: JSON.stringify(doorbellMessage(options.cid, bell)),
+      DelaySeconds: delaySeconds(bell.delayMs),
+    }));
+    const answer = await sqs.call("SendMessageBatch", { QueueUrl, Entries }, { timeoutMs: CALL_TIMEOUT_MS });
+    const first = answer.Failed?.[0];
+    if (first !== undefined) throw new Error(`${answer.Failed?.length} doorbell(s) refused: ${first.Code} ${first.Message ?? ""}`.trim());
+  }
+}
+
+function doorbellMessage(cid: string, { controller, epoch, key, uid, owner }: Doorbell): DoorbellMessage {
+  return {
+    v: 1,
+    c: cid,
+    ctl: controller,
+    e: epoch,
+    k: key,
+    ...(uid === undefined ? {} : { u: uid }),
+    ...(owner === undefined ? {} : { o: owner }),
+  };
+}
+
+/** SQS counts whole seconds. Less than one is sent at once, and the worker waits out the rest (informer §12.3). */
+function delaySeconds(delayMs: number): number {
+  return delayMs < 1_000 ? 0 : Math.ceil(delayMs / 1_000);
+}
