@@ -14,6 +14,7 @@ import { promisify } from "node:util";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { VERSION } from "../../shared/base/version.ts";
 import { readCertificate } from "../../shared/node-agent/kubelet/certificate/certificate-request.ts";
 import { startContainerd } from "../containerd/containerd.ts";
 import type { ContainerdNode } from "../containerd/containerd.ts";
@@ -92,7 +93,7 @@ await whereNodesCanRun("docs/node.md", () => {
         await run("apt-cache", ["show", "--no-all-versions", ...words.slice(1).filter((word) => !word.startsWith("-"))]);
         return;
       case "npm install":
-        expect(words.at(-1)).toBe("deltaloop");
+        expect(words.at(-1)).toBe(`./deltaloop-${VERSION}.tgz`);
         return;
       case "install -m":
         expect(basename(NODE_UNIT)).toBe(basename(words.at(-1) ?? ""));

@@ -28,11 +28,13 @@ export async function readSpecifications(): Promise<readonly Specification[]> {
   return found.toSorted((a, b) => a.name.localeCompare(b.name));
 }
 
+/** @throws {Error} where two sections have one number: a citation of it would lead to either */
 export function readSpecification(name: string, text: string): Specification {
   const [sections, ids, rows] = [new Set<string>(), new Set<string>(), new Set<string>()];
   let marked = false;
   for (const line of text.split("\n")) {
     const section = /^##+ (\d+(?:\.\d+)*)\.? /.exec(line)?.[1];
+    if (section !== undefined && sections.has(section)) throw new Error(`docs/spec/${name}.md has two sections ${section}`);
     if (section !== undefined) sections.add(section);
     if (line === `<!-- spec: ${name} -->`) marked = true;
     else if (line !== "" && !line.startsWith("|")) marked = false;
