@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import type { Command } from "commander";
 import { createCri } from "@deltaloop/node-agent/cri";
+import type { createDockerCri } from "@deltaloop/docker";
 import type { Cri } from "@deltaloop/node-agent/ports";
 import { UsageError } from "@deltaloop/base";
 
@@ -47,9 +48,8 @@ export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise
       const cri = createCri(flags.cri);
       return { cri, endpoint: flags.cri, logsDirectory: async () => undefined, close: () => cri.close() };
     }
-    // Nobody else is to load dockerode.
-    const { createDockerCri } = await import("@deltaloop/docker");
-    const cri = createDockerCri({
+    const docker = await importDocker();
+    const cri = docker.createDockerCri({
       endpoint: flags.docker,
       pauseImage: flags.podInfraContainerImage,
       cni: { confDir: flags.cniConfDir, binDirs: flags.cniBinDir.split(/[,:]/u) },
@@ -58,5 +58,16 @@ export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise
     return { cri, endpoint: flags.docker, logsDirectory: () => cri.logsDirectory(), close: () => cri.close() };
   } catch (error) {
     throw error instanceof TypeError ? new UsageError(error.message) : error;
+  }
+}
+
+/** Loads the Docker runtime, whose package is an optional peer. @throws {UsageError} where it is not installed */
+async function importDocker(): Promise<{ readonly createDockerCri: typeof createDockerCri }> {
+  try {
+    return await import("@deltaloop/docker");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND")
+      throw new UsageError("--docker needs the package dockerode, which is not installed: npm install dockerode@5.0.1");
+    throw error;
   }
 }

@@ -23,12 +23,15 @@ export interface FunctionBundle {
 /** Bundled CommonJS packages call `require` for Node's own modules. */
 const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
 
+/** Packages of others that are bundled, too: npm 11 and later warn of their install scripts, which the command has no use for. */
+const BUNDLED = /^(protobufjs|@protobufjs|long)(\/|$)/;
+
 /** Leaves the packages of others to npm; the workspace packages are bundled, as no registry has them. */
 const othersExternal: Plugin = {
   name: "others-external",
   setup({ onResolve }) {
     onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
-      kind === "entry-point" || path.startsWith("@deltaloop/") ? undefined : { path, external: true },
+      kind === "entry-point" || path.startsWith("@deltaloop/") || BUNDLED.test(path) ? undefined : { path, external: true },
     );
   },
 };
@@ -95,16 +98,18 @@ export async function bundleFunction(root: string, name: string, out: string, pr
  * no types there, hence the build; more than one file, because the first must be read by a Node that cannot use the others.
  */
 export async function bundleCli(root: string, outdir: string): Promise<void> {
-  await build({
+  const { metafile } = await build({
     ...COMMON,
     absWorkingDir: root,
     // Its own first line is a shebang, which esbuild keeps first.
     entryPoints: ["cli/deltaloop.js"],
     outdir,
     splitting: true,
+    banner: { js: REQUIRE },
     plugins: [...COMMON.plugins, othersExternal],
     minify: false,
   });
+  await writeFile(join(outdir, LICENSES_FILE), await licensesOf(root, metafile));
 }
 
 /** The one file of the watcher's image, and what it was made of. Functions have no use for most of it: other ways to credentials, words for people. */
