@@ -1,10 +1,7 @@
 /** A node agent in one piece, made with ports of our choice: for `deltaloop node`, and for tests on memory adapters. */
 import { createEventRecorder } from "../../functions/node/event-recorder/handler.ts";
-import { createPodStatus } from "../../functions/node/pod-status/handler.ts";
-import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
-import type { Resource } from "@deltaloop/kube/objects";
-import type { PodSource, MachineFacts, NodeCondition, NodePorts, NodeQueue, NodePod } from "@deltaloop/node-agent/kubelet";
 import {
+  podEventRecorder,
   ImagePuller,
   Operations,
   KnownStatuses,
@@ -26,6 +23,10 @@ import {
   wake,
   wakeDue,
 } from "@deltaloop/node-agent/kubelet";
+import { createPodStatus } from "../../functions/node/pod-status/handler.ts";
+import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
+import type { Resource } from "@deltaloop/kube/objects";
+import type { PodSource, MachineFacts, NodeCondition, NodePorts, NodeQueue, NodePod } from "@deltaloop/node-agent/kubelet";
 import { runApiSource } from "@deltaloop/node-agent/sources";
 import { createDueWatch, createNodeQueues, runNodeHost } from "@deltaloop/node-agent/host";
 import type { NodeHandlers } from "@deltaloop/node-agent/host";
@@ -95,6 +96,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),
     record,
+    podEvent: podEventRecorder(record),
     send: (queue, uid, reason) => queues[queue].send({ uid, reason }),
     readNode: () => identity.read(),
     runtimeName,

@@ -44,10 +44,10 @@ const KUBELET_EDGES = `^shared/node-agent/kubelet/(${[
   "nodeshutdown/nodeshutdown-manager",
   "pleg/pleg",
   "pod/mirror-client",
-  "pod-workers/update-worker",
+  "pod-workers/(sync-record|update-worker)",
   "prober/prober-manager",
   "stats/summary-provider",
-  "status/status-manager",
+  "status/(status-manager|status-metrics)",
   "volume/(prepare-volumes|volume-measures|volume-retries)",
 ].join("|")})\\.ts$`;
 /** The files that the packages' `exports` name: what others may import of them. */

@@ -5,6 +5,7 @@ export { ContainerManager } from "./kubelet/container-manager/container-manager.
 export { ReservedError, parseReserved, together } from "./kubelet/container-manager/reserved.ts";
 export { noEvents, recordEvent } from "./kubelet/events/event-recorder.ts";
 export type { EventRequest, NodeEvent } from "./kubelet/events/event-recorder.ts";
+export { podEventRecorder } from "./kubelet/events/pod-events.ts";
 export { Evictor } from "./kubelet/eviction/eviction-manager.ts";
 export { housekeep } from "./kubelet/housekeeping/housekeeping.ts";
 export { parseProviders } from "./kubelet/images/credential-provider.ts";
@@ -24,11 +25,12 @@ export { shutdownGracePeriods, shutdownMistakes } from "./kubelet/nodeshutdown/g
 export type { ShutdownSettings } from "./kubelet/nodeshutdown/grace-periods.ts";
 export { NodeShutdown } from "./kubelet/nodeshutdown/nodeshutdown-manager.ts";
 export { checkRuntime, relistPods } from "./kubelet/pleg/pleg.ts";
-export { LostTurnError, wake, wakeDue } from "./kubelet/pod-workers/update-worker.ts";
+export { LostSyncError, wake, wakeDue } from "./kubelet/pod-workers/update-worker.ts";
 export { PodManager } from "./kubelet/pod/pod-manager.ts";
 export { runProbe } from "./kubelet/prober/prober-manager.ts";
 export { SummaryTeller } from "./kubelet/stats/summary-provider.ts";
 export { flushStatus, flushStatuses } from "./kubelet/status/status-manager.ts";
+export type { FlushStatusPorts } from "./kubelet/status/status-manager.ts";
 export { syncPod } from "./kubelet/sync.ts";
 export {
   DEFAULT_EVICTION,

@@ -14,6 +14,8 @@ export interface Specification {
   readonly name: string;
   /** `11`, `11.3`, … as its headings number them. */
   readonly sections: ReadonlySet<string>;
+  /** Numbers that more than one heading has. */
+  readonly repeated: readonly string[];
   /** The first cell of every table's every row, if it is an id: rows, rules, hazards, quirks. */
   readonly ids: ReadonlySet<string>;
   /** Those of tables of cases: the ones below a mark `<!-- spec: name -->`. */
@@ -28,13 +30,13 @@ export async function readSpecifications(): Promise<readonly Specification[]> {
   return found.toSorted((a, b) => a.name.localeCompare(b.name));
 }
 
-/** @throws {Error} where two sections have one number: a citation of it would lead to either */
 export function readSpecification(name: string, text: string): Specification {
   const [sections, ids, rows] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  const repeated: string[] = [];
   let marked = false;
   for (const line of text.split("\n")) {
     const section = /^##+ (\d+(?:\.\d+)*)\.? /.exec(line)?.[1];
-    if (section !== undefined && sections.has(section)) throw new Error(`docs/spec/${name}.md has two sections ${section}`);
+    if (section !== undefined && sections.has(section)) repeated.push(section);
     if (section !== undefined) sections.add(section);
     if (line === `<!-- spec: ${name} -->`) marked = true;
     else if (line !== "" && !line.startsWith("|")) marked = false;
@@ -44,7 +46,7 @@ export function readSpecification(name: string, text: string): Specification {
       if (marked) rows.add(id);
     }
   }
-  return { name, sections, ids, rows };
+  return { name, sections, repeated, ids, rows };
 }
 
 /** `| T20, T21 | … |` names two rows, `| T20 U | … |` one and its origin; heads and rulers name none. */

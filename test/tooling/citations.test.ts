@@ -39,6 +39,12 @@ it("each id has one meaning", () => {
   expect(ambiguous(DEFINITIONS)).toEqual([]);
 });
 
+it("no specification numbers two sections alike", () => {
+  expect(
+    [...DEFINITIONS.specifications.values()].flatMap(({ name, repeated }) => repeated.map((section) => `${name} §${section}`)),
+  ).toEqual([]);
+});
+
 it("each citation leads somewhere", () => {
   expect(FILES.flatMap((file) => unresolved(file, DEFINITIONS))).toEqual([]);
 });

@@ -38,6 +38,16 @@ it.each(DOCUMENTS)("links and paths in %s lead somewhere", (document) => {
   expect([...links, ...paths].filter((path) => !existsSync(path) && !existsSync(join(dirname(document), path)))).toEqual([]);
 });
 
+const SOURCES = globSync("{cli,functions,infra,shared,test}/**/*.ts", { exclude: ["**/node_modules/**", "**/dist/**"] }).map(
+  (path) => `/${path}`,
+);
+const READMES = DOCUMENTS.filter((document) => /^(shared|functions)\/.*README\.md$/.test(document));
+
+it.each(READMES)("source files that %s names exist", (document) => {
+  const named = [...readFileSync(document, "utf8").matchAll(/(?<![\w./@{}<>*-])(?:[a-z0-9-]+\/)*[a-z0-9.-]+\.ts\b/g)].map(([name]) => name);
+  expect(named.filter((name) => !SOURCES.some((path) => path.endsWith(`/${name}`)))).toEqual([]);
+});
+
 function namedFiles(text: string): readonly string[] {
   const names: string[] = [];
   let open = false;

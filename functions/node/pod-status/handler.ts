@@ -1,9 +1,9 @@
 /** One message = one pod's cached status brought to the API server. What fails is sent again by the tick of ten seconds. */
-import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
+import type { NodeHandler, FlushStatusPorts } from "@deltaloop/node-agent/kubelet";
 import { flushStatus } from "@deltaloop/node-agent/kubelet";
 import { describeError } from "@deltaloop/kube/client";
 
-export function createPodStatus(ports: NodePorts): NodeHandler {
+export function createPodStatus(ports: FlushStatusPorts): NodeHandler {
   return async ({ uid }) => {
     try {
       await flushStatus(ports, uid);

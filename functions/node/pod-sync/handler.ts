@@ -1,6 +1,6 @@
 /** One message = one turn of one pod's worker. The message goes also when the turn failed: what is left to do has a due time. */
 import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
-import { syncPod, LostTurnError } from "@deltaloop/node-agent/kubelet";
+import { syncPod, LostSyncError } from "@deltaloop/node-agent/kubelet";
 
 /** While the runtime is away nothing can be done; its check runs as often. */
 const RUNTIME_AWAY_MS = 5_000;
@@ -16,7 +16,7 @@ export function createPodSync(ports: NodePorts): NodeHandler {
     try {
       await syncPod(ports, uid);
     } catch (error) {
-      if (!(error instanceof LostTurnError)) throw error;
+      if (!(error instanceof LostSyncError)) throw error;
       ports.log.info("turn given up", { pod: uid, why: error.message });
     }
   };

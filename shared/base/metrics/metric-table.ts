@@ -26,25 +26,10 @@ const CONTROLLERS = ["deployment", "replicaset", "replicationcontroller"] as con
 const NODE_TABLES = ["workers", "staticPods", "statuses", "reasons", "restarts", "allocations", "backOffs", "probes"] as const;
 const FATES = ["applied", "superseded", "duplicate", "fenced", "otherEpoch", "quarantined", "dead"] as const;
 
-/** What a pod is evicted for. Source: pkg/kubelet/eviction/api/types.go; eviction_manager.go signalEmptyDirFsLimit and its like. */
 const PREEMPTION_SIGNALS = [
   ...["cpu", "memory", "ephemeral-storage", "pods"],
   ...["hugepages-64Ki", "hugepages-2Mi", "hugepages-32Mi", "hugepages-1Gi", "hugepages-16Gi"],
 ] as const;
-const EVICTION_SIGNALS = [
-  "memory.available",
-  "allocatableMemory.available",
-  "nodefs.available",
-  "nodefs.inodesFree",
-  "imagefs.available",
-  "imagefs.inodesFree",
-  "containerfs.available",
-  "containerfs.inodesFree",
-  "pid.available",
-  "emptydirfs.limit",
-  "ephemeralpodfs.limit",
-  "ephemeralcontainerfs.limit",
-];
 
 /** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent, `deltaloop shadow`. */
 export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
@@ -362,7 +347,7 @@ export const METRICS = {
     buckets: POD_START_BUCKETS,
     help: "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
     processes: ["node"],
-    where: "shared/node-agent/kubelet/status/status-manager.ts",
+    where: "shared/node-agent/kubelet/status/status-metrics.ts",
     upstream: true,
   },
   kubelet_started_pods_total: {
@@ -402,12 +387,12 @@ export const METRICS = {
     unit: "count",
     help: "Cumulative number of container terminations.",
     processes: ["node"],
-    where: "shared/node-agent/kubelet/status/status-manager.ts",
+    where: "shared/node-agent/kubelet/status/status-metrics.ts",
     upstream: true,
   },
   kubelet_evictions: {
     type: "counter",
-    labels: { eviction_signal: EVICTION_SIGNALS },
+    labels: { eviction_signal: "the nine eviction signals, and the three limits of local storage" },
     unit: "count",
     help: "Cumulative number of pod evictions by eviction signal",
     processes: ["node"],

@@ -5,7 +5,7 @@
  * NH1 the host decides nothing and keeps nothing that CRI, the API server or the manifests do not know.
  * NH2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
  *    comes again.
- * NH3 messages of one pod are handled one at a time, pods in parallel (turn-queue.ts).
+ * NH3 messages of one pod are handled one at a time, pods in parallel (pod-queue.ts).
  * NH4 a probe waits for none but its own last run: there are as many at once as probes of containers that run, for a limit that pods
  *    share is one that a single pod can use up, with probes that nobody answers and no end to their timeout.
  */
@@ -13,11 +13,11 @@ import type { NodeHandler, NodeQueue } from "../kubelet/node-ports/node-ports.ts
 import type { Clock, Log } from "@deltaloop/base";
 import type { NodeStore } from "../ports/node-store.ts";
 import type { DueWatch } from "./due-watch.ts";
-import { TurnQueue } from "./turn-queue.ts";
+import { PodQueue } from "./pod-queue.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /** Made before the handlers, which send. */
-export type NodeQueues = { readonly [Q in NodeQueue]: TurnQueue };
+export type NodeQueues = { readonly [Q in NodeQueue]: PodQueue };
 
 export interface NodeHandlers {
   /** What takes the messages of each queue. */
@@ -42,7 +42,7 @@ export interface NodeHostPorts {
 }
 
 /** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
-const TURNS_MAX = 256;
+const SYNCS_MAX = 256;
 const FLUSHES_MAX = 8;
 /** A probe that still runs when it is due again is looked at once more after this. */
 const PROBE_BUSY_MS = 1_000;
@@ -50,8 +50,8 @@ const END_MS_MAX = 5_000;
 
 export function createNodeQueues(ports: Pick<NodeHostPorts, "clock" | "log">): NodeQueues {
   return {
-    pods: new TurnQueue({ ...ports, name: "pod-sync", turnsMax: TURNS_MAX }),
-    statuses: new TurnQueue({ ...ports, name: "pod-status", turnsMax: FLUSHES_MAX }),
+    pods: new PodQueue({ ...ports, name: "pod-sync", concurrencyMax: SYNCS_MAX }),
+    statuses: new PodQueue({ ...ports, name: "pod-status", concurrencyMax: FLUSHES_MAX }),
   };
 }
 

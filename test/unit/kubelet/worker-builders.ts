@@ -1,7 +1,7 @@
 /** Worker records and updates with defaults, and a worker to play with. All records are frozen: a step that changes its input throws. */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
-import type { Accepted, PodUpdate, TurnEnd, TurnStart } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import { acceptUpdate, endSync, startSync } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { Accepted, PodUpdate, SyncEnd, SyncStart } from "../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { StartVerdict } from "../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
 import type { WorkerRecord } from "../../../shared/node-agent/ports/node-store.ts";
 
@@ -38,7 +38,7 @@ export function started(rest: Partial<WorkerRecord> = {}): WorkerRecord {
   return record({ startedAtMs: NOW_MS, token: 1, ...rest });
 }
 
-const DONE: Readonly<Record<Exclude<TurnStart["work"], "idle" | "finishedUnstarted">, TurnEnd>> = {
+const DONE: Readonly<Record<Exclude<SyncStart["work"], "idle" | "finishedUnstarted">, SyncEnd>> = {
   sync: { kind: "synced", terminalPhase: false },
   terminating: { kind: "terminatingDone" },
   terminatingRuntime: { kind: "terminatingRuntimeDone" },
@@ -50,7 +50,7 @@ export class Worker {
   record: WorkerRecord | undefined;
   gate: StartVerdict = "start";
   nowMs = NOW_MS;
-  readonly works: TurnStart["work"][] = [];
+  readonly works: SyncStart["work"][] = [];
 
   update(rest: Partial<PodUpdate> = {}): Accepted {
     const accepted = acceptUpdate(this.record, update({ nowMs: this.nowMs, ...rest }));
@@ -58,18 +58,18 @@ export class Worker {
     return accepted;
   }
 
-  begin(): TurnStart["work"] {
+  begin(): SyncStart["work"] {
     if (this.record === undefined) return "idle";
-    const turn = startTurn(this.record, this.gate, this.nowMs);
+    const turn = startSync(this.record, this.gate, this.nowMs);
     this.record = deepFreeze(turn.record);
     if (turn.work !== "idle") this.works.push(turn.work);
     return turn.work;
   }
 
   /** @returns whether the state moved on */
-  end(end: TurnEnd): boolean {
+  end(end: SyncEnd): boolean {
     if (this.record === undefined) return false;
-    const ended = endTurn(this.record, end, this.nowMs);
+    const ended = endSync(this.record, end, this.nowMs);
     this.record = deepFreeze(ended.record);
     return ended.transition;
   }

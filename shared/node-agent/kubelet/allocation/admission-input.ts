@@ -9,15 +9,18 @@ import { allocatableOf } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
 
+export type ActivePodsPorts = Pick<NodePorts, "store" | "pods" | "condition">;
+type AdmissionPorts = Pick<NodePorts, "condition" | "options" | "resources">;
+
 /** With what is allocated to each. */
-export async function activePodsOf({ store, pods, condition }: NodePorts): Promise<readonly NodePod[]> {
+export async function activePodsOf({ store, pods, condition }: ActivePodsPorts): Promise<readonly NodePod[]> {
   const [records, statuses, allocations] = [await store.rows("workers"), await store.rows("statuses"), await store.rows("allocations")];
   const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
   return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));
 }
 
 /** Undefined: the node is not known. */
-export function admissionInput(ports: NodePorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
+export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
   const allocatable = allocatableOf(ports.resources, ports.options.eviction);
@@ -34,7 +37,7 @@ export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: Node
 type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
 
 /** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
-function nodeOf({ options, condition }: NodePorts, pod: NodePod): NodeFacts | undefined {
+function nodeOf({ options, condition }: Pick<NodePorts, "condition" | "options">, pod: NodePod): NodeFacts | undefined {
   const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
   if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;
   return { name: options.nodeName, labels: node.metadata.labels ?? {}, taints: node.spec?.taints ?? [] };

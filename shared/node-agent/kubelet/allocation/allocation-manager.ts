@@ -7,12 +7,12 @@
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
-import type { ContainerResources, Fence, PodAllocation } from "../../ports/node-store.ts";
+import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod, asksForOther, granted, sameResources } from "./allocation.ts";
 import { ALLOCATIONS_FILE, readAllocations, writtenAllocations } from "./checkpoint.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
-import { updateFenced } from "../pod-workers/update-worker.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
 type AllocationPorts = Pick<NodePorts, "store" | "files" | "log">;
 
@@ -33,13 +33,13 @@ export async function loadAllocations({ store, files, log }: AllocationPorts): P
 /**
  * Answering its argument, `change` changes nothing and nothing is written.
  *
- * @throws {LostTurnError} @throws {NodeFilesError}
+ * @throws {LostSyncError} @throws {NodeFilesError}
  */
 export async function updateAllocation(
   ports: AllocationPorts,
   uid: string,
   change: (allocation: PodAllocation | undefined) => PodAllocation | undefined,
-  fence?: Fence,
+  update: FencedUpdate = (table, key, changed) => ports.store.update(table, key, changed),
 ): Promise<PodAllocation | undefined> {
   let isChanged = false;
   const noted = (row: PodAllocation | undefined): PodAllocation | undefined => {
@@ -47,8 +47,7 @@ export async function updateAllocation(
     isChanged = after !== row;
     return after;
   };
-  const after =
-    fence === undefined ? await ports.store.update("allocations", uid, noted) : await updateFenced(ports, "allocations", uid, noted, fence);
+  const after = await update("allocations", uid, noted);
   if (isChanged) await ports.files.writeCheckpoint(ALLOCATIONS_FILE, async () => writtenAllocations(await ports.store.rows("allocations")));
   return after;
 }
@@ -62,12 +61,14 @@ export async function allocate(ports: AllocationPorts, pod: NodePod): Promise<vo
   });
 }
 
+export type NoteActuated = (actuated: { readonly name: string; readonly resources: ContainerResources }) => Promise<void>;
+
 /** The container has, or is about to be made with, `resources`. */
 export async function noteActuated(
   ports: AllocationPorts,
   pod: NodePod,
-  actuated: { readonly name: string; readonly resources: ContainerResources },
-  fence: Fence,
+  actuated: Parameters<NoteActuated>[0],
+  update: FencedUpdate,
 ): Promise<void> {
   const { name, resources } = actuated;
   const change = (before: PodAllocation | undefined): PodAllocation => {
@@ -76,7 +77,7 @@ export async function noteActuated(
     if (row === before && container.actuated !== undefined && sameResources(container.actuated, resources)) return row;
     return { ...row, containers: { ...row.containers, [name]: { ...container, actuated: resources } } };
   };
-  await updateAllocation(ports, pod.metadata.uid, change, fence);
+  await updateAllocation(ports, pod.metadata.uid, change, update);
 }
 
 /**

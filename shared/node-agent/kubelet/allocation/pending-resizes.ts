@@ -16,10 +16,13 @@ import { isTerminalPhase } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
 import { activePodsOf, admissionInput } from "./admission-input.ts";
 import { updateAllocation } from "./allocation-manager.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { wake } from "../pod-workers/update-worker.ts";
+import type { ActivePodsPorts } from "./admission-input.ts";
 
-export async function retryPendingResizes(ports: NodePorts): Promise<void> {
+type DecidePorts = ActivePodsPorts & Pick<NodePorts, "files" | "clock" | "log" | "podEvent" | "options" | "resources">;
+export type RetryResizesPorts = DecidePorts & Pick<NodePorts, "operations" | "send">;
+
+export async function retryPendingResizes(ports: RetryResizesPorts): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, log } = ports;
   const allocations = await store.rows("allocations");
@@ -43,7 +46,7 @@ export async function retryPendingResizes(ports: NodePorts): Promise<void> {
 }
 
 /** @returns whether its status has something new to say */
-async function decide(ports: NodePorts, pod: NodePod): Promise<boolean> {
+async function decide(ports: DecidePorts, pod: NodePod): Promise<boolean> {
   const { uid, generation = 0 } = pod.metadata;
   const before = await ports.store.read("allocations", uid);
   if (before === undefined) return false;
@@ -59,17 +62,17 @@ async function decide(ports: NodePorts, pod: NodePod): Promise<boolean> {
   if (after === undefined || after === before) return false;
   if (refusal !== undefined && isNewsOfPending(before, after)) tellPending(ports, pod, refusal);
   if (refusal === undefined && !isReverted)
-    podEvent(ports, pod, { type: "Normal", reason: "ResizeStarted", message: resizeMessage("Pod resize started", pod, generation) });
+    ports.podEvent(pod, { type: "Normal", reason: "ResizeStarted", message: resizeMessage("Pod resize started", pod, generation) });
   return true;
 }
 
-async function refusalOf(ports: NodePorts, pod: NodePod): Promise<Refusal | undefined> {
+async function refusalOf(ports: ActivePodsPorts & Pick<NodePorts, "options" | "resources">, pod: NodePod): Promise<Refusal | undefined> {
   const input = admissionInput(ports, pod, await activePodsOf(ports));
   if (input === undefined) return { cause: "InvalidNodeInfo", reason: "Deferred", message: "Kubelet cannot get node info." };
   return resizeRefusal(input);
 }
 
-function tellPending(ports: NodePorts, pod: NodePod, { cause, reason, message }: Refusal): void {
+function tellPending(ports: Pick<NodePorts, "podEvent">, pod: NodePod, { cause, reason, message }: Refusal): void {
   const text = resizeMessage(`Pod resize ${cause}`, pod, pod.metadata.generation ?? 0, message);
-  podEvent(ports, pod, { type: "Warning", reason: `Resize${reason}`, message: text });
+  ports.podEvent(pod, { type: "Warning", reason: `Resize${reason}`, message: text });
 }

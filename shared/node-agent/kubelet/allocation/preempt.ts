@@ -5,8 +5,10 @@ import type { Preemption } from "./preemption.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { fullName } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
+import type { UpdateWorkerPorts } from "../pod-workers/update-worker.ts";
+
+type PreemptPorts = UpdateWorkerPorts & Pick<NodePorts, "log" | "metrics" | "podEvent">;
 
 const PREEMPTED: AbnormalTermination = {
   phase: "Failed",
@@ -29,20 +31,20 @@ type Preempts = Extract<Preemption, { readonly kind: "preempts" }>;
  *
  * Source: preemption.go evictPodsToFreeRequests. Differs from upstream: they end beside each other, not one after the other.
  */
-export async function preempt(ports: NodePorts, critical: NodePod, { pods, signal }: Preempts): Promise<void> {
+export async function preempt(ports: PreemptPorts, critical: NodePod, { pods, signal }: Preempts): Promise<void> {
   ports.log.warn("pods make room for a critical one", { pod: fullName(critical), resource: signal, preempted: pods.map(fullName).join() });
   await Promise.all(pods.map((pod) => preemptOne(ports, pod, signal)));
 }
 
-async function preemptOne(ports: NodePorts, pod: NodePod, signal: string): Promise<void> {
+async function preemptOne(ports: UpdateWorkerPorts & Pick<NodePorts, "metrics" | "podEvent">, pod: NodePod, signal: string): Promise<void> {
   const { clock, metrics } = ports;
   const { reason, message } = PREEMPTED;
-  podEvent(ports, pod, { type: "Warning", reason, message });
+  ports.podEvent(pod, { type: "Warning", reason, message });
   await updateWorker(ports, pod, "kill", "preempted", { abnormal: PREEMPTED, evict: true });
   const untilMs = clock.now() + Math.max(WAIT_MS_MIN, (pod.spec.terminationGracePeriodSeconds ?? 0) * 1_000 * GRACE_FACTOR);
   while (!(await hasEnded(ports, pod))) {
     if (clock.now() >= untilMs)
-      return podEvent(ports, pod, {
+      return ports.podEvent(pod, {
         type: "Warning",
         reason: "ExceededGracePeriod",
         message: "Container runtime did not kill the pod within specified grace period.",
@@ -52,7 +54,7 @@ async function preemptOne(ports: NodePorts, pod: NodePod, signal: string): Promi
   metrics?.count("kubelet_preemptions", { preemption_signal: signal } as LabelsOf<"kubelet_preemptions">); // resources that a machine has
 }
 
-async function hasEnded({ store }: NodePorts, { metadata }: NodePod): Promise<boolean> {
+async function hasEnded({ store }: Pick<NodePorts, "store">, { metadata }: NodePod): Promise<boolean> {
   const record = await store.read("workers", metadata.uid);
   return record === undefined || record.terminatedAtMs !== undefined;
 }

@@ -1,9 +1,8 @@
 /** What a pod's status says of a resize (node-agent §6.11): waiting to be granted, or granted and being set in the runtime. */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { PodAllocation, ResizeCondition } from "../../ports/node-store.ts";
-import type { PodCondition } from "../types/pod.ts";
+import type { PodCondition, NodePod } from "../types/pod.ts";
 import { granted } from "./allocation.ts";
-import type { NodePod } from "../types/pod.ts";
 
 /** Why a resize is not granted. */
 export interface Refusal {

@@ -17,18 +17,22 @@ import { isTerminationRequested } from "../pod-workers/worker-questions.ts";
 import { activePodsOf, admissionInput, asAllocated } from "../allocation/admission-input.ts";
 import { allocate, loadAllocations } from "../allocation/allocation-manager.ts";
 import { retryPendingResizes } from "../allocation/pending-resizes.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { preempt } from "../allocation/preempt.ts";
 import { storeStatus } from "../status/status-manager.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
 import { messageOf } from "@deltaloop/kube/objects";
+import type { ActivePodsPorts } from "../allocation/admission-input.ts";
+import type { StoreStatusPorts } from "../status/status-manager.ts";
+import type { RetryResizesPorts } from "../allocation/pending-resizes.ts";
+
+type PodSourcesPorts = RetryResizesPorts & Pick<NodePorts, "metrics" | "readNode">;
 
 export class PodSources {
-  readonly #ports: NodePorts;
+  readonly #ports: PodSourcesPorts;
   readonly #states: Map<PodSource, SourceState>;
   #last: Promise<void>;
 
-  constructor(ports: NodePorts, registered: readonly PodSource[]) {
+  constructor(ports: PodSourcesPorts, registered: readonly PodSource[]) {
     this.#ports = ports;
     this.#last = loadAllocations(ports);
     this.#states = new Map(registered.map((source) => [source, UNSEEN_SOURCE]));
@@ -52,7 +56,7 @@ export class PodSources {
     const ports = this.#ports;
     const { state, changes, duplicates } = classify(this.#states.get(source) ?? UNSEEN_SOURCE, source, message, ports.clock.now());
     for (const pod of duplicates)
-      podEvent(ports, pod, {
+      ports.podEvent(pod, {
         type: "Warning",
         reason: "FailedValidation",
         message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
@@ -133,7 +137,7 @@ function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly P
  * After a restart of the agent every pod comes this way again, and is admitted again. It becomes desired only when that is decided:
  * housekeeping gives every desired pod without a verdict a worker.
  */
-async function add(ports: NodePorts, pod: NodePod): Promise<void> {
+async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
   const record = await ports.store.read("workers", pod.metadata.uid);
   if (!isTerminationRequested(record, ports.condition.syncedOnce) && !isTerminalPhase(pod.status?.phase)) {
     const admission = await admissionOf(ports, pod);
@@ -149,7 +153,10 @@ async function add(ports: NodePorts, pod: NodePod): Promise<void> {
   await updateWorker(ports, pod, "create", "it is new");
 }
 
-async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
+async function admissionOf(
+  ports: ActivePodsPorts & Pick<NodePorts, "readNode" | "options" | "resources">,
+  pod: NodePod,
+): Promise<Admission> {
   const active = await activePodsOf(ports);
   const before = await asAllocated(ports, pod);
   const ask = (): Admission => {
@@ -164,11 +171,11 @@ async function admissionOf(ports: NodePorts, pod: NodePod): Promise<Admission> {
 }
 
 async function reject(
-  ports: NodePorts,
+  ports: StoreStatusPorts & Pick<NodePorts, "podEvent">,
   pod: NodePod,
   { reason, message }: Extract<Admission, { readonly admitted: false }>,
 ): Promise<void> {
-  podEvent(ports, pod, { type: "Warning", reason, message });
+  ports.podEvent(pod, { type: "Warning", reason, message });
   const { generation } = pod.metadata;
   const rejected = { phase: "Failed", reason, message: `Pod was rejected: ${message}` };
   await storeStatus(ports, pod, { ...pod.status, ...rejected, ...(generation !== undefined && { observedGeneration: generation }) });

@@ -1,8 +1,7 @@
 /** A group's limits as the files that the kernel has for them (node-agent §7.6.1): version 1 and 2 say the same differently. */
 import type { CgroupFile, Cgroups } from "../../ports/cgroups.ts";
-import { QUOTA_PERIOD } from "./cpu-limits.ts";
+import { QUOTA_PERIOD, SHARES_MIN, SHARES_MAX } from "./cpu-limits.ts";
 import type { ResourceConfig } from "./resource-config.ts";
-import { SHARES_MIN, SHARES_MAX } from "./cpu-limits.ts";
 
 /** The range of `cpu.shares`, from its least, and of `cpu.weight`. */
 const WEIGHT_MAX = 10_000;

@@ -86,7 +86,7 @@ export class ContainerManager implements PodCgroups {
   /** Whether the pod has its group, and whether this agent gave it its limits; where it makes none, both are so. */
   async stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }> {
     if (!this.#makesGroups) return { exists: true, isBounded: true };
-    const exists = await this.#ports.cgroups.exists(podCgroup(this.#ports.options, pod));
+    const exists = (await this.#groupOf(pod)) !== undefined;
     return { exists, isBounded: exists && this.#bounded.has(pod.metadata.uid) };
   }
 
@@ -110,18 +110,18 @@ export class ContainerManager implements PodCgroups {
    * `settle` ends it. Source: kuberuntime_manager.go doPodResizeAction, which grows the group first and shrinks it last.
    */
   async widen(pod: NodePod): Promise<void> {
-    const { exists } = await this.stateOf(pod);
-    if (!this.#makesGroups || !exists) return;
+    const path = await this.#groupOf(pod);
+    if (path === undefined) return;
     const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
-    await this.#write(podCgroup(this.#ports.options, pod), wider(this.#bounded.get(pod.metadata.uid), config));
+    await this.#write(path, wider(this.#bounded.get(pod.metadata.uid), config));
   }
 
   /** The limits of the pod as it is now, and the weight of its class. */
   async settle(pod: NodePod): Promise<void> {
-    const { exists } = await this.stateOf(pod);
-    if (!this.#makesGroups || !exists) return;
+    const path = await this.#groupOf(pod);
+    if (path === undefined) return;
     const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
-    await this.#write(podCgroup(this.#ports.options, pod), config);
+    await this.#write(path, config);
     this.#bounded.set(pod.metadata.uid, config);
     await this.updateQos();
   }
@@ -183,6 +183,13 @@ export class ContainerManager implements PodCgroups {
   async reduceCpu(podUid: string): Promise<void> {
     if (!this.#makesGroups) return;
     for (const { uid, path } of await this.#podGroups()) if (uid === podUid) await this.#write(path, LEAST);
+  }
+
+  /** The pod's group, if the agent makes groups and this one exists. */
+  async #groupOf(pod: NodePod): Promise<CgroupPath | undefined> {
+    const { cgroups, options } = this.#ports;
+    const path = podCgroup(options, pod);
+    return this.#makesGroups && (await cgroups.exists(path)) ? path : undefined;
   }
 
   get #makesGroups(): boolean {

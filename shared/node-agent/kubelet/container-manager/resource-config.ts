@@ -1,13 +1,11 @@
 /** How much pods, classes of pods and all of them may take of their node (node-agent §7.6.1). What files say so: cgroup-files.ts. */
 import { numericQuantity } from "@deltaloop/kube/quantity";
-import { podLimits, podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
+import { podLimits, podRequests, qosClass, wholeAmount, pageSizeName } from "../types/pod-requests.ts";
 import type { QosClass, Requests } from "../types/pod-requests.ts";
-import { pageSizeName } from "../types/pod-requests.ts";
-import { cpuQuota, cpuShares, QUOTA_PERIOD } from "./cpu-limits.ts";
+import { cpuQuota, cpuShares, QUOTA_PERIOD, SHARES_MIN } from "./cpu-limits.ts";
 import type { NodeResources, Reserved } from "../types/node-options.ts";
 import { initContainersOf } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
-import { SHARES_MIN } from "./cpu-limits.ts";
 
 /** What is absent is left as it is. Source: pkg/kubelet/cm/types.go ResourceConfig. */
 export interface ResourceConfig {

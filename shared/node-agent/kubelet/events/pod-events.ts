@@ -3,15 +3,15 @@ import type { NodeEvent } from "./event-recorder.ts";
 import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
 
-export function podEvent(
-  { record }: { readonly record: (event: NodeEvent) => void },
-  pod: NodePod,
-  event: Omit<NodeEvent, "involved"> & { readonly container?: string },
-): void {
-  const { container, ...said } = event;
-  const { namespace, name, uid } = pod.metadata;
-  const fieldPath = container === undefined ? undefined : fieldPathOf(pod, container);
-  record({ involved: { kind: "Pod", apiVersion: "v1", namespace, name, uid, ...(fieldPath !== undefined && { fieldPath }) }, ...said });
+export type PodEvent = Omit<NodeEvent, "involved"> & { readonly container?: string };
+
+/** The function that records Events of pods by `record`. */
+export function podEventRecorder(record: (event: NodeEvent) => void): (pod: NodePod, event: PodEvent) => void {
+  return (pod, { container, ...event }) => {
+    const { namespace, name, uid } = pod.metadata;
+    const fieldPath = container === undefined ? undefined : fieldPathOf(pod, container);
+    record({ involved: { kind: "Pod", apiVersion: "v1", namespace, name, uid, ...(fieldPath !== undefined && { fieldPath }) }, ...event });
+  };
 }
 
 /** Source: pkg/kubelet/container/ref.go fieldPath. */

@@ -32,7 +32,6 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
 import { attempt } from "../node-ports/attempt.ts";
 import { measureNode, measurePods } from "./measure.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
 
 /** Source: pkg/kubelet/kubelet.go evictionMonitoringPeriod. */
@@ -150,7 +149,7 @@ export class Evictor {
     const going = evictions.filter(({ pod }) => !isCriticalPod(pod)).slice(0, countMax);
     for (const { pod, signal, graceSeconds, message, annotations, isDisruption } of going) {
       const { namespace, name } = pod.metadata;
-      podEvent(this.#ports, pod, { type: "Warning", reason: EVICTED, message, ...(annotations && { annotations }) });
+      this.#ports.podEvent(pod, { type: "Warning", reason: EVICTED, message, ...(annotations && { annotations }) });
       const abnormal: AbnormalTermination = { phase: "Failed", reason: EVICTED, message, ...(isDisruption && { isDisruption }) };
       await updateWorker(this.#ports, pod, "kill", "evicted", { graceOverrideSeconds: graceSeconds, abnormal, evict: true });
       metrics?.count("kubelet_evictions", { eviction_signal: signal });

@@ -4,13 +4,14 @@ import { podLogDirectory } from "../types/log-paths.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
-import type { Observation } from "../types/eviction-thresholds.ts";
-import type { Disks, Signal } from "../types/eviction-thresholds.ts";
+import type { Observation, Disks, Signal } from "../types/eviction-thresholds.ts";
 import { isLocalEphemeral, sumOf } from "./usage.ts";
 import type { ContainerUsage, PodUsage, PodUsages } from "./usage.ts";
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import { describeError } from "@deltaloop/kube/client";
 import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
+
+export type MeasurePodsPorts = Pick<NodePorts, "cri" | "files" | "log" | "containerManager" | "volumes">;
 
 /**
  * A signal that cannot be measured is not there: `allocatableMemory.available` is that of the pods' control group, where it has a limit.
@@ -24,7 +25,10 @@ export async function measureNode({
   files,
   options,
   containerManager,
-}: NodePorts): Promise<{ readonly observations: Observations; readonly disks: Disks }> {
+}: Pick<NodePorts, "cri" | "files" | "machine" | "containerManager" | "options">): Promise<{
+  readonly observations: Observations;
+  readonly disks: Disks;
+}> {
   const [usage, [imageFs], nodeFs, ofPods] = await Promise.all([
     machine.usage(),
     cri.imageFsInfo(),
@@ -66,7 +70,7 @@ function ofDisk(
  * By what was found of volumes when they were measured last (volume-measures.ts); all else is asked now. A pod that has no sandbox yet
  * is not there; of one whose logs could not be measured the rest counts. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
-export async function measurePods(ports: NodePorts, pods: readonly NodePod[]): Promise<PodUsages> {
+export async function measurePods(ports: MeasurePodsPorts, pods: readonly NodePod[]): Promise<PodUsages> {
   if (pods.length === 0) return new Map();
   const { cri, containerManager, files, volumes, log } = ports;
   const [stats, sandboxes, processes] = await Promise.all([cri.listContainerStats(), cri.listPodSandbox(), containerManager.processes()]);

@@ -14,8 +14,8 @@ import type {
   StarvedResource,
   Threshold,
   ThresholdValue,
+  Observation,
 } from "../types/eviction-thresholds.ts";
-import type { Observation } from "../types/eviction-thresholds.ts";
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {

@@ -98,12 +98,12 @@ async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
 }
 
 /** What stays of pods that are gone shows here before it does in the process's memory. */
-async function tellRows({ store, metrics }: NodePorts): Promise<void> {
+async function tellRows({ store, metrics }: Pick<NodePorts, "store" | "metrics">): Promise<void> {
   for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
 }
 
 /** What was found out about pods that are gone: a hook that ends late may still write some after its pod's record went. */
-async function forgetFindings({ store, pods }: NodePorts): Promise<void> {
+async function forgetFindings({ store, pods }: Pick<NodePorts, "store" | "pods">): Promise<void> {
   const workers = await store.rows("workers");
   for (const table of ["reasons", "restarts"] as const)
     for (const uid of (await store.rows(table)).keys())
@@ -111,13 +111,16 @@ async function forgetFindings({ store, pods }: NodePorts): Promise<void> {
 }
 
 /** Of a pod that nobody wants and no worker ends. Source: allocation_manager.go RemoveOrphanedPods. */
-async function forgetAllocations(ports: NodePorts, uids: readonly string[]): Promise<void> {
+async function forgetAllocations(ports: Pick<NodePorts, "store" | "files" | "log" | "pods">, uids: readonly string[]): Promise<void> {
   const { store, pods } = ports;
   for (const uid of uids)
     if (!pods.isDesired(uid) && (await store.read("workers", uid)) === undefined) await updateAllocation(ports, uid, () => undefined);
 }
 
-async function syncWorkers(ports: NodePorts, desired: ReadonlyMap<string, NodePod>): Promise<void> {
+async function syncWorkers(
+  ports: Pick<NodePorts, "store" | "clock" | "pods" | "operations" | "send">,
+  desired: ReadonlyMap<string, NodePod>,
+): Promise<void> {
   const { store, clock } = ports;
   for (const [uid, { isStatic, fullName: name }] of await store.rows("workers")) {
     const pod = desired.get(uid);
@@ -154,7 +157,7 @@ function asDesired(pod: NodePod, cachedPhase: string | undefined): DesiredPod {
   };
 }
 
-async function forgetBackOffs({ store, clock }: NodePorts): Promise<void> {
+async function forgetBackOffs({ store, clock }: Pick<NodePorts, "store" | "clock">): Promise<void> {
   for (const [key, { lastUpdateMs }] of await store.rows("backOffs"))
     if (clock.now() - lastUpdateMs > BACK_OFF_FORGOTTEN_MS) await store.update("backOffs", key, () => undefined);
 }

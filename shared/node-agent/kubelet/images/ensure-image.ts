@@ -1,6 +1,5 @@
 /** An image on this machine, or the reason why it is not there yet (node-agent §8). */
 import type { Image } from "../../ports/cri-types.ts";
-import type { Fence } from "../../ports/node-store.ts";
 import {
   afterFailedPull,
   defaultPullPolicy,
@@ -15,9 +14,10 @@ import type { SecretData } from "../types/referenced-objects.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import { criErrorText, pullErrorText } from "./cri-error-text.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { Pause, StartError } from "../node-ports/operations.ts";
-import { updateFenced } from "../pod-workers/update-worker.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
+
+type EnsureImagePorts = Pick<NodePorts, "cri" | "store" | "credentials" | "clock" | "operations" | "puller" | "objects" | "podEvent">;
 
 /**
  * So long after a pull has failed the pod is looked at again and says that it backs off: people and their tools wait for that word.
@@ -28,10 +28,10 @@ const BACK_OFF_SAID_MS = 1_000;
 type Say = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 /** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
-export async function ensureImage(ports: NodePorts, pod: NodePod, container: ContainerSpec, fence: Fence): Promise<Image> {
-  const say: Say = (type, reason, message) => podEvent(ports, pod, { type, reason, message, container: container.name });
+export async function ensureImage(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, update: FencedUpdate): Promise<Image> {
+  const say: Say = (type, reason, message) => ports.podEvent(pod, { type, reason, message, container: container.name });
   try {
-    return await ensured(ports, pod, container, { say, fence });
+    return await ensured(ports, pod, container, { say, update });
   } catch (error) {
     if (error instanceof StartError) say("Warning", "Failed", `Error: ${error.reason}`);
     throw error;
@@ -40,10 +40,10 @@ export async function ensureImage(ports: NodePorts, pod: NodePod, container: Con
 
 interface Ensuring {
   readonly say: Say;
-  readonly fence: Fence;
+  readonly update: FencedUpdate;
 }
 
-async function ensured(ports: NodePorts, pod: NodePod, container: ContainerSpec, { say, fence }: Ensuring): Promise<Image> {
+async function ensured(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, { say, update }: Ensuring): Promise<Image> {
   const { cri, store, clock, operations } = ports;
   const { uid } = pod.metadata;
   const wanted = container.image ?? "";
@@ -54,7 +54,7 @@ async function ensured(ports: NodePorts, pod: NodePod, container: ContainerSpec,
     throw new StartError("InvalidImageName", message);
   }
   // What is being pulled, or was since the last turn, has been decided on.
-  if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { say, fence });
+  if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { say, update });
   const policy = container.imagePullPolicy ?? defaultPullPolicy(wanted);
   const present =
     policy === "Always"
@@ -81,7 +81,7 @@ async function ensured(ports: NodePorts, pod: NodePod, container: ContainerSpec,
       say("Normal", "BackOff", backOffMessage(wanted, undefined));
       throw new StartError("ImagePullBackOff", backOffMessage(wanted, entry?.cause), { retryAtMs: decision.untilMs });
     case "pull":
-      return await pull(ports, pod, wanted, { say, fence });
+      return await pull(ports, pod, wanted, { say, update });
     default:
       throw new Error(`unknown decision ${JSON.stringify(decision satisfies never)}`);
   }
@@ -92,7 +92,7 @@ function pullName(image: string): string {
 }
 
 /** It waits for its turn among the node's pulls as an operation of its pod, so that no turn has to. */
-async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence }: Ensuring): Promise<Image> {
+async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { say, update }: Ensuring): Promise<Image> {
   const { cri, clock, operations, puller } = ports;
   const { uid } = pod.metadata;
   const name = pullName(wanted);
@@ -119,7 +119,7 @@ async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence
       const text = pullErrorText(error);
       const failure = pullFailure(wanted, text);
       const key = pullBackOffKey(uid, wanted);
-      await updateFenced(ports, "backOffs", key, (before) => afterFailedPull(before, clock.now(), failure), fence);
+      await update("backOffs", key, (before) => afterFailedPull(before, clock.now(), failure));
       say("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
       throw new StartError(failure.reason, failure.message, { retryAtMs: clock.now() + BACK_OFF_SAID_MS });
     },
@@ -127,14 +127,19 @@ async function pull(ports: NodePorts, pod: NodePod, wanted: string, { say, fence
 }
 
 /** Each of the pod's credentials for the registry, then of the node's, until one will do; without any, as everybody. A missing secret is only told. */
-async function pullWithCredentials(ports: NodePorts, pod: NodePod, image: string, signal: AbortSignal): Promise<void> {
+async function pullWithCredentials(
+  ports: Pick<NodePorts, "cri" | "credentials" | "objects" | "podEvent">,
+  pod: NodePod,
+  image: string,
+  signal: AbortSignal,
+): Promise<void> {
   const secrets: SecretData[] = [];
   for (const { name = "" } of pod.spec.imagePullSecrets ?? []) {
     const secret = await ports.objects.get("secrets", pod.metadata.namespace, name);
     if (secret !== undefined) secrets.push(secret as SecretData); // the resource asked for names the type
     else {
       const message = `Unable to retrieve some image pull secrets (${name}); attempting to pull the image may not succeed.`;
-      podEvent(ports, pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });
+      ports.podEvent(pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });
     }
   }
   const credentials = [...pullCredentials(image, secrets), ...((await ports.credentials?.lookup(image)) ?? [])];

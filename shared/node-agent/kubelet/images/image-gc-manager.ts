@@ -5,13 +5,15 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import { bytesToFree, detectImages, evictionOrder, isExpired, isOldEnough, sandboxImageOf, tooLittleFreed } from "./image-gc.ts";
 import type { GcTime, ImageRecord, ImageRecords } from "./image-gc.ts";
 
+type ImageGcPorts = Pick<NodePorts, "cri" | "files" | "clock" | "log" | "metrics" | "record" | "options">;
+
 export class ImageCollector {
-  readonly #ports: NodePorts;
+  readonly #ports: ImageGcPorts;
   readonly #beganMs: number;
   #records: ImageRecords = new Map();
   #hasFailed = false;
 
-  constructor(ports: NodePorts) {
+  constructor(ports: ImageGcPorts) {
     this.#ports = ports;
     this.#beganMs = ports.clock.now();
   }

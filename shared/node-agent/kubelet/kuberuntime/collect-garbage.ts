@@ -7,15 +7,17 @@ import { LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { shouldPodContentBeRemoved, shouldRuntimeObjectsBeRemoved } from "../pod-workers/worker-questions.ts";
 import { unlessGone } from "./kill-pod.ts";
-import { storedContainers } from "./remove-container.ts";
-import { removeContainer } from "./remove-container.ts";
+import { storedContainers, removeContainer } from "./remove-container.ts";
 import { attempt } from "../node-ports/attempt.ts";
 
 /** Directories, which share one look at what is mounted. */
 const LOGS_AT_ONCE = 32;
 
 /** `ofEnded`: also the last dead containers of pods that have ended and are still there, whose logs could be read otherwise. */
-export async function collectGarbage(ports: NodePorts, { ofEnded = false }: { readonly ofEnded?: boolean } = {}): Promise<void> {
+export async function collectGarbage(
+  ports: Pick<NodePorts, "cri" | "store" | "files" | "log" | "condition">,
+  { ofEnded = false }: { readonly ofEnded?: boolean } = {},
+): Promise<void> {
   const { cri, files, store, condition, log } = ports;
   // What there is, before who is known: a pod has its worker before anything of it is made.
   const containers = await cri.listContainers();

@@ -5,9 +5,13 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import type { PodActions } from "./compute-pod-actions.ts";
+import { containerLogLink } from "../types/log-paths.ts";
 import { HookError, runHook } from "./lifecycle-hooks.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { messageOf } from "@deltaloop/kube/objects";
+
+export type KillContainerPorts = Pick<NodePorts, "cri" | "prober" | "clock" | "log" | "podEvent">;
+export type EndPodPorts = KillContainerPorts & Pick<NodePorts, "operations">;
 
 export interface KillOptions {
   /** The worker's effective grace; absent: what the pod's spec says. */
@@ -15,6 +19,8 @@ export interface KillOptions {
   /** An earlier call, which had more time, has begun the hook of this container. */
   readonly skipHook?: (containerId: string) => boolean;
 }
+
+export type EndOptions = KillOptions & { readonly name: string; /** No Event says that it failed. */ readonly isSilent?: true };
 
 /** Of the operation: its pod is gone. */
 interface Abortable {
@@ -28,10 +34,10 @@ export function stopName(containerId: string): string {
 
 /** Ends the whole pod, as the operation `name`. @throws {Pause} while its containers get their time; what could not be stopped */
 export async function endPod(
-  ports: NodePorts,
+  ports: EndPodPorts,
   pod: NodePod,
   observed: ObservedPod,
-  { name, ...options }: KillOptions & { readonly name: string },
+  { name, isSilent, ...options }: EndOptions,
 ): Promise<void> {
   await ports.operations.run({
     uid: pod.metadata.uid,
@@ -39,7 +45,7 @@ export async function endPod(
     act: (signal) => killPod(ports, pod, observed, { ...options, signal }),
     pause: "the pod's containers are ending",
     orElse: async (error) => {
-      podEvent(ports, pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
+      if (!isSilent) ports.podEvent(pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
       throw error;
     },
   });
@@ -50,7 +56,7 @@ export async function endPod(
  *
  * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
  */
-async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
+async function killPod(ports: KillContainerPorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
     pod,
@@ -72,8 +78,8 @@ async function killPod(ports: NodePorts, pod: NodePod, observed: ObservedPod, op
 }
 
 /** Those that a sync wants ended, one after the other; the first failure ends it. */
-export async function killContainers(
-  ports: NodePorts,
+async function killContainers(
+  ports: KillContainerPorts,
   pod: NodePod,
   observed: ObservedPod,
   wanted: readonly ContainerToKill[],
@@ -86,8 +92,80 @@ export async function killContainers(
   }
 }
 
-export async function killContainer(
-  ports: NodePorts,
+interface Unwanted {
+  readonly pod: NodePod;
+  readonly observed: ObservedPod;
+  readonly actions: PodActions;
+}
+
+/** Ends what `actions` wants ended, and removes instances of init containers that nobody needs. */
+export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">, unwanted: Unwanted): Promise<void> {
+  const { pod, observed, actions } = unwanted;
+  if (actions.killPod) await endAll(ports, unwanted);
+  else await endContainers(ports, unwanted);
+  if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
+}
+
+/** Of the operation that ends all of a pod which lives on. */
+export const KILL_ALL = "kill";
+
+/** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
+async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, observed, actions }: Unwanted): Promise<void> {
+  await endPod(ports, pod, observed, { name: KILL_ALL });
+  if (!actions.createSandbox) return;
+  const names = new Set(initContainersOf(pod).map(({ name }) => name));
+  await removeAll(
+    ports,
+    pod,
+    observed.containers.filter(({ name }) => names.has(name)),
+  );
+}
+
+/** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
+async function endContainers(ports: EndPodPorts, { pod, observed, actions }: Unwanted): Promise<void> {
+  for (const wanted of actions.containersToKill) {
+    await ports.operations.run({
+      uid: pod.metadata.uid,
+      name: stopName(wanted.id),
+      act: (signal) => killContainers(ports, pod, observed, [wanted], signal),
+      pause: `container ${wanted.name} is ending`,
+    });
+  }
+}
+
+/** Of each init container only the newest dead instance stays. */
+async function pruneInitContainers(ports: Pick<NodePorts, "cri" | "files">, pod: NodePod, observed: ObservedPod): Promise<void> {
+  const dead = observed.containers.filter(({ state }) => state === "CONTAINER_EXITED" || state === "CONTAINER_UNKNOWN");
+  for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
+}
+
+/** Logs first: if that fails the container stays, and the next turn tries again. */
+async function removeAll(
+  { cri, files }: Pick<NodePorts, "cri" | "files">,
+  pod: NodePod,
+  containers: readonly ObservedContainer[],
+): Promise<void> {
+  for (const { id, name, logPath } of containers) {
+    await files.removeContainerLogs(logPath, containerLogLink(pod.metadata, name, id));
+    await cri.removeContainer(id).catch(unlessGone);
+  }
+}
+
+/** One whose postStart hook has failed. */
+export async function killStarted(
+  ports: KillContainerPorts,
+  pod: NodePod,
+  { containers }: ObservedPod,
+  { containerId, podIp, signal }: { readonly containerId: string; readonly podIp: string; readonly signal: AbortSignal },
+): Promise<void> {
+  const container = containers.find(({ id }) => id === containerId);
+  if (container === undefined) return;
+  const reason = "FailedPostStartHook";
+  await killContainer(ports, pod, container, { message: reason, reason, podIp, turn: Promise.resolve(), signal });
+}
+
+async function killContainer(
+  ports: KillContainerPorts,
   pod: NodePod,
   container: ObservedContainer,
   options: KillOptions &
@@ -106,7 +184,7 @@ export async function killContainer(
   const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
   const skipHook = options.skipHook?.(container.id) === true;
   if (!skipHook)
-    podEvent(ports, pod, {
+    ports.podEvent(pod, {
       type: "Normal",
       reason: "Killing",
       message: options.message ?? `Stopping container ${container.name}`,
@@ -118,7 +196,7 @@ export async function killContainer(
     const call = { handler: preStop, container: spec, containerId: container.id, podIp, timeoutMs: graceSeconds * 1000, signal };
     await runHook(ports, call).catch((error: unknown) => {
       if (!(error instanceof HookError)) throw error;
-      podEvent(ports, pod, { type: "Warning", reason: "FailedPreStopHook", message: "PreStopHook failed", container: container.name });
+      ports.podEvent(pod, { type: "Warning", reason: "FailedPreStopHook", message: "PreStopHook failed", container: container.name });
       ports.log.warn("preStop hook failed", {
         pod: `${pod.metadata.namespace}/${pod.metadata.name}`,
         container: container.name,

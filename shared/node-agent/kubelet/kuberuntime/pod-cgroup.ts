@@ -4,8 +4,7 @@ import type { ObservedPod } from "../types/observed-pod.ts";
 import { Pause } from "../node-ports/operations.ts";
 import type { NodePod } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
-import { endPod } from "./kill-pod.ts";
-import { podEvent } from "../events/pod-events.ts";
+import type { EndOptions } from "./kill-pod.ts";
 
 /**
  * What runs without its group is ended first: nothing bounds it, and a process is not moved. It starts again inside, if it may.
@@ -14,14 +13,19 @@ import { podEvent } from "../events/pod-events.ts";
  *
  * Source: pkg/kubelet/kubelet.go SyncPod.
  */
-export async function ensurePodCgroup(ports: NodePorts, pod: NodePod, observed: ObservedPod): Promise<void> {
+export async function ensurePodCgroup(
+  ports: Pick<NodePorts, "containerManager" | "podEvent">,
+  pod: NodePod,
+  observed: ObservedPod,
+  end: (observed: ObservedPod, options: EndOptions) => Promise<void>,
+): Promise<void> {
   const { containerManager } = ports;
   const { exists, isBounded } = await containerManager.stateOf(pod);
   const isRunning = observed.containers.some(({ state }) => state === "CONTAINER_RUNNING");
   // An agent that died may have made the group and not bounded it; of what runs, somebody may have changed the limits since.
   if (exists && (isBounded || isRunning)) return;
   if (isRunning) {
-    await endPod(ports, pod, observed, { name: "kill:cgroup" });
+    await end(observed, { name: "kill:cgroup" });
     throw new Pause("it ran outside of its control group");
   }
   await containerManager.updateQos();
@@ -29,7 +33,7 @@ export async function ensurePodCgroup(ports: NodePorts, pod: NodePod, observed: 
     await containerManager.create(pod);
   } catch (error) {
     const message = `unable to ensure pod container exists: ${messageOf(error)}`;
-    podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodContainer", message });
+    ports.podEvent(pod, { type: "Warning", reason: "FailedCreatePodContainer", message });
     throw error;
   }
 }

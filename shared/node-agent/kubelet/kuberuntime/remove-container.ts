@@ -15,7 +15,7 @@ export async function removeContainer({ cri, files }: Pick<NodePorts, "cri" | "f
 }
 
 /** Ids whose exit code stands in the pod's cached status. */
-export async function storedContainers({ store }: NodePorts, uid: string): Promise<ReadonlySet<string>> {
+export async function storedContainers({ store }: Pick<NodePorts, "store">, uid: string): Promise<ReadonlySet<string>> {
   const status = (await store.read("statuses", uid))?.status;
   const entries = [
     ...(status?.containerStatuses ?? []),

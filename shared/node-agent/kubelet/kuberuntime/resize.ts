@@ -1,17 +1,21 @@
 /** Sets in the runtime what was granted to a pod that runs (node-agent §6.11). */
 import { messageOf } from "@deltaloop/kube/objects";
-import type { Fence, PodAllocation } from "../../ports/node-store.ts";
+import type { PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod } from "../allocation/allocation.ts";
 import { withInProgress, withoutInProgress, resizeMessage } from "../allocation/resize-conditions.ts";
 import { isResizeInProgress } from "./resize-actions.ts";
 import type { ContainerUpdate } from "./resize-actions.ts";
 import { containerResources } from "./resources.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
-import { noteActuated, updateAllocation } from "../allocation/allocation-manager.ts";
-import { podEvent } from "../events/pod-events.ts";
+import { updateAllocation } from "../allocation/allocation-manager.ts";
+import type { NoteActuated } from "../allocation/allocation-manager.ts";
+
+type NoteResizePorts = Pick<NodePorts, "store" | "files" | "clock" | "log" | "podEvent">;
+type ResizePorts = Pick<NodePorts, "cri" | "known" | "store" | "files" | "log" | "containerManager" | "resources">;
 
 /** A resize that was granted could not be set. Normal while a container uses more than its new limit; the next turn tries again. */
 export class ResizeError extends Error {
@@ -20,8 +24,25 @@ export class ResizeError extends Error {
 
 interface Resizing {
   readonly pod: NodePod;
-  readonly fence: Fence;
+  readonly update: FencedUpdate;
+  readonly noteActuated: NoteActuated;
   readonly mayGoOn: () => Promise<void>;
+}
+
+/** Sets what was granted to running containers, or makes room for those that start. @returns why not all could be set: others start all the same */
+export async function resizePod(
+  ports: ResizePorts,
+  resizing: Resizing,
+  { updates, isStarting }: { readonly updates: readonly ContainerUpdate[]; readonly isStarting: boolean },
+): Promise<ResizeError | undefined> {
+  try {
+    if (updates.length > 0) await resizeContainers(ports, resizing, updates);
+    else if (isStarting) await refitPod(ports, resizing.pod);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ResizeError) return error;
+    throw error;
+  }
 }
 
 /**
@@ -31,9 +52,9 @@ interface Resizing {
  *
  * @throws {ResizeError}
  */
-export async function resizeContainers(
-  ports: NodePorts,
-  { pod, fence, mayGoOn }: Resizing,
+async function resizeContainers(
+  ports: ResizePorts,
+  { pod, noteActuated, mayGoOn }: Resizing,
   updates: readonly ContainerUpdate[],
 ): Promise<void> {
   await checkMemory(ports, updates);
@@ -46,13 +67,13 @@ export async function resizeContainers(
       .updateContainerResources(id, containerResources(pod, { ...container, resources }, ports.resources))
       .catch(asResizeError)
       .finally(() => ports.known.forget(id));
-    await noteActuated(ports, pod, { name, resources }, fence);
+    await noteActuated({ name, resources });
   }
   await ports.containerManager.settle(pod).catch(asResizeError);
 }
 
 /** What was ended for a resize starts with what was granted, and its pod's group must let it. @throws {ResizeError} */
-export async function refitPod({ containerManager }: NodePorts, pod: NodePod): Promise<void> {
+async function refitPod({ containerManager }: Pick<NodePorts, "containerManager">, pod: NodePod): Promise<void> {
   await containerManager.refit(pod).catch(asResizeError);
 }
 
@@ -61,7 +82,7 @@ function asResizeError(error: unknown): never {
 }
 
 /** No limit is set below what is used: the kernel would kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
-async function checkMemory({ cri }: NodePorts, updates: readonly ContainerUpdate[]): Promise<void> {
+async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly ContainerUpdate[]): Promise<void> {
   const problems: string[] = [];
   for (const { id, name, lowersMemoryLimitTo: limit } of updates) {
     if (limit === undefined) continue;
@@ -83,8 +104,8 @@ async function checkMemory({ cri }: NodePorts, updates: readonly ContainerUpdate
  * Source: pkg/kubelet/kubelet.go SyncPod.
  */
 export async function noteResize(
-  ports: NodePorts,
-  { pod, fence }: Pick<Resizing, "pod" | "fence">,
+  ports: NoteResizePorts,
+  { pod, update }: Pick<Resizing, "pod" | "update">,
   observed: ObservedPod,
   error?: ResizeError,
 ): Promise<void> {
@@ -99,17 +120,17 @@ export async function noteResize(
     if (isGoingOn) return withInProgress(row, pod, { nowMs: ports.clock.now(), ...(error && { error: error.message }) });
     return row.inProgress === undefined ? row : withoutInProgress(row);
   };
-  const after = await updateAllocation(ports, uid, change, fence);
+  const after = await updateAllocation(ports, uid, change, update);
   if (after === before) return;
   const generation = before?.inProgress?.observedGeneration ?? pod.metadata.generation ?? 0;
   if (error !== undefined)
-    podEvent(ports, pod, {
+    ports.podEvent(pod, {
       type: "Warning",
       reason: "ResizeError",
       message: resizeMessage("Pod resize error", pod, generation, error.message),
     });
   else if (!isGoingOn)
-    podEvent(ports, pod, {
+    ports.podEvent(pod, {
       type: "Normal",
       reason: "ResizeCompleted",
       message: resizeMessage("Pod resize completed", allocatedPod(pod, after), generation),

@@ -1,29 +1,29 @@
 /** Does what computePodActions says, in its order (node-agent §6.6). */
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
-import type { Fence } from "../../ports/node-store.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 import { restartsOf } from "./restarts.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
+import type { ObservedPod } from "../types/observed-pod.ts";
 import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError } from "./dns-config.ts";
 import type { PodDns } from "./dns-config.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import { podSandboxConfig } from "./sandbox-config.ts";
-import { containerLogLink, podLogDirectory } from "../types/log-paths.ts";
-import { endPod, killContainers, stopName, unlessGone } from "./kill-pod.ts";
-import { podEvent } from "../events/pod-events.ts";
+import { podLogDirectory } from "../types/log-paths.ts";
+import { stopName, endUnwanted, KILL_ALL } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
-import { refitPod, ResizeError, resizeContainers } from "./resize.ts";
+import { resizePod } from "./resize.ts";
+import type { ResizeError } from "./resize.ts";
 import { containerType, startContainer, withoutReason } from "./start-container.ts";
 import type { StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../node-ports/operations.ts";
-import { updateFenced } from "../pod-workers/update-worker.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
+import type { NoteActuated } from "../allocation/allocation-manager.ts";
 
 export interface ActionsInput {
   readonly pod: NodePod;
@@ -31,7 +31,10 @@ export interface ActionsInput {
   readonly actions: PodActions;
   readonly volumePaths: VolumePaths;
   readonly objects: ReferencedObjects;
-  readonly fence: Fence;
+  readonly update: FencedUpdate;
+  readonly noteActuated: NoteActuated;
+  /** Reads the pod from the runtime. */
+  readonly observe: () => Promise<ObservedPod>;
   /** @throws when another turn has begun, or the pod is to end */
   readonly mayGoOn: () => Promise<void>;
 }
@@ -51,12 +54,10 @@ export interface ActionsResult {
 export async function runActions(ports: NodePorts, input: ActionsInput): Promise<ActionsResult> {
   const { pod, observed, actions } = input;
   if (actions.createSandbox && actions.sandboxId !== "")
-    podEvent(ports, pod, { type: "Normal", reason: "SandboxChanged", message: "Pod sandbox changed, it will be killed and re-created." });
+    ports.podEvent(pod, { type: "Normal", reason: "SandboxChanged", message: "Pod sandbox changed, it will be killed and re-created." });
   await storeRestarts(ports, input);
-  if (actions.killPod) await endAll(ports, input);
-  else await endContainers(ports, input);
-  if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
-  const resizeError = await resize(ports, input);
+  await endUnwanted(ports, input);
+  const resizeError = await resizePod(ports, input, { updates: actions.containersToUpdate, isStarting: startsAnything(actions) });
   const done = { ...(resizeError !== undefined && { resizeError }) };
   if (!startsAnything(actions)) {
     const acted = actions.killPod || actions.containersToKill.length + actions.containersToUpdate.length > 0;
@@ -80,19 +81,6 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   return { ...done, acted: true, failed, goesOn: false };
 }
 
-/** One that fails keeps nobody from starting. */
-async function resize(ports: NodePorts, input: ActionsInput): Promise<ResizeError | undefined> {
-  const { actions, pod } = input;
-  try {
-    if (actions.containersToUpdate.length > 0) await resizeContainers(ports, input, actions.containersToUpdate);
-    else if (startsAnything(actions)) await refitPod(ports, pod);
-    return undefined;
-  } catch (error) {
-    if (error instanceof ResizeError) return error;
-    throw error;
-  }
-}
-
 /** Each waits for all of the one before it: its image, its start and its hook. One that fails is passed over, unless the others need it. */
 function inOrder(pod: NodePod, actions: PodActions): readonly ContainerSpec[] {
   return [
@@ -112,23 +100,14 @@ export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { m
 }
 
 /** Before anything is stopped: the turn that starts it again may be another one, of another agent. */
-async function storeRestarts(ports: NodePorts, { pod, observed, actions, fence }: ActionsInput): Promise<void> {
+async function storeRestarts(
+  ports: Pick<NodePorts, "store" | "operations">,
+  { pod, observed, actions, update }: ActionsInput,
+): Promise<void> {
   const { uid } = pod.metadata;
   const goingOn = ports.operations.names(uid);
-  const restarts = restartsOf(pod, observed, actions, (id) => goingOn.includes(KILL) || goingOn.includes(stopName(id)));
-  await updateFenced(ports, "restarts", uid, (row) => (jsonEqual(row, restarts) ? row : restarts), fence);
-}
-
-/** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
-async function endContainers(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
-  for (const wanted of actions.containersToKill) {
-    await ports.operations.run({
-      uid: pod.metadata.uid,
-      name: stopName(wanted.id),
-      act: (signal) => killContainers(ports, pod, observed, [wanted], signal),
-      pause: `container ${wanted.name} is ending`,
-    });
-  }
+  const restarts = restartsOf(pod, observed, actions, (id) => goingOn.includes(KILL_ALL) || goingOn.includes(stopName(id)));
+  await update("restarts", uid, (row) => (jsonEqual(row, restarts) ? row : restarts));
 }
 
 function startsAnything({ createSandbox, ...starts }: PodActions): boolean {
@@ -137,7 +116,11 @@ function startsAnything({ createSandbox, ...starts }: PodActions): boolean {
   );
 }
 
-async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number): Promise<PodSandboxConfig> {
+async function sandboxConfigOf(
+  ports: Pick<NodePorts, "files" | "record" | "podEvent" | "options" | "resources">,
+  pod: NodePod,
+  attempt: number,
+): Promise<PodSandboxConfig> {
   const { options, resources } = ports;
   const resolvConf = options.resolvConf === "" ? undefined : await ports.files.readHostFile("resolv.conf");
   try {
@@ -146,7 +129,7 @@ async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number):
     return podSandboxConfig({ pod, attempt, options, dns: dns.config, resources });
   } catch (error) {
     if (error instanceof PodSandboxConfigError)
-      podEvent(ports, pod, {
+      ports.podEvent(pod, {
         type: "Warning",
         reason: "FailedCreatePodSandBox",
         message: `Failed to create pod sandbox: ${error.message}`,
@@ -156,47 +139,18 @@ async function sandboxConfigOf(ports: NodePorts, pod: NodePod, attempt: number):
 }
 
 /** Source: pkg/kubelet/network/dns/dns.go GetPodDNS, formDNSConfigFitsLimits. */
-function tellOfDns(ports: NodePorts, pod: NodePod, { lacksClusterDns, problems }: PodDns): void {
+function tellOfDns(ports: Pick<NodePorts, "record" | "podEvent" | "options">, pod: NodePod, { lacksClusterDns, problems }: PodDns): void {
   const { name, namespace, uid } = pod.metadata;
   if (lacksClusterDns) {
     const event = { type: "Warning", reason: "MissingClusterDNS" } as const;
     ports.record({ involved: nodeReference(ports.options.nodeName), ...event, message: MISSING_CLUSTER_DNS });
-    podEvent(ports, pod, { ...event, message: `pod: "${name}_${namespace}(${uid})". ${MISSING_CLUSTER_DNS}` });
+    ports.podEvent(pod, { ...event, message: `pod: "${name}_${namespace}(${uid})". ${MISSING_CLUSTER_DNS}` });
   }
-  for (const message of problems) podEvent(ports, pod, { type: "Warning", reason: "DNSConfigForming", message });
-}
-
-/** Of the operation that ends all of a pod which lives on. */
-const KILL = "kill";
-
-/** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
-async function endAll(ports: NodePorts, { pod, observed, actions }: ActionsInput): Promise<void> {
-  await endPod(ports, pod, observed, { name: KILL });
-  if (!actions.createSandbox) return;
-  const names = new Set(initContainersOf(pod).map(({ name }) => name));
-  await removeAll(
-    ports,
-    pod,
-    observed.containers.filter(({ name }) => names.has(name)),
-  );
-}
-
-/** Of each init container only the newest dead instance stays. */
-async function pruneInitContainers(ports: NodePorts, pod: NodePod, observed: ObservedPod): Promise<void> {
-  const dead = observed.containers.filter(({ state }) => state === "CONTAINER_EXITED" || state === "CONTAINER_UNKNOWN");
-  for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
-}
-
-/** Logs first: if that fails the container stays, and the next turn tries again. */
-async function removeAll({ cri, files }: NodePorts, pod: NodePod, containers: readonly ObservedContainer[]): Promise<void> {
-  for (const { id, name, logPath } of containers) {
-    await files.removeContainerLogs(logPath, containerLogLink(pod.metadata, name, id));
-    await cri.removeContainer(id).catch(unlessGone);
-  }
+  for (const message of problems) ports.podEvent(pod, { type: "Warning", reason: "DNSConfigForming", message });
 }
 
 async function createSandbox(
-  ports: NodePorts,
+  ports: Pick<NodePorts, "cri" | "files" | "metrics" | "operations" | "objects" | "podEvent">,
   { pod, mayGoOn }: ActionsInput,
   config: PodSandboxConfig,
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
@@ -205,7 +159,7 @@ async function createSandbox(
     await mayGoOn(); // of a pod that is to end nobody needs to hear it
     metrics?.count("kubelet_started_pods_errors_total", {});
     const message = `Failed to create pod sandbox: ${messageOf(error)}`;
-    podEvent(ports, pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
+    ports.podEvent(pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
     throw new Error(message, { cause: error });
   };
   metrics?.count("kubelet_started_pods_total", {});
@@ -220,7 +174,7 @@ async function createSandbox(
     orElse: failed,
   });
   const status = await cri.podSandboxStatus(id).catch((error: unknown) => {
-    podEvent(ports, pod, {
+    ports.podEvent(pod, {
       type: "Warning",
       reason: "FailedPodSandBoxStatus",
       message: `Unable to get pod sandbox status: ${messageOf(error)}`,
@@ -238,7 +192,7 @@ async function createSandbox(
  *
  * Source: pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
  */
-async function runtimeHandler({ objects }: NodePorts, { spec: { runtimeClassName = "" } }: NodePod): Promise<string> {
+async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: { runtimeClassName = "" } }: NodePod): Promise<string> {
   if (runtimeClassName === "") return "";
   const found = await objects.get("runtimeclasses", "", runtimeClassName).catch((error: unknown) => {
     throw new Error(`failed to lookup RuntimeClass ${runtimeClassName}: ${messageOf(error)}`, { cause: error });
@@ -253,7 +207,7 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
   const { uid } = pod.metadata;
   try {
     await startContainer(ports, input);
-    await updateFenced(ports, "reasons", uid, (reasons) => withoutReason(reasons, container.name), input.fence);
+    await input.update("reasons", uid, (reasons) => withoutReason(reasons, container.name));
     return "started";
   } catch (error) {
     if (error instanceof Pause && !error.isTerminating) return "goesOn";
@@ -262,7 +216,7 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
     const { reason, message } = error;
     if (reason !== "CrashLoopBackOff")
       ports.metrics?.count("kubelet_started_containers_errors_total", { container_type: containerType(pod, container), code: reason });
-    await updateFenced(ports, "reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }), input.fence);
+    await input.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: { reason, message } }));
     return "failed";
   }
 }

@@ -2,7 +2,7 @@
 import { ownAt } from "@deltaloop/base";
 import { parseTime } from "@deltaloop/kube/objects";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
-import type { BackOffEntry, Fence, NodeRow } from "../../ports/node-store.ts";
+import type { BackOffEntry, NodeRow } from "../../ports/node-store.ts";
 import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig, isHostsFileManaged, planMounts } from "./container-config.ts";
@@ -19,16 +19,15 @@ import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
 import { restartBackOffKey, restartDecision } from "../pod-workers/back-off.ts";
 import { containerLogLink, podLogDirectory } from "../types/log-paths.ts";
-import { noteActuated } from "../allocation/allocation-manager.ts";
+import type { NoteActuated } from "../allocation/allocation-manager.ts";
 import { ensureImage } from "../images/ensure-image.ts";
 import { HookError, runHook } from "./lifecycle-hooks.ts";
 import type { LifecycleHandler } from "./lifecycle-hooks.ts";
-import { killContainer, unlessGone } from "./kill-pod.ts";
-import { observePod } from "./observe-pod.ts";
-import { podEvent } from "../events/pod-events.ts";
+import { killStarted, unlessGone } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
 import { StartError } from "../node-ports/operations.ts";
-import { updateFenced } from "../pod-workers/update-worker.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
+import type { EndPodPorts } from "./kill-pod.ts";
 
 export interface StartInput {
   readonly pod: NodePod;
@@ -39,7 +38,9 @@ export interface StartInput {
   readonly podIps: readonly string[];
   readonly volumePaths: VolumePaths;
   readonly objects: ReferencedObjects;
-  readonly fence: Fence;
+  readonly update: FencedUpdate;
+  readonly noteActuated: NoteActuated;
+  readonly observe: () => Promise<ObservedPod>;
   /** Asked before each step that cannot be taken back (§18.5). @throws when this turn may not go on */
   readonly mayGoOn: () => Promise<void>;
 }
@@ -50,10 +51,10 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   await input.mayGoOn();
   const nextBackOff = await waitOutBackOff(ports, input);
   ports.metrics?.count("kubelet_started_containers_total", { container_type: containerType(pod, container) });
-  const image = await ensureImage(ports, pod, container, input.fence);
-  if (nextBackOff !== undefined) await updateFenced(ports, "backOffs", restartBackOffKey(pod, container), () => nextBackOff, input.fence);
+  const image = await ensureImage(ports, pod, container, input.update);
+  if (nextBackOff !== undefined) await input.update("backOffs", restartBackOffKey(pod, container), () => nextBackOff);
   const fail = (reason: string, error: Error): StartError => {
-    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}`, container: container.name });
+    ports.podEvent(pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}`, container: container.name });
     return new StartError(reason, error.message, { cause: error });
   };
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
@@ -61,20 +62,20 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   });
   // Before it is made: with what it was made cannot be asked afterwards.
   if (containerType(pod, container) !== "ephemeral_container")
-    await noteActuated(ports, pod, { name: container.name, resources: container.resources ?? {} }, input.fence).catch((error: unknown) => {
+    await input.noteActuated({ name: container.name, resources: container.resources ?? {} }).catch((error: unknown) => {
       throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
     });
   await input.mayGoOn();
   const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
     throw error instanceof Error ? fail("CreateContainerError", error) : error;
   });
-  podEvent(ports, pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
+  ports.podEvent(pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
   await removeUnstarted(ports, input);
   await input.mayGoOn();
   await ports.cri.startContainer(containerId).catch((error: unknown) => {
     throw error instanceof Error ? fail("RunContainerError", error) : error;
   });
-  podEvent(ports, pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
+  ports.podEvent(pod, { type: "Normal", reason: "Started", message: "Container started", container: container.name });
   const handler = container.lifecycle?.postStart;
   if (handler) await postStart(ports, input, { containerId, handler });
   else await linkLog(ports, input, containerId);
@@ -92,7 +93,7 @@ export function containerType(pod: NodePod, { name }: ContainerSpec): "init_cont
  *
  * Differs from upstream, which has no such turns and leaves it to be collected.
  */
-async function removeUnstarted({ cri }: NodePorts, { container, observed }: StartInput): Promise<void> {
+async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, observed }: StartInput): Promise<void> {
   for (const { id, name, state } of observed.containers)
     if (name === container.name && state === "CONTAINER_CREATED") await cri.removeContainer(id).catch(unlessGone);
 }
@@ -114,14 +115,17 @@ function isConfigError(error: unknown): error is Error {
  *
  * Source: kuberuntime_manager.go SyncPod, which hands doBackOff the state from before its kills.
  */
-async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: StartInput): Promise<BackOffEntry | undefined> {
+async function waitOutBackOff(
+  ports: Pick<NodePorts, "store" | "clock" | "podEvent">,
+  { pod, container, observed }: StartInput,
+): Promise<BackOffEntry | undefined> {
   const key = restartBackOffKey(pod, container);
   const [entry, reasons] = await Promise.all([ports.store.read("backOffs", key), ports.store.read("reasons", pod.metadata.uid)]);
   const isFirstTry = ownAt(reasons, container.name) === undefined;
   const containers = isFirstTry ? observed.containers.filter(({ endedForRestart }) => endedForRestart !== true) : observed.containers;
   const decision = restartDecision({ pod, container, observed: { ...observed, containers }, entry, nowMs: ports.clock.now() });
   if (!decision.start) {
-    podEvent(ports, pod, {
+    ports.podEvent(pod, {
       type: "Warning",
       reason: "BackOff",
       message: `Back-off restarting failed container ${container.name} in pod ${pod.metadata.name}_${pod.metadata.namespace}(${pod.metadata.uid})`,
@@ -132,10 +136,15 @@ async function waitOutBackOff(ports: NodePorts, { pod, container, observed }: St
   return decision.entry;
 }
 
-async function buildConfig(ports: NodePorts, input: StartInput, image: Image): Promise<ContainerConfig> {
+async function buildConfig(
+  ports: Pick<NodePorts, "files" | "objects" | "options" | "resources">,
+  input: StartInput,
+  image: Image,
+): Promise<ContainerConfig> {
   const { files, options, resources } = ports;
   const { pod, container, observed, podIps, volumePaths, objects } = input;
   const services = await readServices(ports, pod);
+  const restartCount = await restartCountOf(ports, input);
   const env = makeEnvironment({
     pod,
     container,
@@ -162,7 +171,6 @@ async function buildConfig(ports: NodePorts, input: StartInput, image: Image): P
       subPath === undefined ? mount : { ...mount, hostPath: await files.makeSubPath(pod.metadata.uid, subPath.volumePath, subPath.path) },
     ),
   );
-  const restartCount = await restartCountOf(ports, input);
   await files.makeLogDirectory(`${podLogDirectory(pod)}/${container.name}`);
   const target = container.targetContainerName === undefined ? undefined : newestOf(observed, container.targetContainerName);
   if (container.targetContainerName !== undefined && target === undefined)
@@ -181,7 +189,7 @@ async function buildConfig(ports: NodePorts, input: StartInput, image: Image): P
 }
 
 /** Those that were there when the pod came: whoever makes a Service and then its clients, in one file, counts on that. */
-async function readServices({ objects }: NodePorts, pod: NodePod): Promise<readonly ServiceInfo[]> {
+async function readServices({ objects }: Pick<NodePorts, "objects">, pod: NodePod): Promise<readonly ServiceInfo[]> {
   const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
   try {
     return (await objects.services(seenMs)).map(serviceInfo);
@@ -193,7 +201,7 @@ async function readServices({ objects }: NodePorts, pod: NodePod): Promise<reado
 }
 
 /** One more than the newest instance's; after its removal the log files still tell. */
-async function restartCountOf({ files }: NodePorts, { pod, container, observed }: StartInput): Promise<number> {
+async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, container, observed }: StartInput): Promise<number> {
   const newest = newestOf(observed, container.name);
   if (newest !== undefined) return newest.restartCount + 1;
   const highest = await files.highestLogNumber(`${podLogDirectory(pod)}/${container.name}`);
@@ -201,7 +209,11 @@ async function restartCountOf({ files }: NodePorts, { pod, container, observed }
 }
 
 /** For people and log collectors; a failure is none of the container's. */
-async function linkLog({ cri, files, log }: NodePorts, { pod, container }: StartInput, containerId: string): Promise<void> {
+async function linkLog(
+  { cri, files, log }: Pick<NodePorts, "cri" | "files" | "log">,
+  { pod, container }: StartInput,
+  containerId: string,
+): Promise<void> {
   try {
     const { logPath } = await cri.containerStatus(containerId);
     await files.linkContainerLog(containerLogLink(pod.metadata, container.name, containerId), logPath);
@@ -213,7 +225,7 @@ async function linkLog({ cri, files, log }: NodePorts, { pod, container }: Start
 
 /** Nothing may come between start and hook that could keep the turn: the operation stands for both, and who comes after it waits. */
 async function postStart(
-  ports: NodePorts,
+  ports: EndPodPorts & Pick<NodePorts, "store" | "files">,
   input: StartInput,
   { containerId, handler }: { readonly containerId: string; readonly handler: LifecycleHandler },
 ): Promise<void> {
@@ -229,13 +241,13 @@ async function postStart(
         await runHook(ports, { handler, container, containerId, podIp: podIps[0] ?? "", signal });
       } catch (error) {
         if (!(error instanceof HookError)) throw error;
-        podEvent(ports, pod, {
+        ports.podEvent(pod, {
           type: "Warning",
           reason: "FailedPostStartHook",
           message: "PostStartHook failed",
           container: container.name,
         });
-        await killStarted(ports, pod, { name: container.name, containerId, podIp: podIps[0] ?? "", signal });
+        await killStarted(ports, pod, await input.observe(), { containerId, podIp: podIps[0] ?? "", signal });
         // Also when the turn that began it is over: the next status says why the container ended.
         const reason = { reason: "PostStartHookError", message: error.message };
         await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
@@ -251,17 +263,4 @@ export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: str
   if (reasons === undefined || !Object.hasOwn(reasons, name)) return reasons;
   const rest = Object.entries(reasons).filter(([key]) => key !== name);
   return rest.length === 0 ? undefined : Object.fromEntries(rest);
-}
-
-async function killStarted(
-  ports: NodePorts,
-  pod: NodePod,
-  started: { readonly name: string; readonly containerId: string; readonly podIp: string; readonly signal: AbortSignal },
-): Promise<void> {
-  const now = await observePod(ports, pod.metadata);
-  const container = now.containers.find(({ id }) => id === started.containerId);
-  if (container === undefined) return;
-  const message = "FailedPostStartHook";
-  const { podIp, signal } = started;
-  await killContainer(ports, pod, container, { message, reason: "FailedPostStartHook", podIp, turn: Promise.resolve(), signal });
 }

@@ -6,12 +6,13 @@ import type { Cgroups } from "../../ports/cgroups.ts";
 import type { Cri } from "../../ports/cri.ts";
 import type { Machine } from "../../ports/machine.ts";
 import type { Metrics } from "@deltaloop/base/metrics";
-import type { NodeFiles } from "../../ports/node-files.ts";
+import type { NodeFiles, DiskUsage } from "../../ports/node-files.ts";
 import type { NodeStore } from "../../ports/node-store.ts";
 import type { NodeCredentials } from "../../ports/node-credentials.ts";
 import type { Prober } from "../../ports/prober.ts";
 import type { NodeEvent } from "../events/event-recorder.ts";
-import type { PressureCondition } from "../types/eviction-thresholds.ts";
+import type { PodEvent } from "../events/pod-events.ts";
+import type { PressureCondition, Observation } from "../types/eviction-thresholds.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import type { ObjectCache } from "./object-cache.ts";
 import type { Operations } from "./operations.ts";
@@ -19,8 +20,6 @@ import type { PodManager } from "../pod/pod-manager.ts";
 import type { KnownStatuses } from "./known-statuses.ts";
 import type { RelistRecord } from "./relist-record.ts";
 import type { NodePod } from "../types/pod.ts";
-import type { DiskUsage } from "../../ports/node-files.ts";
-import type { Observation } from "../types/eviction-thresholds.ts";
 
 export interface NodePorts {
   readonly cri: Cri;
@@ -51,6 +50,7 @@ export interface NodePorts {
   readonly condition: NodeCondition;
   /** Best effort, in order. */
   readonly record: (event: NodeEvent) => void;
+  readonly podEvent: (pod: NodePod, event: PodEvent) => void;
   /** Puts a message for this pod into the node's queue, or into the one of statuses. */
   readonly send: (queue: NodeQueue, uid: string, reason: string) => void;
 

@@ -15,7 +15,7 @@ import type { Clock } from "@deltaloop/base";
  * How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). Short, because a turn that waits
  * is deaf to what happens to its pod; the step's end brings the next one.
  */
-export const TURN_MS = 2_000;
+export const STEP_WAIT_MS = 2_000;
 
 /** All is well, and this turn goes no further: a step goes on, whose end wakes the pod. Normal; nobody has to act. */
 export class Pause extends Error {
@@ -66,7 +66,7 @@ export class Operations {
   }
 
   /** @throws {Pause} while it goes on; else what it failed with, or what `orElse` makes of that */
-  async run<T>({ uid, name, act, pause, orElse, waitMs = TURN_MS, abortable = false }: OperationRequest<T>): Promise<T> {
+  async run<T>({ uid, name, act, pause, orElse, waitMs = STEP_WAIT_MS, abortable = false }: OperationRequest<T>): Promise<T> {
     const operation = this.#running.get(uid)?.get(name) ?? this.#start(uid, name, act, abortable);
     operation.awaited = true;
     const over = new AbortController();

@@ -19,6 +19,9 @@ import { nodeReference } from "../events/event-recorder.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "./node-object.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { wake } from "../pod-workers/update-worker.ts";
+import type { WakePorts } from "../pod-workers/update-worker.ts";
+
+type NodeIdentityPorts = WakePorts & Pick<NodePorts, "cri" | "kube" | "files" | "log" | "record" | "options">;
 
 type LeaseObject = Parameters<typeof renewedLease>[0];
 type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
@@ -30,7 +33,7 @@ const LEASE_ATTEMPTS_MAX = 5;
 const IMAGES_PATIENCE_MS = 5_000;
 
 export class NodeIdentity {
-  readonly #ports: NodePorts;
+  readonly #ports: NodeIdentityPorts;
   readonly #facts: MachineFacts;
   readonly #runtimeVersion: string;
   #reporting: Promise<void> = Promise.resolve();
@@ -40,7 +43,7 @@ export class NodeIdentity {
   #said: NodeStatus | undefined;
   #lease: LeaseObject | undefined;
 
-  constructor(ports: NodePorts, facts: MachineFacts, runtimeVersion: string) {
+  constructor(ports: NodeIdentityPorts, facts: MachineFacts, runtimeVersion: string) {
     this.#ports = ports;
     this.#facts = facts;
     this.#runtimeVersion = runtimeVersion;

@@ -21,6 +21,9 @@ import type { ShutdownState } from "./shutdown-state.ts";
 import type { NodePod } from "../types/pod.ts";
 import { activePodsOf } from "../allocation/admission-input.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
+import type { WakePorts } from "../pod-workers/update-worker.ts";
+
+type NodeShutdownPorts = WakePorts & Pick<NodePorts, "files" | "log" | "metrics" | "record" | "options">;
 
 const TERMINATED: AbnormalTermination = {
   phase: "Failed",
@@ -44,14 +47,14 @@ export interface NodeShutdownParts {
 }
 
 export class NodeShutdown {
-  readonly #ports: NodePorts;
+  readonly #ports: NodeShutdownPorts;
   readonly #parts: NodeShutdownParts;
   /** As it was told last; what is done about it may still be under way. */
   #isShuttingDown = false;
   #handled: Promise<void> = Promise.resolve();
   #lock: InhibitLock | undefined;
 
-  constructor(ports: NodePorts, parts: NodeShutdownParts) {
+  constructor(ports: NodeShutdownPorts, parts: NodeShutdownParts) {
     this.#ports = ports;
     this.#parts = parts;
   }

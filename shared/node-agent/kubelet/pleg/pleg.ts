@@ -6,15 +6,17 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import { countRunning, relist, withUnread } from "./relist.ts";
 import type { PodLifecycleEvent, Running } from "./relist.ts";
 import { shouldPodContentBeRemoved } from "../pod-workers/worker-questions.ts";
-import { removeContainer } from "../kuberuntime/remove-container.ts";
+import { removeContainer, storedContainers } from "../kuberuntime/remove-container.ts";
 import { wake } from "../pod-workers/update-worker.ts";
-import { storedContainers } from "../kuberuntime/remove-container.ts";
+import type { WakePorts } from "../pod-workers/update-worker.ts";
 
 /** Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that is older says that the runtime hangs. */
 const RELIST_STALE_MS = 180_000;
 
 /** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */
-export async function relistPods(ports: NodePorts): Promise<void> {
+export async function relistPods(
+  ports: Pick<NodePorts, "cri" | "known" | "store" | "files" | "clock" | "log" | "metrics" | "pods" | "operations" | "condition" | "send">,
+): Promise<void> {
   const { cri, known, condition, clock, metrics } = ports;
   const atMs = clock.now();
   if (condition.relisted !== undefined)
@@ -38,7 +40,7 @@ export async function relistPods(ports: NodePorts): Promise<void> {
   metrics?.observe("kubelet_pleg_relist_duration_seconds", {}, (clock.now() - atMs) / 1000);
 }
 
-function tell({ metrics }: NodePorts, { pods, containers }: Running, atMs: number): void {
+function tell({ metrics }: Pick<NodePorts, "metrics">, { pods, containers }: Running, atMs: number): void {
   metrics?.set("kubelet_pleg_last_seen_seconds", {}, Math.floor(atMs / 1000));
   metrics?.set("kubelet_running_pods", {}, pods);
   for (const state of ["created", "running", "exited", "unknown"] as const)
@@ -46,7 +48,12 @@ function tell({ metrics }: NodePorts, { pods, containers }: Running, atMs: numbe
 }
 
 /** @param listed all containers, as the events were made of them */
-async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecycleEvent[], listed: readonly Container[]): Promise<void> {
+async function deliver(
+  ports: WakePorts & Pick<NodePorts, "cri" | "files">,
+  uid: string,
+  events: readonly PodLifecycleEvent[],
+  listed: readonly Container[],
+): Promise<void> {
   const pod = ports.pods.get(uid);
   if (pod === undefined) return;
   if (events.some(({ type }) => type !== "ContainerRemoved")) await wake(ports, uid, events.map(({ type }) => type).join());
@@ -61,7 +68,7 @@ async function deliver(ports: NodePorts, uid: string, events: readonly PodLifecy
 }
 
 /** What keeps pods from being worked on, as `condition` says it from now on. */
-export async function checkRuntime({ cri, condition, clock }: NodePorts): Promise<void> {
+export async function checkRuntime({ cri, condition, clock }: Pick<NodePorts, "cri" | "clock" | "condition">): Promise<void> {
   const { runtimeError, networkError } = await cri.status().then(
     (conditions) => ({
       runtimeError: unmet(conditions, "RuntimeReady", "container runtime not ready"),

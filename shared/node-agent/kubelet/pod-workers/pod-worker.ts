@@ -1,6 +1,6 @@
 /**
  * One pod's worker as a state machine over its record (node-agent §4). Whoever learns something of a pod calls `acceptUpdate` at
- * once, also while a turn is in progress; whoever holds the pod's message plays one turn: `startTurn`, the work, `endTurn`. Each of
+ * once, also while a turn is in progress; whoever holds the pod's message plays one turn: `startSync`, the work, `endSync`. Each of
  * the three is one step of NodeStore.update.
  *
  *     (none) ──▶ syncing ──▶ terminating ──▶ terminated ──▶ finished ──housekeeping──▶ (none)
@@ -131,7 +131,7 @@ export function workerState({ terminatingAtMs, terminatedAtMs }: WorkerRecord): 
 }
 
 /** `idle`: nothing waits, or it waits for its start gate; no token was made, and the turn ends here. */
-export interface TurnStart {
+export interface SyncStart {
   readonly record: WorkerRecord;
   readonly work: "sync" | "terminating" | "terminatingRuntime" | "terminated" | "idle" | "finishedUnstarted";
 }
@@ -143,7 +143,7 @@ export interface TurnStart {
  * Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod, acknowledgeTerminating. Differs from upstream: termination
  * is acknowledged here and not after the runtime was looked at; no other turn is in progress, and this one starts nothing.
  */
-export function startTurn(record: WorkerRecord, gate: StartVerdict, nowMs: number): TurnStart {
+export function startSync(record: WorkerRecord, gate: StartVerdict, nowMs: number): SyncStart {
   const { pending, ...rest } = record;
   if (pending === undefined) return { record, work: "idle" };
   const state = workerState(record);
@@ -167,7 +167,7 @@ export function startTurn(record: WorkerRecord, gate: StartVerdict, nowMs: numbe
 }
 
 /** How the work of a turn ended; `failed` also when it was cancelled. */
-export type TurnEnd =
+export type SyncEnd =
   | { readonly kind: "synced"; readonly terminalPhase: boolean }
   | { readonly kind: "terminatingDone" }
   | { readonly kind: "terminatingRuntimeDone" }
@@ -181,9 +181,9 @@ export type TurnEnd =
  * Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
  * completeTerminated. Differs from upstream: a pod that ended by itself has its effective grace from here on, not none.
  */
-export function endTurn(
+export function endSync(
   record: WorkerRecord,
-  end: TurnEnd,
+  end: SyncEnd,
   nowMs: number,
 ): { readonly record: WorkerRecord | undefined; readonly transition: boolean } {
   const ended: WorkerRecord = { ...record, lastTurnEndedAtMs: nowMs };

@@ -1,5 +1,5 @@
 /** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
-import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
+import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind } from "../../ports/node-store.ts";
 import { isPastActiveDeadline } from "./active-deadline.ts";
 import { isStaticPod } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -9,6 +9,9 @@ import type { Accepted, PodUpdate } from "./pod-worker.ts";
 import { fullName, isTerminalPhase } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
 import { joinWaiting } from "./static-start.ts";
+
+export type UpdateWorkerPorts = Pick<NodePorts, "store" | "clock" | "operations" | "condition" | "send">;
+export type WakePorts = UpdateWorkerPorts & Pick<NodePorts, "pods">;
 
 /** Upstream's default of spec.terminationGracePeriodSeconds. */
 const GRACE_SECONDS = 30;
@@ -21,7 +24,7 @@ export interface UpdateDetails {
 
 /** For a pod whose spec is known, desired or not any more. */
 export async function updateWorker(
-  ports: NodePorts,
+  ports: UpdateWorkerPorts,
   pod: NodePod,
   kind: UpdateKind,
   reason: string,
@@ -43,7 +46,7 @@ export async function updateWorker(
 }
 
 /** What runs, and no spec of it was ever seen: only its end can be asked for. */
-export async function killRuntimePod(ports: NodePorts, uid: string, reason: string): Promise<void> {
+export async function killRuntimePod(ports: WakePorts, uid: string, reason: string): Promise<void> {
   const known = ports.pods.get(uid);
   if (known !== undefined) return await updateWorker(ports, known, "kill", reason, { graceOverrideSeconds: 1 });
   await submit(ports, uid, reason, {
@@ -59,7 +62,7 @@ export async function killRuntimePod(ports: NodePorts, uid: string, reason: stri
 }
 
 /** The next turn looks at everything again. Without a record or a spec there is nobody to wake. */
-export async function wake(ports: NodePorts, uid: string, reason: string): Promise<void> {
+export async function wake(ports: WakePorts, uid: string, reason: string): Promise<void> {
   const record = await ports.store.read("workers", uid);
   const pod = ports.pods.get(uid);
   // Of a pod that is desired no longer only a worker that lives has something left to do.
@@ -67,7 +70,12 @@ export async function wake(ports: NodePorts, uid: string, reason: string): Promi
   if (record !== undefined && record.specGracePeriodSeconds === undefined) await killRuntimePod(ports, uid, reason);
 }
 
-async function submit(ports: NodePorts, uid: string, reason: string, update: PodUpdate): Promise<void> {
+async function submit(
+  ports: Pick<NodePorts, "store" | "operations" | "send">,
+  uid: string,
+  reason: string,
+  update: PodUpdate,
+): Promise<void> {
   let accepted: Accepted = { record: undefined, cancel: false, wake: false };
   await ports.store.update("workers", uid, (record) => {
     accepted = acceptUpdate(record, update);
@@ -80,35 +88,24 @@ async function submit(ports: NodePorts, uid: string, reason: string, update: Pod
 }
 
 /** By the last relist: one of its containers runs, or its sandbox is ready. Before the first, anything may run. */
-function runsAt({ condition }: NodePorts, uid: string): boolean {
+function runsAt({ condition }: Pick<NodePorts, "condition">, uid: string): boolean {
   return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
 }
 
-/** A write that only the turn holding the newest token may make. @throws {LostTurnError} when it is not this one */
-export async function updateOwn(
-  ports: NodePorts,
-  fence: Fence,
-  change: (record: WorkerRecord) => WorkerRecord | undefined,
-): Promise<WorkerRecord | undefined> {
-  return await updateFenced(ports, "workers", fence.uid, (record) => record && change(record), fence);
-}
+/** NodeStore's `update` for the one sync that holds the newest token of its pod. @throws {LostSyncError} when another one has begun */
+export type FencedUpdate = <T extends NodeTable>(table: T, key: string, change: RowChange<T>) => Promise<NodeRow<T> | undefined>;
 
-/** As above, of any row: what a lost turn found out is not true any more. @throws {LostTurnError} */
-export async function updateFenced<T extends NodeTable>(
-  { store }: Pick<NodePorts, "store">,
-  table: T,
-  key: string,
-  change: RowChange<T>,
-  fence: Fence,
-): Promise<NodeRow<T> | undefined> {
-  const row = await store.update(table, key, change, fence);
-  if (row === "refused") throw new LostTurnError(fence.uid);
-  return row;
+export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence): FencedUpdate {
+  return async (table, key, change) => {
+    const row = await store.update(table, key, change, fence);
+    if (row === "refused") throw new LostSyncError(fence.uid);
+    return row;
+  };
 }
 
 /** Another turn of this pod has begun: this one's message was taken for lost. Normal after a stall; the other one goes on. */
-export class LostTurnError extends Error {
-  override readonly name = "LostTurnError";
+export class LostSyncError extends Error {
+  override readonly name = "LostSyncError";
 
   constructor(uid: string) {
     super(`another turn of pod ${uid} has begun`);
@@ -116,7 +113,7 @@ export class LostTurnError extends Error {
 }
 
 /** The pods whose time has come, and those that have been active for too long (node-agent §3, sync tick). */
-export async function wakeDue(ports: NodePorts): Promise<void> {
+export async function wakeDue(ports: WakePorts): Promise<void> {
   const { store, clock, pods, condition } = ports;
   condition.lastLoopMs = clock.now();
   if (condition.runtimeError !== undefined) return;
@@ -128,7 +125,7 @@ export async function wakeDue(ports: NodePorts): Promise<void> {
   }
 }
 
-export type TurnOutcome =
+export type SyncOutcome =
   | { readonly kind: "transition" | "ok" }
   /** A volume is tried again then. */
   | { readonly kind: "volume"; readonly retryAtMs: number; readonly nowMs: number }
@@ -162,7 +159,7 @@ const NETWORK_NOT_READY = "network is not ready";
  *
  * @param random in [0, 1)
  */
-export function requeueDelayMs(outcome: TurnOutcome, random: number): number {
+export function requeueDelayMs(outcome: SyncOutcome, random: number): number {
   const jittered = (ms: number): number => Math.round(ms * (1 + random * JITTER));
   switch (outcome.kind) {
     case "transition":

@@ -9,13 +9,30 @@ import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.
 import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "./probe.ts";
 import type { ProbedContainer } from "./probe.ts";
 import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "./probe-request.ts";
-import { podEvent } from "../events/pod-events.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
 import { wake } from "../pod-workers/update-worker.ts";
-import type { ProbeAnswer } from "../types/observed-pod.ts";
+import type { ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
+import type { WakePorts } from "../pod-workers/update-worker.ts";
+
+/** The probes of one pod. */
+export interface PodProbes {
+  readonly ensure: () => Promise<void>;
+  readonly hurryReadiness: (status: PodStatus) => Promise<void>;
+  readonly stop: (kinds: readonly ProbeKind[]) => Promise<void>;
+  readonly answers: (observed: ObservedPod) => Promise<PodProbeAnswers>;
+}
+
+export function podProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | "pods" | "condition">, pod: NodePod): PodProbes {
+  return {
+    ensure: () => ensureProbes(ports, pod),
+    hurryReadiness: (status) => hurryReadiness(ports, pod, status),
+    stop: (kinds) => stopProbes(ports, pod, kinds),
+    answers: ({ containers }) => readProbeAnswers(ports, pod, (id) => containers.find((container) => container.id === id)?.name),
+  };
+}
 
 /** Each probe of the pod gets a due time, unless it has one or has ended. */
-export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void> {
+async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | "pods" | "condition">, pod: NodePod): Promise<void> {
   const probes = probesOf(pod);
   if (probes.length === 0) return;
   const scheduled = await ports.store.agenda("probes");
@@ -39,7 +56,12 @@ export async function ensureProbes(ports: NodePorts, pod: NodePod): Promise<void
  * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
  * takes nobody out of service. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
  */
-function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string, kind: ProbeKind): ProbeRecord | undefined {
+function resumed(
+  { condition, pods }: Pick<NodePorts, "pods" | "condition">,
+  pod: NodePod,
+  container: string,
+  kind: ProbeKind,
+): ProbeRecord | undefined {
   const entry = statusEntry(apiPodOf(pods, pod)?.status, container);
   const probed = probedContainer(entry);
   if (probed?.startedAtMs === undefined || probed.startedAtMs >= condition.startedAtMs || !probed.started) return undefined;
@@ -48,7 +70,7 @@ function resumed({ condition, pods }: NodePorts, pod: NodePod, container: string
 }
 
 /** A container that was started and is not ready is probed at once: the next regular probe may be a long period away. */
-export async function hurryReadiness(ports: NodePorts, pod: NodePod, status: PodStatus): Promise<void> {
+async function hurryReadiness(ports: Pick<NodePorts, "store" | "clock">, pod: NodePod, status: PodStatus): Promise<void> {
   const entries = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
   const waiting = new Set(entries.filter(({ started, ready }) => started === true && !ready).map(({ name }) => name));
   if (waiting.size === 0) return;
@@ -62,13 +84,13 @@ export async function hurryReadiness(ports: NodePorts, pod: NodePod, status: Pod
 }
 
 /** What was found stays, for the status. */
-export async function stopProbes(ports: NodePorts, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
+async function stopProbes(ports: Pick<NodePorts, "store">, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
   for (const { container, kind } of probesOf(pod))
     if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
 }
 
 /** The pod is gone. */
-export async function forgetProbes(ports: NodePorts, uid: string): Promise<void> {
+export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string): Promise<void> {
   for (const key of (await ports.store.rows("probes")).keys())
     if (splitProbeKey(key).uid === uid) {
       await ports.store.unschedule("probes", key);
@@ -77,7 +99,11 @@ export async function forgetProbes(ports: NodePorts, uid: string): Promise<void>
 }
 
 /** One turn of the probe `key`, which was due at `dueMs`. Never throws for what a container does. */
-export async function runProbe(ports: NodePorts, key: string, dueMs: number): Promise<void> {
+export async function runProbe(
+  ports: WakePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
+  key: string,
+  dueMs: number,
+): Promise<void> {
   const { uid, container: name, kind } = splitProbeKey(key);
   const pod = ports.pods.get(uid);
   const probe = pod && probesOf(pod).find((one) => one.container === name && one.kind === kind);
@@ -146,7 +172,7 @@ const ENDED_LOOK_MS = 1_000;
  * Differs from upstream: prober_manager.go stops a worker only between two of its probes.
  */
 async function whileItRuns(
-  { clock, pods, store }: NodePorts,
+  { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
   { uid, name, containerId }: { readonly uid: string; readonly name: string; readonly containerId: string },
   run: (signal: AbortSignal) => Promise<ProbeOutcome["result"]>,
 ): Promise<ProbeOutcome["result"]> {
@@ -174,17 +200,22 @@ interface Execution {
 }
 
 /** Of a probe that is given up nothing is told. */
-async function execute(ports: NodePorts, pod: NodePod, execution: Execution, signal: AbortSignal): Promise<ProbeOutcome["result"]> {
+async function execute(
+  ports: Pick<NodePorts, "cri" | "prober" | "podEvent">,
+  pod: NodePod,
+  execution: Execution,
+  signal: AbortSignal,
+): Promise<ProbeOutcome["result"]> {
   let outcome: ProbeOutcome = { result: "error", output: "" };
   for (let attempt = 0; attempt < PROBE_TRIES_MAX && outcome.result === "error" && !signal.aborted; attempt++)
     outcome = await attemptOnce(ports, execution, signal);
   const note = signal.aborted ? undefined : probeNote(execution.kind, outcome);
-  if (note !== undefined) podEvent(ports, pod, { ...note, container: execution.container.name });
+  if (note !== undefined) ports.podEvent(pod, { ...note, container: execution.container.name });
   return outcome.result;
 }
 
 async function attemptOnce(
-  ports: NodePorts,
+  ports: Pick<NodePorts, "cri" | "prober">,
   { container, spec, containerId, podIp }: Execution,
   signal: AbortSignal,
 ): Promise<ProbeOutcome> {
@@ -208,7 +239,7 @@ async function attemptOnce(
 }
 
 async function exec(
-  { cri }: NodePorts,
+  { cri }: Pick<NodePorts, "cri">,
   containerId: string,
   { command, timeoutSeconds }: { readonly command: readonly string[]; readonly timeoutSeconds: number },
   signal: AbortSignal,
@@ -231,7 +262,7 @@ export interface PodProbeAnswers {
  * Answers by container id; what was not probed yet has the initial result of its kind, what has no such probe has none.
  * `nameOf` tells which container an id belongs to.
  */
-export async function readProbeAnswers(
+async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,
   pod: NodePod,
   nameOf: (containerId: string) => string | undefined,

@@ -8,18 +8,22 @@ import { CpuRates } from "./cpu-rates.ts";
 import { summaryOf } from "./summary.ts";
 import { measurePods } from "../eviction/measure.ts";
 import { volumePlaces } from "../volume/volume-measures.ts";
+import type { MeasurePodsPorts } from "../eviction/measure.ts";
+
+type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
+type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
 /** The server asks it, and is there before the agent. */
 export class SummaryTeller {
   readonly #machine: () => Promise<MachineFigures>;
   readonly #rates = new CpuRates();
-  #ports: NodePorts | undefined;
+  #ports: SummaryPorts | undefined;
 
   constructor(machine: () => Promise<MachineFigures>) {
     this.#machine = machine;
   }
 
-  of(ports: NodePorts): void {
+  of(ports: SummaryPorts): void {
     this.#ports = ports;
   }
 
@@ -48,7 +52,7 @@ function samplesOf(stats: readonly ContainerStats[]): Parameters<CpuRates["seen"
   );
 }
 
-async function diskOf(ports: NodePorts): Promise<NonNullable<Parameters<typeof summaryOf>[0]["disk"]>> {
+async function diskOf(ports: DiskPorts): Promise<NonNullable<Parameters<typeof summaryOf>[0]["disk"]>> {
   const { cri, files, options, pods } = ports;
   const [usages, nodeFs, [usage]] = await Promise.all([
     measurePods(ports, pods.desired()).then((measured) => withAgentsOwn(ports, measured)),
@@ -60,7 +64,7 @@ async function diskOf(ports: NodePorts): Promise<NonNullable<Parameters<typeof s
 }
 
 /** Volumes that the agent alone writes are measured for who asks: they are small, and nobody is evicted for them. */
-async function withAgentsOwn({ files, pods }: NodePorts, usages: PodUsages): Promise<PodUsages> {
+async function withAgentsOwn({ files, pods }: Pick<NodePorts, "files" | "pods">, usages: PodUsages): Promise<PodUsages> {
   const whole = pods.desired().flatMap((pod) => {
     const usage = usages.get(pod.metadata.uid);
     return usage === undefined ? [] : [{ pod, usage }];

@@ -184,6 +184,11 @@ export interface ReadinessProbes {
   startup(containerId: string): ProbeAnswer;
 }
 
+/** The statuses of containers with probes: init containers, or regular ones. */
+export function probedStatuses(known: Known & { readonly probes: ReadinessProbes }, group: ContainerGroup): ContainerStatusEntry[] {
+  return withReadiness(group.containers, containerStatuses(known, group), { isInit: group.isInit, probes: known.probes });
+}
+
 /**
  * A regular container or a sidecar:
  *

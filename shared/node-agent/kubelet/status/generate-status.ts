@@ -1,14 +1,13 @@
 /** The status of a pod, from what the runtime says of it (node-agent §13.1–13.4). */
 import type { AbnormalTermination, PodAllocation, PodStatus, WaitingReason } from "../../ports/node-store.ts";
 import { resizeConditions } from "../allocation/resize-conditions.ts";
-import { containerStatuses, withReadiness } from "./container-statuses.ts";
+import { containerStatuses, probedStatuses } from "./container-statuses.ts";
 import type { ReadinessProbes } from "./container-statuses.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, ownedConditions } from "./pod-conditions.ts";
-import type { PodCondition } from "../types/pod.ts";
+import type { PodCondition, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 import { podPhase } from "./pod-phase.ts";
 import { ephemeralContainersOf, initContainersOf, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 import { qosClass } from "../types/pod-requests.ts";
 import { isPastActiveDeadline } from "../pod-workers/active-deadline.ts";
 
@@ -46,8 +45,8 @@ const DEADLINE_EXCEEDED = {
  */
 export function generateApiPodStatus(input: StatusInput): PodStatus {
   const { pod, observed, hostIps, previous = pod.status } = input;
-  const init = group(input, initContainersOf(pod), { previous: previous?.initContainerStatuses, isInit: true });
-  const regular = group(input, pod.spec.containers, { previous: previous?.containerStatuses, isInit: false });
+  const init = probedStatuses(input, { containers: initContainersOf(pod), previous: previous?.initContainerStatuses, isInit: true });
+  const regular = probedStatuses(input, { containers: pod.spec.containers, previous: previous?.containerStatuses, isInit: false });
   const ephemeral = containerStatuses(input, {
     containers: ephemeralContainersOf(pod),
     previous: previous?.ephemeralContainerStatuses,
@@ -71,14 +70,6 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
     qosClass: qosClass(pod),
     ...(pod.metadata.generation !== undefined && { observedGeneration: pod.metadata.generation }),
   };
-}
-
-function group(
-  input: StatusInput,
-  containers: readonly ContainerSpec[],
-  { previous, isInit }: { readonly previous: readonly ContainerStatusEntry[] | undefined; readonly isInit: boolean },
-): ContainerStatusEntry[] {
-  return withReadiness(containers, containerStatuses(input, { containers, previous, isInit }), { isInit, probes: input.probes });
 }
 
 type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "message">;

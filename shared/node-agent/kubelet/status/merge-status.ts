@@ -3,9 +3,8 @@ import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { isMirrorPod } from "../types/labels.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
-import type { PodCondition } from "../types/pod.ts";
+import type { PodCondition, NodePod } from "../types/pod.ts";
 import { isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
 import { FOREIGN_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**

@@ -1,9 +1,8 @@
 /** The conditions that the agent sets on a pod (node-agent §13.3), without their transition times (accept-status.ts). */
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import type { ContainerSpec, ContainerStatusEntry, NodePod, PodCondition } from "../types/pod.ts";
 import { podSandboxChanged } from "../kuberuntime/compute-pod-actions.ts";
-import type { PodCondition } from "../types/pod.ts";
 type Statuses = readonly ContainerStatusEntry[] | undefined;
 
 /** Set when a pod is ended by the agent's own decision; others may set it too. */

@@ -1,11 +1,9 @@
 /** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
-import { parseTime } from "@deltaloop/kube/objects";
 import { describeError, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
-import type { AbnormalTermination, CachedStatus, Fence, PodStatus } from "../../ports/node-store.ts";
+import type { AbnormalTermination, CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { acceptStatus, terminatedStatus } from "./accept-status.ts";
 import { generateApiPodStatus } from "./generate-status.ts";
-import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
-import { terminationsBetween } from "./terminations.ts";
+import { isMirrorPod, isStaticPod } from "../types/labels.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "./merge-status.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
@@ -13,25 +11,32 @@ import { parseNodePod } from "../types/pod.ts";
 import type { NodePod } from "../types/pod.ts";
 import { couldHaveRunningContainers } from "../pod-workers/worker-questions.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
-import { readProbeAnswers } from "../prober/prober-manager.ts";
-import { LostTurnError } from "../pod-workers/update-worker.ts";
+import type { PodProbeAnswers } from "../prober/prober-manager.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
+import { countStart, countEnds } from "./status-metrics.ts";
+
+export type ComputeStatusPorts = Pick<NodePorts, "store" | "clock" | "pods" | "options" | "runtimeName">;
+export type StoreStatusPorts = Pick<NodePorts, "store" | "clock" | "metrics" | "pods" | "send">;
+export type FlushStatusPorts = Pick<NodePorts, "kube" | "store" | "clock" | "log" | "pods" | "condition">;
 
 export interface StatusRequest {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
   readonly terminal: boolean;
   readonly abnormal?: AbnormalTermination;
+  readonly probes: PodProbeAnswers;
 }
 
 /** Nothing is stored. */
-export async function computeStatus(ports: NodePorts, { pod, observed, terminal, abnormal }: StatusRequest): Promise<PodStatus> {
+export async function computeStatus(
+  ports: ComputeStatusPorts,
+  { pod, observed, terminal, abnormal, probes }: StatusRequest,
+): Promise<PodStatus> {
   const { uid } = pod.metadata;
   const known = withApiStatus(ports, pod);
-  const nameOf = (id: string): string | undefined => observed.containers.find((container) => container.id === id)?.name;
-  const [cached, reasons, probes, allocation] = await Promise.all([
+  const [cached, reasons, allocation] = await Promise.all([
     ports.store.read("statuses", uid),
     ports.store.read("reasons", uid),
-    readProbeAnswers(ports, pod, nameOf),
     ports.store.read("allocations", uid),
   ]);
   return generateApiPodStatus({
@@ -50,17 +55,22 @@ export async function computeStatus(ports: NodePorts, { pod, observed, terminal,
 }
 
 /** What the API server has of a static pod stands in its mirror. */
-function withApiStatus(ports: NodePorts, pod: NodePod): NodePod {
+function withApiStatus(ports: Pick<NodePorts, "pods">, pod: NodePod): NodePod {
   const status = apiPodOf(ports.pods, pod)?.status;
   return status === undefined ? pod : { ...pod, status };
 }
 
-/** What changed goes to the API server at once, by another function. @throws {LostTurnError} */
+interface StoreOptions {
+  readonly update?: FencedUpdate;
+  readonly finished?: true;
+}
+
+/** What changed goes to the API server at once, by another function. @throws {LostSyncError} */
 export async function storeStatus(
-  ports: NodePorts,
+  ports: StoreStatusPorts,
   pod: NodePod,
   status: PodStatus,
-  { fence, finished }: { readonly fence?: Fence; readonly finished?: true } = {},
+  { update = (table, key, change) => ports.store.update(table, key, change), finished }: StoreOptions = {},
 ): Promise<void> {
   const { uid } = pod.metadata;
   const force = finished === true || pod.metadata.deletionTimestamp !== undefined;
@@ -70,33 +80,17 @@ export async function storeStatus(
     before = cached?.status;
     return acceptStatus(cached, status, { pod: known, force, nowMs: ports.clock.now(), ...(finished && { finished }) });
   };
-  const stored =
-    fence === undefined ? await ports.store.update("statuses", uid, accept) : await ports.store.update("statuses", uid, accept, fence);
-  if (stored === "refused") throw new LostTurnError(uid);
-  if (before?.phase === "Pending" && stored?.status.phase === "Running") tellStarted(ports, pod);
-  if (stored !== undefined) tellEnded(ports, before ?? known.status ?? {}, stored.status);
+  const stored = await update("statuses", uid, accept);
+  if (before?.phase === "Pending" && stored?.status.phase === "Running") countStart(ports, pod);
+  if (stored !== undefined) countEnds(ports, before ?? known.status ?? {}, stored.status);
   if (stored !== undefined && (stored.version > stored.sentVersion || stored.podIsFinished === true))
     ports.send("statuses", uid, "changed");
 }
 
-/**
- * Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream, which by the precedence of its operators also counts the first turn
- * of every pod: only pods that began to run.
- */
-function tellStarted({ metrics, clock }: NodePorts, { metadata }: NodePod): void {
-  const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);
-  if (seenMs !== undefined) metrics?.observe("kubelet_pod_start_duration_seconds", {}, (clock.now() - seenMs) / 1000);
-}
-
-function tellEnded({ metrics }: NodePorts, before: PodStatus, after: PodStatus): void {
-  for (const { containerType, exitCode, reason } of terminationsBetween(before, after))
-    metrics?.count("kubelet_terminated_containers_total", { container_type: containerType, exit_code: String(exitCode), reason });
-}
-
 /** TerminatePod: nothing of the pod runs or is mounted any more. */
-export async function storeTerminated(ports: NodePorts, pod: NodePod, fence: Fence): Promise<void> {
+export async function storeTerminated(ports: StoreStatusPorts, pod: NodePod, update: FencedUpdate): Promise<void> {
   const cached = await ports.store.read("statuses", pod.metadata.uid);
-  await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { fence, finished: true });
+  await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { update, finished: true });
 }
 
 /**
@@ -108,7 +102,7 @@ export async function storeTerminated(ports: NodePorts, pod: NodePod, fence: Fen
  *
  * @throws what the API server answers, other than that; the next tick tries again
  */
-export async function flushStatus(ports: NodePorts, uid: string): Promise<void> {
+export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise<void> {
   const cached = await ports.store.read("statuses", uid);
   const pod = ports.pods.get(uid);
   if (cached === undefined || pod === undefined) return;
@@ -155,7 +149,12 @@ export async function flushStatus(ports: NodePorts, uid: string): Promise<void> 
 }
 
 /** As the API server has it; undefined where there is nothing to send to. */
-async function readLive(ports: NodePorts, pod: NodePod, target: NodePod, { version }: CachedStatus): Promise<NodePod | undefined> {
+async function readLive(
+  ports: Pick<NodePorts, "kube" | "store">,
+  pod: NodePod,
+  target: NodePod,
+  { version }: CachedStatus,
+): Promise<NodePod | undefined> {
   const { uid } = pod.metadata;
   const { namespace, name } = target.metadata;
   const found = await ports.kube.get("pods", namespace, name);
@@ -171,7 +170,7 @@ async function readLive(ports: NodePorts, pod: NodePod, target: NodePod, { versi
 }
 
 /** Each ten seconds: what was not sent, what somebody else altered, and deletions that are due. */
-export async function flushStatuses(ports: NodePorts): Promise<void> {
+export async function flushStatuses(ports: Pick<NodePorts, "store" | "clock" | "pods" | "send">): Promise<void> {
   for (const [uid, cached] of await ports.store.rows("statuses")) {
     const why = whyBehind(ports, uid, cached);
     if (why === "altered") await ports.store.update("statuses", uid, withoutAnswer);
@@ -182,7 +181,11 @@ export async function flushStatuses(ports: NodePorts): Promise<void> {
 /** Of a row the API server's status that it agrees with. Neither is ever altered, so of the same two there is nothing to compare again. */
 const agreed = new WeakMap<CachedStatus, PodStatus>();
 
-function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not sent" | "to be deleted" | "altered" | undefined {
+function whyBehind(
+  ports: Pick<NodePorts, "clock" | "pods">,
+  uid: string,
+  cached: CachedStatus,
+): "not sent" | "to be deleted" | "altered" | undefined {
   const pod = ports.pods.get(uid);
   if (pod === undefined) return undefined;
   if (cached.version > cached.sentVersion) return "not sent";
@@ -197,7 +200,7 @@ function whyBehind(ports: NodePorts, uid: string, cached: CachedStatus): "not se
   return undefined;
 }
 
-async function sent(ports: NodePorts, uid: string, version: number, answered?: NodePod): Promise<void> {
+async function sent(ports: Pick<NodePorts, "store">, uid: string, version: number, answered?: NodePod): Promise<void> {
   await ports.store.update("statuses", uid, (row) => {
     if (row === undefined) return undefined;
     const next = answered === undefined ? row : { ...row, answered: { uid: answered.metadata.uid, status: answered.status ?? {} } };

@@ -128,7 +128,9 @@ const BYTE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
 /** Undefined: it is not there. CPUs in thousandths, the rest in whole units, both rounded up. */
 export function amountOf(quantities: Readonly<Record<string, string>>, name: string): number | undefined {
   const quantity = parseQuantity(quantities[name] ?? "");
-  return quantity === undefined ? undefined : wholeAmount(new Map([[name, quantityNanos(quantity)]]), name);
+  if (quantity === undefined) return undefined;
+  const nanos = quantityNanos(quantity);
+  return wholeAmount(new Map([[name, nanos]]), name);
 }
 
 /** `2Mi` → `2MB`, as cgroups name it. Source: pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize. */

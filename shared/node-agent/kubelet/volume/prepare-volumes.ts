@@ -1,10 +1,12 @@
 /** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
-import type { Fence } from "../../ports/node-store.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../types/referenced-objects.ts";
 import { allocatableOf } from "../types/node-options.ts";
+import type { NodeResources } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { messageOf } from "@deltaloop/kube/objects";
+import { ownAt } from "@deltaloop/base";
 import { StepError } from "../node-ports/operations.ts";
 import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
@@ -13,8 +15,9 @@ import type { TokenSpec } from "./volume-payload.ts";
 import { VolumeError } from "./downward-api.ts";
 import { fsGroupOf, volumePlans } from "./volumes.ts";
 import type { VolumePlan } from "./volumes.ts";
-import { podEvent } from "../events/pod-events.ts";
-import { VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
+import { retriedInSync, VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
+
+export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | "objects" | "podEvent" | "options" | "resources">;
 
 /** Volume name → host path. */
 export type VolumePaths = Readonly<Record<string, string>>;
@@ -35,8 +38,52 @@ export class MountError extends StepError {
 
 type Read = { readonly object: KubeObject | undefined } | { readonly error: unknown };
 
+/** The volumes of one pod. */
+export interface PodVolumes {
+  readonly mount: (how: { readonly isUp: boolean }) => Promise<MountedVolumes>;
+  /** Removes all directories of the pod, as an operation: there may be millions of files. @throws {Pause} while it goes on */
+  readonly unmount: () => Promise<void>;
+}
+
+export interface MountedVolumes {
+  readonly objects: ReferencedObjects;
+  readonly volumePaths: VolumePaths;
+}
+
+export function podVolumes(ports: PrepareVolumesPorts & Pick<NodePorts, "operations">, pod: NodePod, update: FencedUpdate): PodVolumes {
+  const { operations, files } = ports;
+  const { uid } = pod.metadata;
+  const pause = "the pod's volumes are being removed";
+  const remove = (): Promise<void> => operations.run({ uid, name: "remove", act: () => files.removePodDirectory(uid), pause });
+  return {
+    mount: (how) => mountVolumes(ports, { pod, update }, how),
+    unmount: () => retriedInSync(ports, uid, () => withVolumeBackOff(ports, { uid, update }, remove)),
+  };
+}
+
+/**
+ * The objects that a pod refers to and the paths of its volumes. Tries again as long as the next try comes within a turn; what a pod that
+ * runs already has mounted stays usable when it cannot be brought up to date.
+ *
+ * @throws {AggregateError} of volumes without a path
+ */
+async function mountVolumes(
+  ports: PrepareVolumesPorts & Pick<NodePorts, "operations">,
+  { pod, update }: { readonly pod: NodePod; readonly update: FencedUpdate },
+  { isUp }: { readonly isUp: boolean },
+): Promise<MountedVolumes> {
+  return await retriedInSync(ports, pod.metadata.uid, async () => {
+    const objects = await readReferences(ports, pod);
+    const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp, update });
+    for (const { message, isNews } of failures) if (isNews) ports.podEvent(pod, { type: "Warning", reason: "FailedMount", message });
+    const lacking = failures.filter(({ volume }) => ownAt(paths, volume) === undefined);
+    if (lacking.length > 0) throw new AggregateError(lacking, lacking.map(({ message }) => message).join("; "));
+    return { objects, volumePaths: paths };
+  });
+}
+
 /** The ConfigMaps and Secrets that a pod names, at hand. One that could not be read throws what the API server said when it is asked for. */
-export async function readReferences(ports: NodePorts, pod: NodePod): Promise<ReferencedObjects> {
+async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): Promise<ReferencedObjects> {
   const { namespace } = pod.metadata;
   const { configMaps, secrets } = podReferences(pod);
   const read = async (resource: "configmaps" | "secrets", name: string): Promise<readonly [string, Read]> => {
@@ -67,25 +114,26 @@ export async function readReferences(ports: NodePorts, pod: NodePod): Promise<Re
  * Idempotent; live updates of what a volume shows come by the same way. A volume that cannot be made is among `failures`; with
  * `acceptsOld` its path is among `paths` all the same if it was made before.
  */
-export async function prepareVolumes(
-  ports: NodePorts,
+async function prepareVolumes(
+  ports: PrepareVolumesPorts,
   pod: NodePod,
   objects: ReferencedObjects,
-  { acceptsOld, fence }: { readonly acceptsOld: boolean; readonly fence: Fence },
+  { acceptsOld, update }: { readonly acceptsOld: boolean; readonly update: FencedUpdate },
 ): Promise<{ readonly paths: VolumePaths; readonly failures: readonly MountError[] }> {
   const { uid } = pod.metadata;
   await ports.files.makePodDirectories(uid).catch((error: unknown) => {
-    podEvent(ports, pod, { type: "Warning", reason: "Failed", message: `error making pod data directories: ${messageOf(error)}` });
+    ports.podEvent(pod, { type: "Warning", reason: "Failed", message: `error making pod data directories: ${messageOf(error)}` });
     throw error;
   });
   const volumes = new Map((pod.spec.volumes ?? []).map((volume) => [volume.name, volume]));
   const failures: MountError[] = [];
   const paths: Record<string, string> = {};
+  const allocatable = allocatableOf(ports.resources, ports.options.eviction);
   await Promise.all(
-    volumePlans(pod, allocatableOf(ports.resources, ports.options.eviction).memoryBytes).map(async (plan) => {
+    volumePlans(pod, allocatable.memoryBytes).map(async (plan) => {
       try {
-        const prepare = () => prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects });
-        paths[plan.name] = await withVolumeBackOff(ports, { fence, volume: plan.name }, prepare);
+        const prepare = () => prepareVolume(ports, pod, { plan, volume: volumes.get(plan.name), objects, allocatable });
+        paths[plan.name] = await withVolumeBackOff(ports, { uid, update, volume: plan.name }, prepare);
       } catch (error) {
         if (!(error instanceof VolumeRetryError)) throw error;
         failures.push(new MountError(plan.name, error));
@@ -98,15 +146,16 @@ export async function prepareVolumes(
 }
 
 async function prepareVolume(
-  ports: NodePorts,
+  ports: Pick<NodePorts, "files" | "objects">,
   pod: NodePod,
   given: {
     readonly plan: VolumePlan;
     readonly volume: VolumeSpec | undefined;
     readonly objects: ReferencedObjects;
+    readonly allocatable: NodeResources;
   },
 ): Promise<string> {
-  const { plan, volume, objects } = given;
+  const { plan, volume, objects, allocatable } = given;
   const place = { uid: pod.metadata.uid, plugin: plan.plugin, name: plan.name };
   const fsGroup = fsGroupOf(pod);
   const owned = fsGroup === undefined ? {} : { fsGroup };
@@ -129,7 +178,7 @@ async function prepareVolume(
         pod,
         volume,
         objects,
-        allocatable: allocatableOf(ports.resources, ports.options.eviction),
+        allocatable,
         token: (spec) => tokens.get(tokenKey(spec)) ?? "",
       });
       return await ports.files.writeVolume(place, payload, { ...owned, ...(plan.tmpfs && { tmpfs: true }) });
@@ -141,7 +190,7 @@ async function prepareVolume(
   }
 }
 
-async function requestTokens(ports: NodePorts, pod: NodePod, volume: string): Promise<ReadonlyMap<string, string>> {
+async function requestTokens(ports: Pick<NodePorts, "objects">, pod: NodePod, volume: string): Promise<ReadonlyMap<string, string>> {
   const { namespace, name, uid } = pod.metadata;
   const serviceAccount = pod.spec.serviceAccountName ?? "default";
   const wanted = tokensOf(pod).filter((token) => token.volume === volume);

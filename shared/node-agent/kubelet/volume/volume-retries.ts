@@ -4,12 +4,11 @@
  */
 import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";
-import type { Fence } from "../../ports/node-store.ts";
 import { nextVolumeBackOff } from "../pod-workers/back-off.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { earliestRetryMs, StepError, TURN_MS } from "../node-ports/operations.ts";
+import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operations.ts";
 import { VolumeError } from "./downward-api.ts";
-import { updateFenced } from "../pod-workers/update-worker.ts";
+import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
 /** It failed, with a cause, or failed a short while ago and was not tried. */
 export class VolumeRetryError extends StepError {
@@ -26,12 +25,12 @@ export class VolumeRetryError extends StepError {
 
 /** @param volume its name; absent: all of the pod's at once. @throws {VolumeRetryError} and what is a bug of ours */
 export async function withVolumeBackOff<T>(
-  ports: NodePorts,
-  { fence, volume = "" }: { readonly fence: Fence; readonly volume?: string },
+  ports: Pick<NodePorts, "store" | "clock">,
+  { uid, update, volume = "" }: { readonly uid: string; readonly update: FencedUpdate; readonly volume?: string },
   act: () => Promise<T>,
 ): Promise<T> {
   const { store, clock } = ports;
-  const key = `${fence.uid}/volumes/${volume}`;
+  const key = `${uid}/volumes/${volume}`;
   const entry = await store.read("backOffs", key);
   const untilMs = entry === undefined ? 0 : entry.lastUpdateMs + entry.delayMs;
   if (clock.now() < untilMs) throw new VolumeRetryError("it failed, and waits to be tried again", untilMs);
@@ -41,16 +40,20 @@ export async function withVolumeBackOff<T>(
   } catch (cause) {
     if (!isExpected(cause)) throw cause;
     const next = nextVolumeBackOff(entry, clock.now());
-    await updateFenced(ports, "backOffs", key, () => next, fence);
+    await update("backOffs", key, () => next);
     throw new VolumeRetryError(cause.message, next.lastUpdateMs + next.delayMs, cause);
   }
-  if (entry !== undefined) await updateFenced(ports, "backOffs", key, () => undefined, fence);
+  if (entry !== undefined) await update("backOffs", key, () => undefined);
   return value;
 }
 
 /** Again and again, as long as the next try comes within a turn. @throws {Pause} when the turn is cancelled */
-export async function retriedInTurn<T>({ clock, operations }: NodePorts, uid: string, act: () => Promise<T>): Promise<T> {
-  const endMs = clock.now() + TURN_MS;
+export async function retriedInSync<T>(
+  { clock, operations }: Pick<NodePorts, "clock" | "operations">,
+  uid: string,
+  act: () => Promise<T>,
+): Promise<T> {
+  const endMs = clock.now() + STEP_WAIT_MS;
   for (;;) {
     try {
       return await act();

@@ -1,7 +1,7 @@
 // Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
 import { describe, expect, it } from "vitest";
 import { syncKnownPods } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
-import { acceptUpdate, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import { acceptUpdate, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, record, started, update } from "../worker-builders.ts";
 
@@ -67,9 +67,9 @@ describe("syncKnownPods", () => {
 
   it("[node-agent 55] [node-agent 46] drives an orphan of the runtime on as one, with no spec and grace 1", () => {
     const found = acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true, mayRun: true })).record ?? record();
-    const { record: taken } = startTurn(found, "start", NOW_MS);
+    const { record: taken } = startSync(found, "start", NOW_MS);
     const after = syncKnownPods(new Map([["u1", taken]]), new Set(), NOW_MS).changed.get("u1");
     expect(after).toMatchObject({ gracePeriodSeconds: 1, pending: { kind: "kill", runtimeOnly: true } });
-    expect(startTurn(after ?? taken, "start", NOW_MS).work).toBe("terminatingRuntime");
+    expect(startSync(after ?? taken, "start", NOW_MS).work).toBe("terminatingRuntime");
   });
 });

@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
-import type { PodUpdate, TurnEnd, TurnStart } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import { acceptUpdate, endSync, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { PodUpdate, SyncEnd, SyncStart } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { Fence, WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, update } from "../worker-builders.ts";
 
@@ -14,7 +14,7 @@ const PODS = 20;
 
 interface Turn {
   readonly fence: Fence;
-  readonly work: TurnStart["work"];
+  readonly work: SyncStart["work"];
 }
 
 /** A pod of the host: its spec's version in memory, its messages in the queue, at most one of them in hand. */
@@ -54,10 +54,10 @@ class Pod {
   async begin(): Promise<void> {
     if (this.turn !== undefined || this.messages === 0) return;
     this.messages -= 1;
-    let work: TurnStart["work"] = "idle";
+    let work: SyncStart["work"] = "idle";
     const row = await this.#store.update("workers", this.uid, (before) => {
       if (before === undefined) return undefined;
-      const started = startTurn(before, "start", NOW_MS);
+      const started = startSync(before, "start", NOW_MS);
       ({ work } = started);
       return started.record;
     });
@@ -106,12 +106,12 @@ class Pod {
     throw new Error(`${this.uid} does not come to rest`);
   }
 
-  #write({ fence }: Turn, end: TurnEnd): Promise<WorkerRecord | "refused" | undefined> {
-    return this.#store.update("workers", this.uid, (row) => row && endTurn(row, end, NOW_MS).record, fence);
+  #write({ fence }: Turn, end: SyncEnd): Promise<WorkerRecord | "refused" | undefined> {
+    return this.#store.update("workers", this.uid, (row) => row && endSync(row, end, NOW_MS).record, fence);
   }
 }
 
-function doneWith(work: TurnStart["work"]): TurnEnd {
+function doneWith(work: SyncStart["work"]): SyncEnd {
   if (work === "terminating") return { kind: "terminatingDone" };
   return work === "terminated" ? { kind: "terminatedDone" } : { kind: "synced", terminalPhase: false };
 }

@@ -2,8 +2,8 @@
 // many, an orphan that is kept or a real pod taken for one.
 import { describe, expect, it } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
-import { acceptUpdate, endTurn, startTurn } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
-import type { PodUpdate, TurnEnd } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import { acceptUpdate, endSync, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { PodUpdate, SyncEnd } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, Worker, record, started, update } from "../worker-builders.ts";
 
@@ -63,7 +63,7 @@ describe("acceptUpdate", () => {
     });
     expect(after?.pending).not.toHaveProperty("runtimeOnly");
     expect(cancel).toBe(true);
-    expect(startTurn(after ?? before, "start", NOW_MS).work).toBe("terminating");
+    expect(startSync(after ?? before, "start", NOW_MS).work).toBe("terminating");
     expect(acceptUpdate(before, update({ ...GONE, graceOverrideSeconds: 90 })).record?.gracePeriodSeconds).toBe(90);
     const { graceOverrideSeconds: _none, ...plain } = GONE;
     expect(acceptUpdate(before, update(plain)).record?.gracePeriodSeconds).toBe(30);
@@ -215,7 +215,7 @@ describe("acceptUpdate", () => {
   });
 });
 
-describe("startTurn", () => {
+describe("startSync", () => {
   const waiting = record({ isStatic: true, pending: { kind: "create", sinceMs: NOW_MS } });
 
   it("[node-agent 115] is idle when a message comes twice: during the turn, after it, and after the end", () => {
@@ -235,12 +235,12 @@ describe("startTurn", () => {
   });
 
   it("leaves a pod alone that may not start yet", () => {
-    expect(startTurn(waiting, "notYet", NOW_MS)).toEqual({ record: waiting, work: "idle" });
+    expect(startSync(waiting, "notYet", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
   it("asks no gate of a pod that has started", () => {
     const running = started({ isStatic: true, pending: { kind: "sync", sinceMs: NOW_MS } });
-    expect(startTurn(running, "never", NOW_MS).work).toBe("sync");
+    expect(startSync(running, "never", NOW_MS).work).toBe("sync");
   });
 
   it.each(["start", "notYet", "never"] as const)(
@@ -258,7 +258,7 @@ describe("startTurn", () => {
   );
 
   it("never finishes a pod that nobody killed, whatever the gate says of it", () => {
-    expect(startTurn(waiting, "never", NOW_MS)).toEqual({ record: waiting, work: "idle" });
+    expect(startSync(waiting, "never", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
   it("[node-agent 45] terminates a regular pod that was killed before it began", () => {
@@ -269,8 +269,8 @@ describe("startTurn", () => {
   });
 });
 
-describe("endTurn", () => {
-  it.each<{ name: string; before: WorkerRecord; end: TurnEnd; want: Partial<WorkerRecord>; transition: boolean }>([
+describe("endSync", () => {
+  it.each<{ name: string; before: WorkerRecord; end: SyncEnd; want: Partial<WorkerRecord>; transition: boolean }>([
     { name: "a sync", before: started(), end: { kind: "synced", terminalPhase: false }, want: {}, transition: false },
     { name: "a failure", before: started(), end: { kind: "failed" }, want: {}, transition: false },
     {
@@ -314,17 +314,17 @@ describe("endTurn", () => {
       transition: false,
     },
   ])("moves on after $name", ({ before, end, want, transition }) => {
-    expect(endTurn(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
+    expect(endSync(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
   });
 
   it("lets nothing wait behind the end", () => {
     const before = started({ terminatingAtMs: 5, terminatedAtMs: 6, pending: { kind: "update", sinceMs: 7 } });
-    expect(endTurn(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
+    expect(endSync(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
   });
 
   it("keeps an update that came during the turn", () => {
     const before = started({ terminatingAtMs: 5, pending: { kind: "update", sinceMs: 7 } });
-    expect(endTurn(before, { kind: "terminatingDone" }, NOW_MS).record?.pending).toEqual({ kind: "update", sinceMs: 7 });
+    expect(endSync(before, { kind: "terminatingDone" }, NOW_MS).record?.pending).toEqual({ kind: "update", sinceMs: 7 });
   });
 });
 
@@ -333,7 +333,7 @@ describe("records that are lost", () => {
     const store = createMemoryNodeStore();
     const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
     const begin = async () => {
-      const after = await store.update("workers", "u1", (row) => row && startTurn(row, "start", NOW_MS).record);
+      const after = await store.update("workers", "u1", (row) => row && startSync(row, "start", NOW_MS).record);
       return { uid: "u1", token: after?.token ?? 0 };
     };
     await accept();
@@ -342,10 +342,10 @@ describe("records that are lost", () => {
     const second = await begin();
     const before = await store.read("workers", "u1");
     const end = { kind: "synced", terminalPhase: true } as const;
-    expect(await store.update("workers", "u1", (row) => row && endTurn(row, end, NOW_MS).record, first)).toBe("refused");
+    expect(await store.update("workers", "u1", (row) => row && endSync(row, end, NOW_MS).record, first)).toBe("refused");
     expect(await store.update("backOffs", "k", () => ({ delayMs: 10_000, lastUpdateMs: NOW_MS }), first)).toBe("refused");
     expect(await store.read("workers", "u1")).toBe(before);
-    expect(await store.update("workers", "u1", (row) => row && endTurn(row, end, NOW_MS).record, second)).toMatchObject({
+    expect(await store.update("workers", "u1", (row) => row && endSync(row, end, NOW_MS).record, second)).toMatchObject({
       terminatingAtMs: NOW_MS,
     });
   });

@@ -1,20 +1,20 @@
 // Would catch: a pod that is not looked at again, or so often that it burns the node, or after its back-off is long over.
 import { describe, expect, it } from "vitest";
 import { requeueDelayMs } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
-import type { TurnOutcome } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
+import type { SyncOutcome } from "../../../../shared/node-agent/kubelet/pod-workers/update-worker.ts";
 import { NOW_MS } from "../worker-builders.ts";
 
-const error = (message: string, retryInMs?: number): TurnOutcome => ({
+const error = (message: string, retryInMs?: number): SyncOutcome => ({
   kind: "error",
   message,
   nowMs: NOW_MS,
   ...(retryInMs !== undefined && { retryAtMs: NOW_MS + retryInMs }),
 });
 
-const volume = (retryInMs: number): TurnOutcome => ({ kind: "volume", retryAtMs: NOW_MS + retryInMs, nowMs: NOW_MS });
+const volume = (retryInMs: number): SyncOutcome => ({ kind: "volume", retryAtMs: NOW_MS + retryInMs, nowMs: NOW_MS });
 
 describe("requeueDelayMs", () => {
-  it.each<{ name: string; outcome: TurnOutcome; want: [number, number] }>([
+  it.each<{ name: string; outcome: SyncOutcome; want: [number, number] }>([
     { name: "at once after a transition", outcome: { kind: "transition" }, want: [0, 0] },
     { name: "in 60 to 90 s when all is well", outcome: { kind: "ok" }, want: [60_000, 90_000] },
     { name: "in 10 to 15 s after an error", outcome: error("no"), want: [10_000, 15_000] },

@@ -1,21 +1,21 @@
 /**
- * A queue of the node: which pods are to be looked at. In memory only: what a host that died had in it, due times bring back.
+ * A work queue of the node, keyed by pod. In memory only: after a crash of the host the due times enqueue the pods again.
  *
- * TQ1 of one pod one turn runs at a time; pods have their turns in parallel, `turnsMax` at most, in the order in which they asked.
- * TQ2 a message says "look": one that waits says it for all that came after it. What comes during a turn gets one more turn.
- * TQ3 a turn that failed comes again `AGAIN_MS` after it began, its pod waiting until then; after `TURNS_MAX` its message is dropped.
- * TQ4 a turn that runs into its limit has failed, and is forgotten: its place is free, its late answer ignored.
+ * TQ1 the handler runs once at a time for one pod, and for `concurrencyMax` pods in parallel, in the order of arrival.
+ * TQ2 messages of one pod that wait are one message. One that arrives while the handler runs is handled after it.
+ * TQ3 a message that failed is retried `AGAIN_MS` after the start of the handler; after `ATTEMPTS_MAX` it is dropped.
+ * TQ4 a handler that exceeds its limit has failed: its slot is free, and its late result is ignored.
  */
 import type { NodeHandler, NodeMessage } from "../kubelet/node-ports/node-ports.ts";
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 
 /** A turn hardly waits for what takes long, and its other steps have limits of their own. */
-const TURN_TIMEOUT_MS = 110_000;
+const HANDLER_TIMEOUT_MS = 110_000;
 /** Longer than any turn, so that none is doubled. */
 const AGAIN_MS = 120_000;
 /** Of one message; due times bring the work again. */
-const TURNS_MAX = 5;
+const ATTEMPTS_MAX = 5;
 
 interface Waiting {
   readonly message: NodeMessage;
@@ -23,16 +23,16 @@ interface Waiting {
   readonly failures: number;
 }
 
-export interface TurnQueueOptions {
+export interface PodQueueOptions {
   /** For the log. */
   readonly name: string;
-  readonly turnsMax: number;
+  readonly concurrencyMax: number;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-export class TurnQueue {
-  readonly #options: TurnQueueOptions;
+export class PodQueue {
+  readonly #options: PodQueueOptions;
   /** By pod, those first that have waited longest. */
   readonly #waiting = new Map<string, Waiting>();
   /** Pods with a turn that runs, or that failed and is not due again. */
@@ -41,7 +41,7 @@ export class TurnQueue {
   readonly #stopping = new AbortController();
   #handler: NodeHandler | undefined;
 
-  constructor(options: TurnQueueOptions) {
+  constructor(options: PodQueueOptions) {
     this.#options = options;
   }
 
@@ -70,7 +70,7 @@ export class TurnQueue {
   #dispatch(): void {
     const { signal } = this.#stopping;
     for (const [uid, waiting] of this.#waiting) {
-      if (this.#handler === undefined || signal.aborted || this.#running.size >= this.#options.turnsMax) return;
+      if (this.#handler === undefined || signal.aborted || this.#running.size >= this.#options.concurrencyMax) return;
       if (this.#held.has(uid)) continue;
       this.#waiting.delete(uid);
       this.#held.add(uid);
@@ -98,8 +98,8 @@ export class TurnQueue {
   /** @throws what the handler throws, also before its first await, and when its time is over */
   async #inTime(handler: NodeHandler, message: NodeMessage): Promise<void> {
     const over = new AbortController();
-    const limit = this.#options.clock.after(TURN_TIMEOUT_MS, over.signal).then(() => {
-      throw new Error(`timed out after ${TURN_TIMEOUT_MS} ms`);
+    const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {
+      throw new Error(`timed out after ${HANDLER_TIMEOUT_MS} ms`);
     });
     // Also when nobody waits for it any more.
     limit.catch(() => undefined);
@@ -116,7 +116,7 @@ export class TurnQueue {
     await clock.after(Math.max(0, againMs - clock.now()), this.#stopping.signal).catch(() => undefined);
     this.#held.delete(uid);
     // A message that came meanwhile says the same, and has its own tries.
-    if (failed.failures < TURNS_MAX && !this.#waiting.has(uid)) this.#waiting.set(uid, failed);
+    if (failed.failures < ATTEMPTS_MAX && !this.#waiting.has(uid)) this.#waiting.set(uid, failed);
     this.#dispatch();
   }
 }

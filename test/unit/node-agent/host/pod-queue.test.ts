@@ -6,16 +6,16 @@
 import { expect, test } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
-import { TurnQueue } from "../../../../shared/node-agent/host/turn-queue.ts";
+import { PodQueue } from "../../../../shared/node-agent/host/pod-queue.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 const SECONDS = 1_000;
 
 /** A queue whose turns end when they are told to. */
-function started({ turnsMax = 10 } = {}) {
+function started({ concurrencyMax = 10 } = {}) {
   const clock = createVirtualClock(0);
   const log = recordingLog();
-  const queue = new TurnQueue({ name: "pod-sync", turnsMax, clock, log });
+  const queue = new PodQueue({ name: "pod-sync", concurrencyMax, clock, log });
   const begun: { readonly uid: string; readonly reason: string; readonly atMs: number }[] = [];
   const open = new Map<string, PromiseWithResolvers<void>>();
   const start = (): void =>
@@ -55,8 +55,8 @@ test("TQ1 pods have their turns in parallel, one pod has one at a time", async (
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("TQ1 at most turnsMax at once, those first that have waited longest, and none waits for one that is held", async () => {
-  const { send, end, reasons } = started({ turnsMax: 2 });
+test("TQ1 at most concurrencyMax at once, those first that have waited longest, and none waits for one that is held", async () => {
+  const { send, end, reasons } = started({ concurrencyMax: 2 });
   await send(["a", "1"], ["b", "1"], ["c", "1"]);
   await send(["a", "2"], ["d", "1"]);
   expect(reasons()).toEqual(["a 1", "b 1"]);
@@ -66,7 +66,7 @@ test("TQ1 at most turnsMax at once, those first that have waited longest, and no
 });
 
 test("TQ2 one that waits says it for all that came after it, and what comes during a turn gets one more", async () => {
-  const { send, end, reasons } = started({ turnsMax: 1 });
+  const { send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"], ["b", "2"], ["a", "2"], ["a", "3"]);
   await end("a");
   await end("b");
@@ -118,7 +118,7 @@ test("TQ3 a handler that throws before its first await is a turn that failed", a
 });
 
 test("TQ4 a turn that hangs gives its place away after 110 s, its pod after 120 s, and is not heard any more", async () => {
-  const { send, end, reasons, clock } = started({ turnsMax: 1 });
+  const { send, end, reasons, clock } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   await clock.advance(110 * SECONDS - 1);
   expect(reasons()).toEqual(["a 1"]);
@@ -134,7 +134,7 @@ test("TQ4 a turn that hangs gives its place away after 110 s, its pod after 120 
 
 test("what is sent before the start waits for it", async () => {
   const clock = createVirtualClock(0);
-  const queue = new TurnQueue({ name: "q", turnsMax: 1, clock, log: recordingLog() });
+  const queue = new PodQueue({ name: "q", concurrencyMax: 1, clock, log: recordingLog() });
   const seen: string[] = [];
   queue.send({ uid: "a", reason: "early" });
   queue.start(async ({ reason }) => void seen.push(reason));
@@ -143,7 +143,7 @@ test("what is sent before the start waits for it", async () => {
 });
 
 test("a stop begins nothing more and waits for the turns that run", async () => {
-  const { queue, send, end, reasons } = started({ turnsMax: 1 });
+  const { queue, send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   let stopped = false;
   const stopping = queue.stop().then(() => (stopped = true));

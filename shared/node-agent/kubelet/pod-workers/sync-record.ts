@@ -1,0 +1,90 @@
+/** How a sync of a pod begins and ends in the record of its worker (node-agent §4.6). */
+import { messageOf } from "@deltaloop/kube/objects";
+import type { WorkerRecord } from "../../ports/node-store.ts";
+import type { NodePorts } from "../node-ports/node-ports.ts";
+import { Pause } from "../node-ports/operations.ts";
+import { endSync, startSync } from "./pod-worker.ts";
+import type { SyncEnd, SyncStart } from "./pod-worker.ts";
+import { releaseFullName, startGate } from "./static-start.ts";
+import type { StartVerdict } from "./static-start.ts";
+import { requeueDelayMs, updateWorker } from "./update-worker.ts";
+import type { FencedUpdate, SyncOutcome, WakePorts } from "./update-worker.ts";
+
+/** Takes what is pending for the worker of `uid`. Undefined: it has none. */
+export async function beginSync(ports: Pick<NodePorts, "store" | "clock" | "random">, uid: string): Promise<SyncStart | undefined> {
+  const verdict = await gate(ports, uid);
+  let start: SyncStart | undefined;
+  await ports.store.update("workers", uid, (record) => {
+    start = record && startSync(record, verdict, ports.clock.now());
+    return start?.record;
+  });
+  if (verdict === "notYet") await ports.store.schedule("pods", uid, ports.clock.now() + requeueDelayMs(NOT_YET, ports.random.next()));
+  return start;
+}
+
+const NOT_YET = { kind: "error", message: "another static pod of this name has not ended", nowMs: 0 } as const;
+
+async function gate({ store }: Pick<NodePorts, "store">, uid: string): Promise<StartVerdict> {
+  const records = await store.rows("workers");
+  const record = records.get(uid);
+  if (record === undefined || !record.isStatic) return "start";
+  let verdict: StartVerdict = "notYet";
+  await store.update("staticPods", record.fullName, (row) => {
+    const gated = startGate(uid, record, row, records);
+    verdict = gated.verdict;
+    return gated.start;
+  });
+  return verdict;
+}
+
+interface SyncResult {
+  readonly uid: string;
+  readonly update: FencedUpdate;
+  readonly end: SyncEnd;
+  readonly failure: unknown;
+  /** If the worker goes on to no other state. */
+  readonly outcome: (nowMs: number) => SyncOutcome;
+}
+
+/** Stores how the sync ended, and when the next one is due. */
+export async function completeSync(
+  ports: WakePorts & Pick<NodePorts, "random" | "log">,
+  { uid, update, end, failure, outcome }: SyncResult,
+): Promise<void> {
+  const { store, clock, random } = ports;
+  let transition = false;
+  const record = await update("workers", uid, (row) => {
+    if (row === undefined) return undefined;
+    const ended = endSync(row, end, clock.now());
+    transition = ended.transition;
+    return ended.record;
+  });
+  const nowMs = clock.now();
+  const delayMs = requeueDelayMs(transition ? { kind: "transition" } : outcome(nowMs), random.next());
+  if (failure !== undefined) logFailure(ports, uid, failure);
+  if (record === undefined) return await ports.store.unschedule("pods", uid);
+  if (record.finished) return await release(ports, uid, record);
+  if (transition || record.pending !== undefined) ports.send("pods", uid, transition ? "transition" : "pending");
+  await store.schedule("pods", uid, nowMs + delayMs);
+}
+
+/** What went wrong has said so by an Event of its own, if it concerns users. */
+function logFailure({ pods, log }: Pick<NodePorts, "log" | "pods">, uid: string, failure: unknown): void {
+  if (failure instanceof Pause) return;
+  const pod = pods.get(uid);
+  log.info("sync failed, it is tried again", {
+    pod: pod === undefined ? uid : `${pod.metadata.namespace}/${pod.metadata.name}`,
+    error: messageOf(failure),
+  });
+}
+
+/** A finished static pod makes room for the next one of its name. */
+export async function release(ports: WakePorts, uid: string, record: WorkerRecord): Promise<void> {
+  await ports.store.unschedule("pods", uid);
+  if (!record.isStatic) return;
+  const row = await ports.store.update("staticPods", record.fullName, (start) => releaseFullName(start, uid));
+  for (const waiting of row?.waitingUids ?? []) {
+    const pod = ports.pods.get(waiting);
+    if (pod !== undefined) await updateWorker(ports, pod, "sync", "the name is free");
+  }
+}
