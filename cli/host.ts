@@ -37,7 +37,7 @@ export function registerHost(program: Command): void {
     .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_LISTEN)
+    .option("--metrics <host:port>", "address of the metrics and health server; port 0: any free port", METRICS_LISTEN)
     .option("--child", "end with the parent's pipe")
     .action(runHost);
 }

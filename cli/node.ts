@@ -87,7 +87,7 @@ export function registerNode(program: Command): void {
       10_248,
     )
     .option("--healthz-bind-address <address>", "address of that", "127.0.0.1")
-    .option("--metrics <host:port>", "where metrics and health are told without TLS besides; default: nowhere")
+    .option("--metrics <host:port>", "address of a metrics and health server without TLS; default: none")
     .option("-v, --verbose", "debug log")
     .action(async ({ config }: NodeFlags, command: Command) => {
       if (config !== undefined) await applyKubeletConfig(command, config);

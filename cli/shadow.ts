@@ -56,7 +56,7 @@ export function registerShadow(program: Command): void {
     .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
     .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--metrics <host:port>", `beside a cluster: where counts are told; port 0: any that is free (default: ${METRICS_LISTEN})`)
+    .option("--metrics <host:port>", `beside a cluster: address of the metrics server; port 0: any free port (default: ${METRICS_LISTEN})`)
     .option("--all", "also show the writes that ours explains")
     .option("--json", "one JSON object per write")
     .action(runShadow);

@@ -55,7 +55,7 @@ export function registerWatch(program: Command): void {
       "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
       linger,
     )
-    .option("--metrics <host:port>", "where metrics and health are told; port 0: any that is free", METRICS_LISTEN)
+    .option("--metrics <host:port>", "address of the metrics and health server; port 0: any free port", METRICS_LISTEN)
     .addOption(loggingFormatOption())
     .option("--child", "end with the parent's pipe")
     .option("--as <name>", "how a child's lines begin", "watcher")
