@@ -1,5 +1,5 @@
 /**
- * `deltaloop rotate`: what is renewed by writing a secret, while everything runs (docs/security.md). Tokens of functions for the API
+ * `deltaloop rotate`: what is renewed by writing a secret, while everything runs (docs/internals/threat-model.md). Tokens of functions for the API
  * server, the MAC key, the digest key. No secret is printed.
  */
 import { Option } from "commander";
@@ -34,7 +34,7 @@ interface KeyFlags {
 const EXIT_FAILED = 1;
 
 export function registerRotate(program: Command): void {
-  const rotate = program.command("rotate").description("renew what stands in secrets, while everything runs (docs/security.md)");
+  const rotate = program.command("rotate").description("renew what stands in secrets, while everything runs (docs/internals/threat-model.md)");
   rotate
     .command("tokens")
     .description("ask the API server for a token of each function's service account, and write it to the function's secret")

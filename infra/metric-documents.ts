@@ -6,14 +6,14 @@ const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entrie
 
 /** Path, from this folder, to text. */
 export function metricDocuments(): Readonly<Record<string, string>> {
-  return { "../docs/metrics.md": table(), "dashboard.json": `${JSON.stringify(dashboard(), undefined, 2)}\n` };
+  return { "../docs/reference/metrics.md": table(), "dashboard.json": `${JSON.stringify(dashboard(), undefined, 2)}\n` };
 }
 
 function table(): string {
   const head = [
     "# Metrics",
     "",
-    "Made by `node infra/generate.ts` out of `shared/base/metrics/metric-table.ts`; what each is for stands in [informer §16](spec/informer.md).",
+    "Made by `node infra/generate.ts` out of `shared/base/metrics/metric-table.ts`; what each is for stands in [informer §16](../internals/spec/informer.md).",
     "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
     "tell them at `/metrics`, the function host too, and `deltaloop shadow` beside a cluster; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
     "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are told by the watcher that leads.",

@@ -1,5 +1,5 @@
 /**
- * `npm run spec`: how much of the specifications tests name. The rows stand in docs/spec/; a test names one as `[informer T12]`.
+ * `npm run spec`: how much of the specifications tests name. The rows stand in docs/internals/spec/; a test names one as `[informer T12]`.
  * Prints one line per specification, as `informer 37/89`, then the ids that no test names.
  */
 import { glob, readFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ for (const { name, rows } of specifications) {
   if (missing.length > 0) console.log(`  no test names ${missing.join(" ")}`);
 }
 if (!specifications.some(({ rows }) => rows.size > 0)) {
-  console.error("no table of docs/spec/ holds a row");
+  console.error("no table of docs/internals/spec/ holds a row");
   process.exitCode = 1;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a month asks for by what functions told at `/metrics` (docs/metrics.md), instead of by how often somebody says that things happen:
+ * What a month asks for by what functions told at `/metrics` (docs/reference/metrics.md), instead of by how often somebody says that things happen:
  * of `deltaloop dev`, also in shadow beside a cluster's own controllers, for a day or so.
  *
  * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a

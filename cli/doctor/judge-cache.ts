@@ -39,7 +39,7 @@ function judgeGuard({ guard, cache }: Facts): Finding {
     return failure(
       "watcher.guard",
       describeStop(stop),
-      "Take away whoever else writes to Redis (docs/security.md), or give watcher and functions one DELTALOOP_MAC_KEY; then deltaloop resume.",
+      "Take away whoever else writes to Redis (docs/internals/threat-model.md), or give watcher and functions one DELTALOOP_MAC_KEY; then deltaloop resume.",
     );
   if (stop)
     return failure(
@@ -122,7 +122,7 @@ export function judgeCache(facts: Facts): readonly Finding[] {
       failing: false,
       none: "nothing forged",
       each: ({ where, why, messageId }) => `${messageId} (${where}: ${why})`,
-      remedy: "Give watcher and functions one DELTALOOP_MAC_KEY, or take away whose messages these are (docs/security.md).",
+      remedy: "Give watcher and functions one DELTALOOP_MAC_KEY, or take away whose messages these are (docs/internals/threat-model.md).",
     }),
   ];
 }

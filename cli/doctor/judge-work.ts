@@ -89,7 +89,7 @@ function judgeIntents(intents: CacheFacts["intents"], nowMs: number | undefined)
   );
   const remedy =
     endless.length > 0
-      ? "Delete the owner's key i in Redis, or ep for a new epoch: nobody of ours writes such a deadline (docs/security.md)."
+      ? "Delete the owner's key i in Redis, or ep for a new epoch: nobody of ours writes such a deadline (docs/internals/threat-model.md)."
       : "Look whether the owner's sync function runs: its next run looks such calls up and settles them.";
   return failure("work.intents", seen, remedy, { number: stuck.length });
 }

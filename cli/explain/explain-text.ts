@@ -20,7 +20,7 @@ export interface Span {
 /** How to read what comes behind it. */
 export const LEGEND =
   "Step by step: what changed is the recording's, with who did it in brackets. A sync is ours, on what had been told until then: why, as far as\n" +
-  "it was not said of the sync before, each with its rule in docs/spec; → what it decides; and whether so it was done in the recording. A sync\n" +
+  "it was not said of the sync before, each with its rule in docs/internals/spec; → what it decides; and whether so it was done in the recording. A sync\n" +
   "that comes before all of an answer was told decides again what is still missing then.\n\n";
 
 export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Span): string {

@@ -55,7 +55,7 @@ export async function openRotation(
   };
 }
 
-/** As docs/security.md asks for it. */
+/** As docs/internals/threat-model.md asks for it. */
 export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }

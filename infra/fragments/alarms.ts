@@ -1,5 +1,5 @@
 /**
- * infra/alarms.yml: what somebody should look at. Each alarm's description ends with the section of docs/runbook.md that says what to do,
+ * infra/alarms.yml: what somebody should look at. Each alarm's description ends with the section of docs/guides/troubleshoot.md that says what to do,
  * and where silence is the fault, missing data breaches.
  *
  * Dimensions of our own metrics are those that shared/base/emf writes: `function`, which for a sync is the name of the
@@ -34,7 +34,7 @@ interface Alarm {
 
 export function alarmsYaml(registry: Registry): string {
   const alarms = [...ofWatcher(), ...ofControllers(registry), ...ofFunctions(registry), ...ofQueues(registry), ...ofStore()];
-  return `# What somebody should look at; docs/runbook.md says what to do. Nothing here repairs anything: the sweeper owns lost doorbells, the
+  return `# What somebody should look at; docs/guides/troubleshoot.md says what to do. Nothing here repairs anything: the sweeper owns lost doorbells, the
 # watcher owns holes.
 Resources:
 ${alarms.map(alarmYaml).join("")}`;
@@ -244,7 +244,7 @@ function alarmYaml(alarm: Alarm): string {
   return `  ${logical}Alarm:
     Type: AWS::CloudWatch::Alarm
 ${condition === undefined ? "" : `    Condition: ${condition}\n`}    Properties:
-      AlarmDescription: "${says}. What to do: docs/runbook.md#${section}"
+      AlarmDescription: "${says}. What to do: docs/guides/troubleshoot.md#${section}"
 ${alarm.expression === undefined ? metricYaml(alarm) : mathYaml(alarm, alarm.expression)}      EvaluationPeriods: ${minutes}
       DatapointsToAlarm: ${of}
       Threshold: ${threshold}

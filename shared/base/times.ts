@@ -138,7 +138,7 @@ export const UPKEEP_TICK_MS = 10 * SECOND_MS;
 
 /**
  * What was read of a secret is used for so long, or less where DELTALOOP_SECRETS_SECONDS says so. So after a change everybody has it once
- * this has passed: a step of a rotation waits for it (docs/security.md).
+ * this has passed: a step of a rotation waits for it (docs/internals/threat-model.md).
  */
 export const SECRET_MS_MAX = 300 * SECOND_MS;
 

@@ -1,5 +1,5 @@
 /**
- * Another password of Redis while everything runs (docs/security.md, Rotation): a function connects anew without a deployment, the watcher
+ * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects anew without a deployment, the watcher
  * ends with 4 and is to be started again. On a real server, with secrets in files.
  *
  * Catches: a function that goes on with the old password for as long as its secrets are young, one that keeps what it was connected with,

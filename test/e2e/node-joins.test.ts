@@ -1,5 +1,5 @@
 /**
- * docs/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and given back. A real API server
+ * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and given back. A real API server
  * with its own approving and signing controllers and scheduler, a real containerd, the agent. One story; each test goes on where the one
  * before it ended.
  *
@@ -34,7 +34,7 @@ const NAME = "joiner";
 const CERTIFICATE_SECONDS = 20;
 const PASSWORD = "5ecret";
 
-await whereNodesCanRun("docs/node.md", () => {
+await whereNodesCanRun("docs/guides/node.md", () => {
   let cluster: Cluster;
   let containerd: ContainerdNode;
   let registry: TestRegistry;
@@ -42,7 +42,7 @@ await whereNodesCanRun("docs/node.md", () => {
   let agent: Running | undefined;
   let port = 0;
 
-  const steps = stepsOf("docs/node.md");
+  const steps = stepsOf("docs/guides/node.md");
   const file = (name: string): string => join(containerd.directory, name);
   const etc = (path: string): string => path.replaceAll("/etc/deltaloop", file("etc"));
   const currentCertificate = async (): Promise<string> => await readlink(file("kubelet/pki/kubelet-client-current.pem"));
@@ -106,7 +106,7 @@ await whereNodesCanRun("docs/node.md", () => {
         // Of a kubelet, the agent that runs stands for it.
         return await stopAgent();
       default:
-        throw new Error(`docs/node.md has a command for the machine that nobody follows: ${command}`);
+        throw new Error(`docs/guides/node.md has a command for the machine that nobody follows: ${command}`);
     }
   }
 

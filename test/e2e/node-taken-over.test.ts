@@ -1,5 +1,5 @@
 /**
- * A machine goes from upstream's kubelet to our agent and back, as docs/node.md says it: the same Node, containerd, root directory,
+ * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node, containerd, root directory,
  * kubeconfig, certificates and manifests. A real API server with its approver and signer, a real containerd. One story; each test goes on
  * where the one before it ended.
  *
@@ -47,7 +47,7 @@ function suite({ programs }: UpstreamTests): void {
   let certificates: readonly string[];
   const told: ToldOfCertificates[] = [];
   const file = (name: string): string => join(containerd.directory, name);
-  const steps = stepsOf("docs/node.md");
+  const steps = stepsOf("docs/guides/node.md");
 
   beforeAll(async () => {
     [cluster, containerd] = await Promise.all([
@@ -64,7 +64,7 @@ function suite({ programs }: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  /** As kubeadm has the kubelet started, and as docs/node.md has ours started on such a machine. */
+  /** As kubeadm has the kubelet started, and as docs/guides/node.md has ours started on such a machine. */
   const start = async (side: Side): Promise<void> => {
     const bootstrap = file("etc/bootstrap.kubeconfig");
     const kubeconfig = file("etc/kubelet.conf");
@@ -90,7 +90,7 @@ function suite({ programs }: UpstreamTests): void {
       if (step.kind !== "machine") throw new Error(`a file in ${section}`);
       for (const command of commandsOf(step.script)) {
         const [, verb, unit] = /^systemctl (enable|disable) --now (kubelet|deltaloop-node)$/u.exec(command.trim()) ?? [];
-        if (verb === undefined) throw new Error(`docs/node.md has a command for the machine that nobody follows: ${command}`);
+        if (verb === undefined) throw new Error(`docs/guides/node.md has a command for the machine that nobody follows: ${command}`);
         if (verb === "enable") await start(unit === "kubelet" ? "kubelet" : "ours");
         else {
           await between.whenDrained();

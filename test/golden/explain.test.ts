@@ -64,7 +64,7 @@ describe("each decision of each recording has reasons", () => {
 
 it("rules that are named are sections of the specifications", async () => {
   const spec = ["deployment", "replicaset"].map(
-    (name) => [name, readFileSync(join(import.meta.dirname, `../../docs/spec/${name}.md`), "utf8")] as const,
+    (name) => [name, readFileSync(join(import.meta.dirname, `../../docs/internals/spec/${name}.md`), "utf8")] as const,
   );
   const sections = new Set(
     spec.flatMap(([name, text]) => [...text.matchAll(/^#{2,3} (\d+(?:\.\d+)?)\.? /gm)].map(([, section]) => `${name} §${section}`)),

@@ -9,7 +9,7 @@ export interface Mutant {
 }
 
 export interface DecisionMutant extends Mutant {
-  /** The section of docs/spec that it breaks: where `explain` is to lead whoever asks. */
+  /** The section of docs/internals/spec that it breaks: where `explain` is to lead whoever asks. */
   readonly rule: string;
 }
 

@@ -98,7 +98,7 @@ async function judge(
   }
 }
 
-/** As a person does by docs/node.md: metrics-server then asks the node as it asks one of a real cluster. */
+/** As a person does by docs/guides/node.md: metrics-server then asks the node as it asks one of a real cluster. */
 async function approveServing(cluster: Cluster, side: Side): Promise<void> {
   await eventually(
     `${side} serves by a certificate that the cluster signed`,

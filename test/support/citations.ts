@@ -1,9 +1,9 @@
 /**
  * What code, tests and documents cite, and whether it is there. Four things can be cited:
  *
- *     informer §11.3, §11.5        sections of docs/spec; the second one is of the specification that the first one names
+ *     informer §11.3, §11.5        sections of docs/internals/spec; the second one is of the specification that the first one names
  *     [informer T12 T13]           ids of its tables, also as "replicaset R4", "deployment quirk Q11"
- *     design decisions 5, 15       rows of docs/design.md
+ *     design decisions 5, 15       rows of docs/internals/design.md
  *     LS2, KW1–KW4                 contracts of ports and invariants: two or three letters and a number, defined by the line that begins with it
  *
  * A section without a specification's name (§8), and a single letter with a number (S14), are of the folder's own specification, or
@@ -109,7 +109,7 @@ function rows({ path, text }: TextFile, { specifications }: Definitions): readon
   const faults: Fault[] = [];
   const look = (name: string, id: string, at: number): void => {
     if (specifications.get(name)?.ids.has(id) === false)
-      faults.push(fault(path, text, at, `[${name} ${id}]`, `no such row in docs/spec/${name}.md`));
+      faults.push(fault(path, text, at, `[${name} ${id}]`, `no such row in docs/internals/spec/${name}.md`));
   };
   for (const match of text.matchAll(/\[([a-z-]+)((?: [A-Z]*\d+[a-z]?)+)\]/g))
     for (const id of (match[2] ?? "").trim().split(" ")) look(match[1] ?? "", id, match.index);
@@ -123,7 +123,7 @@ function decisions({ path, text }: TextFile, definitions: Definitions): readonly
   for (const match of text.matchAll(/\bdesign[\s*/#-]+decisions?[\s*/#-]+(\d+(?:(?:,| and)[\s*/#-]+\d+)*)/gi))
     for (const id of (match[1] ?? "").match(/\d+/g) ?? [])
       if (!definitions.decisions.has(id))
-        faults.push(fault(path, text, match.index, `design decision ${id}`, "no such decision in docs/design.md"));
+        faults.push(fault(path, text, match.index, `design decision ${id}`, "no such decision in docs/internals/design.md"));
   return faults;
 }
 
@@ -154,7 +154,7 @@ function ids(file: TextFile, { specifications, invariants }: Definitions): reado
 
 /** The folder's, or the only one that the file names. */
 function ownSpecification({ path, text }: TextFile): string | undefined {
-  const document = /^docs\/spec\/([a-z-]+)\.md$/.exec(path)?.[1];
+  const document = /^docs\/internals\/spec\/([a-z-]+)\.md$/.exec(path)?.[1];
   const folder = OWN.find(([pattern]) => pattern.test(path))?.[1];
   const named = new Set([...text.matchAll(new RegExp(`\\b${NAMED}(?:\\.md)?,? §`, "gi"))].map(([, name = ""]) => name.toLowerCase()));
   return document ?? folder ?? (named.size === 1 ? [...named][0] : undefined);
@@ -184,7 +184,7 @@ function prefixOf(id: string): string {
 }
 
 function missing(specification: Specification | undefined, what: string): string {
-  return specification ? `no such ${what} in docs/spec/${specification.name}.md` : "of which specification?";
+  return specification ? `no such ${what} in docs/internals/spec/${specification.name}.md` : "of which specification?";
 }
 
 /** Without line breaks and the marks that begin a comment's lines. */

@@ -1,6 +1,6 @@
 /**
  * What docs/ defines that others cite: the numbered sections of each specification, the ids of its tables, and which of those are
- * rows, that is cases to test. A specification is a file of docs/spec, called by its name.
+ * rows, that is cases to test. A specification is a file of docs/internals/spec, called by its name.
  */
 import { glob, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -25,7 +25,7 @@ export interface Specification {
 /** In the order of their names. */
 export async function readSpecifications(): Promise<readonly Specification[]> {
   const found: Specification[] = [];
-  for await (const file of glob("docs/spec/*.md", { cwd: ROOT }))
+  for await (const file of glob("docs/internals/spec/*.md", { cwd: ROOT }))
     found.push(readSpecification(basename(file, ".md"), await readFile(join(ROOT, file), "utf8")));
   return found.toSorted((a, b) => a.name.localeCompare(b.name));
 }

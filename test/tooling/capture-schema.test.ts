@@ -13,7 +13,7 @@ import { recordingWatch } from "../../shared/replay/capture-format/recorder.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CAPTURES = join(ROOT, "test/captures");
-const schema = JSON.parse(readFileSync(join(ROOT, "docs/capture.schema.json"), "utf8")) as object;
+const schema = JSON.parse(readFileSync(join(ROOT, "docs/reference/capture.schema.json"), "utf8")) as object;
 const fits = new Ajv2020({ allErrors: false }).compile(schema);
 const digester = createDigester("a key of this test alone");
 

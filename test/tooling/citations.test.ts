@@ -20,7 +20,7 @@ const FILES: readonly TextFile[] = globSync(["**/*.{ts,js,lua,py,go,c,yml,md}"],
 
 const DEFINITIONS: Definitions = {
   specifications: new Map((await readSpecifications()).map((specification) => [specification.name, specification])),
-  decisions: decisionsOf(readFileSync("docs/design.md", "utf8")),
+  decisions: decisionsOf(readFileSync("docs/internals/design.md", "utf8")),
   invariants: invariantsOf(FILES),
 };
 
@@ -65,20 +65,20 @@ it.each([
   { text: "/** A1, LS1 (design decision 5). Q1 is a queue. */" },
   { text: 'it("[informer T1] …")' },
   { text: "const A9 = 1;" },
-  { text: "/** (informer §1.3) */", want: "informer §1.3: no such section in docs/spec/informer.md" },
-  { text: "/** (informer §1,\n * §3) */", line: 2, want: "informer §3: no such section in docs/spec/informer.md" },
+  { text: "/** (informer §1.3) */", want: "informer §1.3: no such section in docs/internals/spec/informer.md" },
+  { text: "/** (informer §1,\n * §3) */", line: 2, want: "informer §3: no such section in docs/internals/spec/informer.md" },
   { text: "/** (§1) */", want: "§1: of which specification?" },
   { text: "/** (kubelet §1) */", want: "§1: of which specification?" },
-  { text: "/** (A2) */", want: "A2: no such row or rule in docs/spec/informer.md" },
+  { text: "/** (A2) */", want: "A2: no such row or rule in docs/internals/spec/informer.md" },
   { text: "/** (T2) */", want: "T2: of which specification?" },
   { text: "/** V8 */" },
   { text: 'it("holds (A1)")' },
-  { text: 'it("holds (A2)")', want: "A2: no such row or rule in docs/spec/informer.md" },
+  { text: 'it("holds (A2)")', want: "A2: no such row or rule in docs/internals/spec/informer.md" },
   { text: "/** (LS2) */", want: "LS2: nobody defines it" },
   { text: 'it("LS2 …")', want: "LS2: nobody defines it" },
-  { text: 'it("[informer T1 T2] …")', want: "[informer T2]: no such row in docs/spec/informer.md" },
-  { text: 'it.each([{ id: "T3" }])("[informer $id] …")', want: "[informer T3]: no such row in docs/spec/informer.md" },
-  { text: "/** (design\n * decisions 5, 99) */", want: "design decision 99: no such decision in docs/design.md" },
+  { text: 'it("[informer T1 T2] …")', want: "[informer T2]: no such row in docs/internals/spec/informer.md" },
+  { text: 'it.each([{ id: "T3" }])("[informer $id] …")', want: "[informer T3]: no such row in docs/internals/spec/informer.md" },
+  { text: "/** (design\n * decisions 5, 99) */", want: "design decision 99: no such decision in docs/internals/design.md" },
 ])("of $text it says $want", ({ text, line = 1, want }) => {
   expect(unresolved({ path: "cli/some.ts", text }, SAMPLE)).toEqual(want === undefined ? [] : [`cli/some.ts:${line}: ${want}`]);
 });

@@ -15,7 +15,7 @@ it.each([...MUTANTS, ...IMPORT_MUTANTS])("$what: stands once in $file", ({ file,
 
 it.each(MUTANTS)("$what: breaks $rule, which is a section of its controller's specification", ({ file, rule }) => {
   const [, spec = "", section = ""] = /^(deployment|replicaset) §(\d+(?:\.\d+)?)$/.exec(rule) ?? [];
-  const text = readFileSync(join(import.meta.dirname, `../../docs/spec/${spec}.md`), "utf8");
+  const text = readFileSync(join(import.meta.dirname, `../../docs/internals/spec/${spec}.md`), "utf8");
   expect(text).toMatch(new RegExp(`^#{2,3} ${section.replace(".", "\\.")}\\.? `, "m"));
   expect(file.startsWith(`controllers/${spec}/`)).toBe(true);
 });

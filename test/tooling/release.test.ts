@@ -19,8 +19,8 @@ const PATCH = /(?<![\w./:-])(?:(?:kubernetes|kubectl) |v|Kubernetes@v)[01]\.3\d\
 /** What names other releases, and why. */
 const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cli/cluster/kubernetes-versions.test.ts": "which versions are supported",
-  "docs/spec/deployment.md": "compares releases",
-  "docs/upstream.md": "says which releases were tried",
+  "docs/internals/spec/deployment.md": "compares releases",
+  "docs/internals/upstream.md": "says which releases were tried",
   "test/tooling/release.test.ts": "this file",
   "test/unit/cli/doctor/judge.test.ts": "servers older and newer than ours",
 };

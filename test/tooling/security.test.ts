@@ -1,9 +1,9 @@
-/** docs/security.md and the tests that it names. Catches a threat without a test, a test that went, and an attack nobody wrote down. */
+/** docs/internals/threat-model.md and the tests that it names. Catches a threat without a test, a test that went, and an attack nobody wrote down. */
 import { readdir, readFile } from "node:fs/promises";
 
 import { expect, it } from "vitest";
 
-const DOCUMENT = await readFile("docs/security.md", "utf8");
+const DOCUMENT = await readFile("docs/internals/threat-model.md", "utf8");
 /** `path`: "a part of the test's name", as the file spells it. */
 const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| and|$)/gm)].map(([, path = "", name = ""]) => ({
   path,

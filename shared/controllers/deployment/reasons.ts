@@ -1,4 +1,4 @@
-/** Why a Deployment's sync decided as it did (controller/reason.ts); the rules are those of docs/spec/deployment.md. */
+/** Why a Deployment's sync decided as it did (controller/reason.ts); the rules are those of docs/internals/spec/deployment.md. */
 import type { Reason } from "../kit/reason.ts";
 
 type None = Readonly<Record<never, never>>;

@@ -10,7 +10,7 @@
  * | DELTALOOP_GUARD | `on` (default) or `off`: in act mode, whether everything stops when another controller is at work (informer §11.9)
  * | DELTALOOP_DIGEST_KEY | key of the template digests, at least 16 characters, the watcher's own |
  * | DELTALOOP_MAC_KEY | key of the MACs on messages and rows, at least 16 characters, the watcher's own; several, with commas, while it is
- *   replaced: the first signs, all are accepted (docs/security.md) |
+ *   replaced: the first signs, all are accepted (docs/internals/threat-model.md) |
  * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
  * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
  * | DELTALOOP_REDIS_DURABILITY | what a failover of it may lose: `A` nothing, `B` what no replica has yet (one is then waited for; not on a

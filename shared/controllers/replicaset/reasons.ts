@@ -1,4 +1,4 @@
-/** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/spec/replicaset.md. */
+/** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/internals/spec/replicaset.md. */
 import type { Reason } from "../kit/reason.ts";
 
 /** What tells a pod that goes from one that stays (§8), in the order in which it is asked. */

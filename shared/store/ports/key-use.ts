@@ -1,4 +1,4 @@
-/** Which MAC keys rows and entries are signed with (docs/security.md). */
+/** Which MAC keys rows and entries are signed with (docs/internals/threat-model.md). */
 import type { CachedResource } from "@deltaloop/kube/objects";
 
 /** What of the current epoch is signed with which key. Texts, not objects: an object has a row and an entry, or a tombstone. */

@@ -1,5 +1,5 @@
 /**
- * Which MAC keys what is cached has been signed with, and how a former one is got rid of (docs/security.md, "Rotation").
+ * Which MAC keys what is cached has been signed with, and how a former one is got rid of (docs/internals/threat-model.md, "Rotation").
  *
  * Entries are looked for in every slice that somebody may read: those that rows name, those of the primaries, and those of the orphans
  * of their namespaces. What stands in others is nobody's and does nothing. Rows and slices are read one after the other, so what changes

@@ -1,5 +1,5 @@
 /**
- * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/security.md asks for, one written to another secret, a
+ * `deltaloop rotate digest-key`. Catches: a key that is printed, or weaker than docs/internals/threat-model.md asks for, one written to another secret, a
  * "done" before the gates of the new epoch are open, a time that counts what came before it, and an end because Redis was away for a moment.
  */
 import { afterEach, expect, it } from "vitest";
