@@ -1,3 +1,4 @@
 export type { Head, Headers } from "./http/http-answer.ts";
+export type { Proxy } from "./http/http-connect.ts";
 export { createExchanges } from "./http/http-exchanges.ts";
-export type { Exchanges } from "./http/http-exchanges.ts";
+export type { AnswerStream, Exchanges } from "./http/http-exchanges.ts";

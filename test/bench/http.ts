@@ -1,7 +1,7 @@
 /**
- * What one call costs the process that makes it: createExchanges beside node:http, each over TLS to a server in a process of its own, one call
- * after the other on a kept connection, a Pod there and a Pod back. "Young" are a process's first hundred calls after the one that connects, as
- * a function's sandbox makes them; then so many that all is compiled. CPU time of this process, which takes turns.
+ * CPU time of the calling process per call and per watch event: createExchanges and node:https in turns, over TLS to a server in a process of its
+ * own. A call sends a Pod and receives one on a kept connection. "Young" are the first hundred calls of a process, as a cold function makes them;
+ * "warm" are later ones. A watch receives events one chunk each, as an API server writes them.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,6 +19,7 @@ const YOUNG = 100;
 const WARM_UP = 3_000;
 const ROUNDS = 9;
 const CALLS = 500;
+const EVENTS = 5_000;
 const BODY = JSON.stringify({
   ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "web-1", labels: { app: "web" } } },
   spec: { containers: [{ name: "main", image: "registry.example/web:1", env: [{ name: "A", value: "b".repeat(400) }] }] },
@@ -34,12 +35,21 @@ const [key, cert, body] = process.argv.slice(1);
 const { readFileSync } = require("node:fs");
 const server = require("node:https").createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (request, response) => {
   request.resume();
+  if (request.method === "GET") {
+    const line = JSON.stringify({ type: "MODIFIED", object: JSON.parse(body) }) + "\\n";
+    let left = Number(request.url.slice(1));
+    const some = () => {
+      for (let i = 0; i < 5 && left > 0; i++, left--) response.write(line);
+      return left > 0 ? void setImmediate(some) : void response.end();
+    };
+    return some();
+  }
   request.on("end", () => response.setHeader("content-type", "application/json").end(body));
 });
 server.listen(0, "${HOST}", () => console.log(server.address().port));
 `;
 
-type Call = () => Promise<string>;
+type Call = () => Promise<unknown>;
 
 export async function bench(): Promise<readonly BenchResult[]> {
   const folder = mkdtempSync(join(tmpdir(), "bench-http-"));
@@ -66,12 +76,21 @@ export async function bench(): Promise<readonly BenchResult[]> {
     for (let round = 0; round < ROUNDS; round++) for (const [i, [, call]] of sides.entries()) warm[i]?.push(await cpuOf(CALLS, call));
     const [ownYoung = Number.NaN, nodeYoung = Number.NaN] = young;
     const [ownWarm = [], nodeWarm = []] = warm;
+    const watches = [ownWatch(port, ca), nodesWatch(port, ca)];
+    for (const watch of watches) await watch();
+    const watched: readonly number[][] = [[], []];
+    for (let round = 0; round < ROUNDS; round++)
+      for (const [i, watch] of watches.entries()) watched[i]?.push((await cpuOf(1, watch)) / EVENTS);
+    const [ownWatched = [], nodeWatched = []] = watched;
+    const watchReference = benchResult("watch event over TLS by node:https: CPU", "µs", nodeWatched);
     const reference = benchResult("HTTP call over TLS by node:https, warm: CPU", "µs", nodeWarm);
     return [
       benchResult("HTTP call over TLS, young: CPU", "µs", [ownYoung], { name: "node:https", value: nodeYoung }),
       benchResult("HTTP call over TLS by node:https, young: CPU", "µs", [nodeYoung]),
       benchResult("HTTP call over TLS, warm: CPU", "µs", ownWarm, { name: "node:https", value: reference.value }),
       reference,
+      benchResult("watch event over TLS: CPU", "µs", ownWatched, { name: "node:https", value: watchReference.value }),
+      watchReference,
     ];
   } finally {
     server.kill();
@@ -105,5 +124,29 @@ function nodes(port: number, ca: Buffer): Call {
       });
       request.on("error", reject);
       request.end(BODY);
+    });
+}
+
+function ownWatch(port: number, ca: Buffer): Call {
+  const exchanges = createExchanges({ host: HOST, port, tls: { ca } }, { idleMsMax: 50_000 });
+  const bounds = { timeoutMs: 10_000, late: () => new Error("too late") };
+  return async () => {
+    const answer = await exchanges.stream({ method: "GET", target: `/${EVENTS}`, headers: HEADERS }, bounds);
+    await new Promise<void>((resolve, reject) => {
+      answer.read({ onBytes: () => undefined, onEnd: ({ error }) => (error === undefined ? resolve() : reject(error as Error)) });
+    });
+  };
+}
+
+function nodesWatch(port: number, ca: Buffer): Call {
+  const agent = new Agent({ ca });
+  return () =>
+    new Promise((resolve, reject) => {
+      const request = httpsRequest({ host: HOST, port, path: `/${EVENTS}`, agent, headers: HEADERS }, (response) => {
+        response.on("data", () => undefined);
+        response.on("end", resolve);
+      });
+      request.on("error", reject);
+      request.end();
     });
 }

@@ -44,6 +44,7 @@ type Part = "head" | "length" | "chunk size" | "chunk" | "chunk end" | "trailer"
 export class AnswerReader {
   readonly #bodyBytesMax: number;
   readonly #onHead: (head: Head) => void;
+  readonly #onBody: ((bytes: Buffer) => void) | undefined;
   #part: Part = "head";
   /** Of a head or line that has not ended yet. */
   #begun: Buffer | undefined;
@@ -56,10 +57,14 @@ export class AnswerReader {
   #keeps = false;
   #isCut = false;
 
-  /** @param onHead is told of the head as soon as it is read; not of interim ones */
-  constructor(bodyBytesMax: number, onHead: (head: Head) => void) {
+  /**
+   * @param onHead receives the head as soon as it is complete; not interim ones
+   * @param onBody receives the body as it arrives; then none of it is kept, and `bodyBytesMax` has no effect
+   */
+  constructor(bodyBytesMax: number, onHead: (head: Head) => void, onBody?: (bytes: Buffer) => void) {
     this.#bodyBytesMax = bodyBytesMax;
     this.#onHead = onHead;
+    this.#onBody = onBody;
   }
 
   /** The head, once it has come. */
@@ -131,13 +136,15 @@ export class AnswerReader {
     }
   }
 
-  /** What cannot become a head is refused before its end, which may never come. */
+  /** Refuses what cannot become a head before its end, which may never come. Each byte is looked at once. */
   #takeHead(bytes: Buffer, at: number): number {
     const next = this.#until(HEAD_END, bytes, at, HEAD_BYTES_MAX, (text) => this.#readHead(text));
-    const text = this.#begun?.toString("latin1") ?? "";
-    const isHead = text.startsWith(HEAD_BEGIN) || HEAD_BEGIN.startsWith(text);
-    // Of a last carriage return it is not known yet whether a line feed follows.
-    if (!isHead || BREAKS.test(text.endsWith("\r") ? text.slice(0, -1) : text))
+    const begun = this.#begun;
+    if (begun === undefined) return next;
+    const start = begun.toString("latin1", 0, HEAD_BEGIN.length);
+    const newest = begun.toString("latin1", Math.max(0, begun.length - (bytes.length - at) - 1));
+    // Of the newest bytes and the one before: a first line feed was looked at already, one may still follow a last carriage return.
+    if (!HEAD_BEGIN.startsWith(start) || BREAKS.test(newest.replace(/^\n/, "").replace(/\r$/, "")))
       throw new MalformedAnswerError("it does not begin as an answer of HTTP/1.1");
     return next;
   }
@@ -151,6 +158,10 @@ export class AnswerReader {
   }
 
   #keep(bytes: Buffer, from: number, to: number): void {
+    if (this.#onBody !== undefined) {
+      this.#onBody(bytes.subarray(from, to));
+      return;
+    }
     const room = this.#bodyBytesMax - this.#body.length;
     if (to - from > room) this.#isCut = true;
     this.#body.push(bytes, from, Math.min(to, from + room));

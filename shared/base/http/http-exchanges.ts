@@ -16,13 +16,13 @@
  * The words are those of RFC 9110. Source of HX5: Go's net/http transport.go shouldRetryRequest, isReplayable. Differs from Go: it looks
  * before it writes, and tries a GET again, too, that met bytes which are no answer.
  */
-import { connect as connectTcp, isIP } from "node:net";
+import { isIP } from "node:net";
 import type { Socket } from "node:net";
-import { connect as connectTls, createSecureContext } from "node:tls";
-import type { SecureContext, TLSSocket } from "node:tls";
 
 import { AnswerReader, MalformedAnswerError } from "./http-answer.ts";
 import type { Head } from "./http-answer.ts";
+import { openerOf } from "./http-connect.ts";
+import type { Opened, Opener, Proxy, TlsOptions } from "./http-connect.ts";
 
 export interface Request {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -53,21 +53,32 @@ export interface Bounds {
   readonly onHead?: (head: Head) => void;
 }
 
+/** Bounds of a streamed answer: they end with its head. */
+export type StreamBounds = Pick<Bounds, "timeoutMs" | "late" | "signal">;
+
+/** An answer whose body is passed on as it arrives. Its connection is used for nothing else. */
+export interface AnswerStream extends Head {
+  /** Passes on the body from its first byte. Call it once. */
+  read(sink: StreamSink): void;
+  pause(): void;
+  resume(): void;
+  /** Ends the connection. */
+  destroy(): void;
+}
+
+export interface StreamSink {
+  onBytes(bytes: Buffer): void;
+  /** Called once; with the error unless the answer is whole. */
+  onEnd(end: { readonly error?: unknown }): void;
+}
+
 /** One server. */
 export interface Server {
   readonly host: string;
   readonly port: number;
   /** Absent: in the clear. */
   readonly tls?: TlsOptions;
-}
-
-/** As node:tls has them. */
-export interface TlsOptions {
-  readonly ca?: string | Buffer | undefined;
-  readonly cert?: string | Buffer | undefined;
-  readonly key?: string | Buffer | undefined;
-  readonly rejectUnauthorized?: boolean;
-  readonly servername?: string | undefined;
+  readonly proxy?: Proxy;
 }
 
 export interface Exchanges {
@@ -78,6 +89,8 @@ export interface Exchanges {
    * @throws {TypeError} for a request that cannot be sent
    */
   ask(request: Request, bounds: Bounds): Promise<Answer>;
+  /** Resolves with the head. Errors as those of `ask`; later ones reach the sink. */
+  stream(request: Request, bounds: StreamBounds): Promise<AnswerStream>;
   /** Nothing begins any more: ends what is idle now, and what is at work after its answer. */
   retire(): void;
   /** Ends what is idle and what is at work. */
@@ -94,13 +107,14 @@ const FIELD_NAME = /^[\w-]+$/;
 const FIELD_VALUE = /^[\t\x20-\x7e]*$/;
 
 export function createExchanges(server: Server, { idleMsMax }: { readonly idleMsMax: number }): Exchanges {
-  const { host, port, tls } = server;
+  const { host, port, tls, proxy } = server;
   const plainPort = tls === undefined ? 80 : 443;
   const authority = `${isIP(host) === 6 ? `[${host}]` : host}${port === plainPort ? "" : `:${port}`}`;
   const connections = new Set<Connection>();
   /** The last one that was used is used first, so that the others can end. */
   const idle: Connection[] = [];
-  const open = tls === undefined ? () => connectTcp({ host, port }) : encrypted(host, port, tls);
+  const open = openerOf(server, authority);
+  const textOf = (request: Request): string => requestText(request, authority, tls === undefined ? proxy : undefined);
   let isRetired = false;
   let isDestroyed = false;
 
@@ -111,9 +125,9 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
     return openOne();
   }
 
-  function openOne(): Connection {
-    const connection: Connection = new Connection(open(), tls === undefined ? "connect" : "secureConnect", {
-      idleMsMax,
+  function openOne(isKept = true): Connection {
+    const connection: Connection = new Connection(open, {
+      idleMsMax: isKept ? idleMsMax : 0,
       onIdle: () => !isRetired && idle.push(connection) > 0,
       onEnd: () => {
         connections.delete(connection);
@@ -125,11 +139,16 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
     return connection;
   }
 
+  function sendable(request: Request, { signal }: StreamBounds): string {
+    const text = textOf(request);
+    signal?.throwIfAborted();
+    if (isDestroyed) throw new Error("not sent: its connections have been ended");
+    return text;
+  }
+
   return {
     async ask(request, bounds) {
-      const text = textOf(request, authority);
-      bounds.signal?.throwIfAborted();
-      if (isDestroyed) throw new Error("not sent: its connections have been ended");
+      const text = sendable(request, bounds);
       const startedMs = performance.now();
       try {
         return await take().exchange(text, bounds);
@@ -139,6 +158,9 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
         bounds.signal?.throwIfAborted();
         return await openOne().exchange(text, { ...bounds, timeoutMs: bounds.timeoutMs - (performance.now() - startedMs) });
       }
+    },
+    async stream(request, bounds) {
+      return await openOne(false).stream(sendable(request, bounds), bounds);
     },
     retire() {
       isRetired = true;
@@ -151,9 +173,12 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   };
 }
 
-function textOf({ method, target, headers, body }: Request, authority: string): string {
+/** A proxy that forwards requests in the clear gets the whole URL. */
+function requestText({ method, target, headers, body }: Request, authority: string, proxy: Proxy | undefined): string {
   if (!VISIBLE.test(target)) throw new TypeError("a path with a character that no request line may have");
-  let text = `${method} ${target} HTTP/1.1\r\nhost: ${authority}\r\n`;
+  const url = proxy === undefined ? target : `http://${authority}${target}`;
+  let text = `${method} ${url} HTTP/1.1\r\nhost: ${authority}\r\n`;
+  if (proxy?.authorization !== undefined) text += `proxy-authorization: ${proxy.authorization}\r\n`;
   for (const [name, value] of Object.entries(headers)) {
     if (!FIELD_NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a header`);
     if (!FIELD_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that none may have`);
@@ -161,29 +186,6 @@ function textOf({ method, target, headers, body }: Request, authority: string): 
   }
   if (body === undefined) return WITHOUT_BODY.has(method) ? `${text}\r\n` : `${text}content-length: 0\r\n\r\n`;
   return `${text}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
-}
-
-/** One context for all connections: certificates are read once. A session is taken up again, which saves most of a handshake. */
-function encrypted(host: string, port: number, tls: TlsOptions): () => TLSSocket {
-  const { servername = isIP(host) === 0 ? host : undefined, rejectUnauthorized, ca, cert, key } = tls;
-  let secureContext: SecureContext | undefined;
-  let session: Buffer | undefined;
-  return () => {
-    secureContext ??= createSecureContext({ ca, cert, key });
-    const socket = connectTls({
-      ...{ host, port, secureContext, ALPNProtocols: ["http/1.1"] },
-      ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
-      ...(servername !== undefined && { servername }),
-      ...(session !== undefined && { session }),
-    });
-    socket.on("session", (newest) => (session = newest));
-    let isSecure = false;
-    socket.once("secureConnect", () => (isSecure = true));
-    socket.once("close", () => {
-      if (!isSecure) session = undefined; // it may have been the reason
-    });
-    return socket;
-  };
 }
 
 /** A connection that had been used before was lost before it had a head of an answer to the call that took it. */
@@ -221,8 +223,9 @@ interface Call {
 }
 
 class Connection {
-  readonly #socket: Socket;
   readonly #owner: Owner;
+  readonly #opening = new AbortController();
+  #socket: Socket | undefined;
   #isReady = false;
   #isReused = false;
   /** To be written as soon as the connection stands, or has been looked at. */
@@ -232,10 +235,20 @@ class Connection {
   #idleUntilMs = 0;
   #idleMsMax: number;
 
-  constructor(socket: Socket, ready: "connect" | "secureConnect", owner: Owner) {
-    this.#socket = socket;
+  constructor(open: Opener, owner: Owner) {
     this.#owner = owner;
     this.#idleMsMax = owner.idleMsMax;
+    const opened = open(this.#opening.signal);
+    if (!(opened instanceof Promise)) this.#attach(opened);
+    else
+      opened.then(
+        (socket) => this.#attach(socket),
+        (error: unknown) => this.#close(error),
+      );
+  }
+
+  #attach({ socket, ready }: Opened): void {
+    this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, PROBE_AFTER_MS);
     socket.once(ready, () => {
@@ -246,20 +259,24 @@ class Connection {
     socket.on("timeout", () => this.end());
     socket.on("end", () => this.#ended());
     socket.on("error", (error) => this.#lose(error));
-    socket.on("close", () => {
-      this.#lose(Object.assign(new Error("socket hang up"), { code: "ECONNRESET" }));
-      owner.onEnd();
-    });
+    socket.on("close", () => this.#close(Object.assign(new Error("socket hang up"), { code: "ECONNRESET" })));
+    if (this.#opening.signal.aborted) socket.destroy();
+  }
+
+  #close(error: unknown): void {
+    this.#lose(error);
+    this.#owner.onEnd();
   }
 
   /** Whether it may be used once more; ended otherwise. */
   reuse(): boolean {
-    if (this.#socket.destroyed || Date.now() >= this.#idleUntilMs) {
+    const socket = this.#socket;
+    if (socket === undefined || socket.destroyed || Date.now() >= this.#idleUntilMs) {
       this.end();
       return false;
     }
-    this.#socket.setTimeout(0);
-    this.#socket.ref();
+    socket.setTimeout(0);
+    socket.ref();
     this.#isReused = true;
     return true;
   }
@@ -268,21 +285,56 @@ class Connection {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => this.#fail(signal?.reason);
       const timer = setTimeout(() => this.#fail(late()), timeoutMs);
-      this.#call = { reader: new AnswerReader(bytesMax, (head) => onHead?.(head)), resolve, reject, timer, signal, onAbort };
-      signal?.addEventListener("abort", onAbort, { once: true });
-      this.#pending = text;
-      if (this.#isReady) afterLooking(() => this.#write());
+      this.#begin(text, { reader: new AnswerReader(bytesMax, (head) => onHead?.(head)), resolve, reject, timer, signal, onAbort });
     });
   }
 
+  stream(text: string, { timeoutMs, late, signal }: StreamBounds): Promise<AnswerStream> {
+    return new Promise((resolve, reject) => {
+      const body = new StreamedBody();
+      const onAbort = (): void => this.#fail(signal?.reason);
+      const timer = setTimeout(() => this.#fail(late()), timeoutMs);
+      const onHead = (head: Head): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", onAbort);
+        this.#socket?.pause();
+        const resume = (): unknown => this.#socket?.resume();
+        resolve({
+          ...head,
+          read(sink) {
+            body.read(sink);
+            resume();
+          },
+          pause: () => this.#socket?.pause(),
+          resume,
+          destroy: () => this.end(),
+        });
+      };
+      const fail = (error: unknown): void => {
+        body.end({ error });
+        reject(error);
+      };
+      const reader = new AnswerReader(0, onHead, (bytes) => body.push(bytes));
+      this.#begin(text, { reader, resolve: () => body.end({}), reject: fail, timer, signal, onAbort });
+    });
+  }
+
+  #begin(text: string, call: Call): void {
+    this.#call = call;
+    call.signal?.addEventListener("abort", call.onAbort, { once: true });
+    this.#pending = text;
+    if (this.#isReady) afterLooking(() => this.#write());
+  }
+
   #write(): void {
-    if (this.#pending === undefined || this.#socket.destroyed) return;
+    if (this.#pending === undefined || this.#socket === undefined || this.#socket.destroyed) return;
     this.#socket.write(this.#pending);
     this.#pending = undefined;
   }
 
   end(): void {
-    this.#socket.destroy();
+    this.#opening.abort();
+    this.#socket?.destroy();
   }
 
   #read(bytes: Buffer): void {
@@ -309,24 +361,25 @@ class Connection {
 
   #answer(call: Call): void {
     const { head, keepsConnection, isCut } = call.reader;
-    if (head === undefined) return; // there is no whole answer without
+    const socket = this.#socket;
+    if (head === undefined || socket === undefined) return; // there is no whole answer without
     const body = call.reader.text();
     this.#release(call);
     // A server that answers before it has read everything will not read the rest as what it is.
-    const { destroyed, writableLength } = this.#socket;
-    const isKept = keepsConnection && !destroyed && writableLength === 0 && this.#rest(head) && this.#owner.onIdle();
+    const isWritten = !socket.destroyed && socket.writableLength === 0;
+    const isKept = keepsConnection && isWritten && this.#rest(head, socket) && this.#owner.onIdle();
     if (!isKept) this.end();
     call.resolve({ ...head, body, isCut });
   }
 
   /** Whether the server lets it rest at all. */
-  #rest({ headers }: Head): boolean {
+  #rest({ headers }: Head, socket: Socket): boolean {
     const hint = /(?:^|[,\s])timeout=(\d{1,9})/i.exec(headers["keep-alive"] ?? "")?.[1];
     if (hint !== undefined) this.#idleMsMax = Math.min(this.#owner.idleMsMax, Number(hint) * 1_000 - HINT_MARGIN_MS);
     if (this.#idleMsMax <= 0) return false;
     this.#idleUntilMs = Date.now() + this.#idleMsMax;
-    this.#socket.setTimeout(this.#idleMsMax);
-    this.#socket.unref();
+    socket.setTimeout(this.#idleMsMax);
+    socket.unref();
     return true;
   }
 
@@ -353,5 +406,28 @@ class Connection {
     this.#pending = undefined;
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/** A body on its way: what arrives before its reader does is kept. */
+class StreamedBody {
+  #held: Buffer[] = [];
+  #end: { readonly error?: unknown } | undefined;
+  #sink: StreamSink | undefined;
+
+  push(bytes: Buffer): void {
+    if (this.#sink === undefined) this.#held.push(bytes);
+    else this.#sink.onBytes(bytes);
+  }
+
+  end(end: { readonly error?: unknown }): void {
+    this.#end ??= end;
+    this.#sink?.onEnd(end);
+  }
+
+  read(sink: StreamSink): void {
+    this.#sink = sink;
+    for (const bytes of this.#held.splice(0)) sink.onBytes(bytes);
+    if (this.#end !== undefined) sink.onEnd(this.#end);
   }
 }

@@ -18,19 +18,17 @@ import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, Unanswere
 import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
 import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
-import { createExchanges } from "@deltaloop/base/http";
 import { createAccess } from "./access.ts";
 import type { Access, Asked, Identity } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
-import { perCertificate } from "./connections.ts";
+import { createConnections } from "./connections.ts";
+import type { Connections } from "./connections.ts";
 import { createDeadline, unansweredWithin } from "./deadline.ts";
 import type { Deadline } from "./deadline.ts";
 import { retryAfterMs } from "./retry.ts";
 import type { Ending } from "./retry.ts";
 import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts";
 
-/** The API server closes idle connections after 90 s. Later than this, also after a frozen sandbox, ours are thrown away first. */
-const IDLE_MS_MAX = 50_000;
 /**
  * Of one answer, as much as is read. A page of 500 pods is 5 MB. An object is 1.5 MB for etcd and up to 9 MB as JSON, where a control
  * character is six bytes; a text of more than 512 MiB cannot be made at all. While it is parsed an answer is there as bytes, as text (of
@@ -64,16 +62,12 @@ export interface KubeCalls {
 }
 
 /** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
-export function createCalls(config: KubeHttpConfig, access: Access = createAccess(config)): KubeCalls {
+export function createCalls(
+  config: KubeHttpConfig,
+  access: Access = createAccess(config),
+  exchangesOf: Connections = createConnections(config, access),
+): KubeCalls {
   const { base } = access;
-  const isPlain = base.protocol !== "https:";
-  const host = base.hostname.replace(/^\[|\]$/g, "");
-  const port = base.port === "" ? (isPlain ? 80 : 443) : Number(base.port);
-  const exchangesOf = perCertificate(
-    config,
-    (tls) => createExchanges({ host, port, ...(!isPlain && { tls }) }, { idleMsMax: IDLE_MS_MAX }),
-    (former) => former.retire(),
-  );
   const slots = createSlots(CALLS_AT_ONCE_MAX);
   const requestTimeoutMs = config.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
 

@@ -1,3 +1,4 @@
+import type { Proxy } from "@deltaloop/base/http";
 import type { Metrics } from "@deltaloop/base/metrics";
 
 /** Client certificate and its key, PEM. */
@@ -10,7 +11,9 @@ export interface ClientCertificate {
 export interface KubeHttpConfig {
   /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
   readonly server: string;
-  /** PEM. Absent = the system's own authorities. */
+  /** Forward proxy. Absent = a direct connection. */
+  readonly proxy?: Proxy;
+  /** PEM; each certificate is a trust anchor. Absent = the system's own authorities. */
   readonly ca?: string | Buffer;
   /** Client certificate and key, PEM. */
   readonly cert?: string | Buffer;

@@ -1,23 +1,29 @@
+import { createExchanges } from "@deltaloop/base/http";
+import type { Exchanges } from "@deltaloop/base/http";
+import type { Access } from "./access.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
-/** As node:tls has it. */
-export type Tls = ReturnType<typeof tlsOf>;
+/** The API server closes idle connections after 90 s. Ours end earlier, also after a sandbox was frozen. */
+const IDLE_MS_MAX = 50_000;
 
-/**
- * What makes connections, as one certificate at a time. When that is another one, what is on its way ends on the former
- * connections, and nothing begins on them: `retire` is told.
- */
-export function perCertificate<C>(
-  config: KubeHttpConfig,
-  open: (tls: Tls) => C,
-  retire: (former: C) => void = () => undefined,
-): (certificate?: ClientCertificate) => C {
-  let held: { readonly certificate: ClientCertificate | undefined; readonly connections: C } | undefined;
+/** Connections to one API server as the user of one certificate. */
+export type Connections = (certificate?: ClientCertificate) => Exchanges;
+
+/** When the certificate changes, requests in flight finish on the old connections and new ones open their own. */
+export function createConnections(config: KubeHttpConfig, { base }: Access): Connections {
+  const isPlain = base.protocol !== "https:";
+  const server = {
+    host: base.hostname.replace(/^\[|\]$/g, ""),
+    port: base.port === "" ? (isPlain ? 80 : 443) : Number(base.port),
+    ...(config.proxy && { proxy: config.proxy }),
+  };
+  let current: { readonly certificate: ClientCertificate | undefined; readonly exchanges: Exchanges } | undefined;
   return (certificate) => {
-    if (held !== undefined && isSame(held.certificate, certificate)) return held.connections;
-    if (held !== undefined) retire(held.connections);
-    held = { certificate, connections: open(tlsOf(config, certificate)) };
-    return held.connections;
+    if (current !== undefined && isSame(current.certificate, certificate)) return current.exchanges;
+    current?.exchanges.retire();
+    const exchanges = createExchanges({ ...server, ...(!isPlain && { tls: tlsOf(config, certificate) }) }, { idleMsMax: IDLE_MS_MAX });
+    current = { certificate, exchanges };
+    return exchanges;
   };
 }
 

@@ -2,8 +2,7 @@
  * A streaming answer as lines: drain first, parse later. An API server under load closes watchers that read slowly (its buffers
  * hold ten events), so bytes are taken off the socket as they come and cut into lines only when the caller asks for them.
  */
-import type { IncomingMessage } from "node:http";
-
+import type { AnswerStream } from "@deltaloop/base/http";
 import { UnansweredError } from "../client/errors.ts";
 import { createLineSplitter } from "./line-splitter.ts";
 import { isFailure, statusError, unanswered } from "./status-error.ts";
@@ -14,7 +13,7 @@ const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const STATUS_LINE_MAX = 64 * 1024;
 
 /** Complete lines in order, grouped as they arrived (KL2 to KL6). Ends the connection however it is left. */
-export async function* linesOf(response: IncomingMessage, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
+export async function* linesOf(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
   const splitter = createLineSplitter();
   let first = true;
   for await (const chunk of drain(response, signal, inactivityMs)) {
@@ -27,10 +26,11 @@ export async function* linesOf(response: IncomingMessage, signal: AbortSignal, i
   }
 }
 
-/** The chunks of `response`, read whether or not anyone asks, up to the bound. */
-async function* drain(response: IncomingMessage, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
+/** The chunks of `response`, received ahead of the caller up to the bound. */
+export async function* drain(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
   const chunks: Buffer[] = [];
   let bytes = 0;
+  let isPaused = false;
   let end: { readonly error?: unknown } | undefined;
   let wake: (() => void) | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -54,11 +54,13 @@ async function* drain(response: IncomingMessage, signal: AbortSignal, inactivity
     response.destroy();
   };
 
-  response.on("data", (chunk: Buffer) => {
+  const onBytes = (chunk: Buffer): void => {
+    if (end !== undefined) return;
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes > BUFFER_BYTES_MAX) {
-      // Silence is our own doing now, so the inactivity timer rests.
+      // The silence that follows is our own, so the inactivity timer stops.
+      isPaused = true;
       response.pause();
       clearTimeout(timer);
       timer = undefined; // what is cleared cannot be refreshed
@@ -66,19 +68,19 @@ async function* drain(response: IncomingMessage, signal: AbortSignal, inactivity
       arm();
     }
     wake?.();
-  });
-  response.once("end", () => finish({}));
-  response.once("error", (error) => finish({ error: unanswered(error) }));
+  };
   if (signal.aborted) onAbort();
   signal.addEventListener("abort", onAbort, { once: true });
   if (end === undefined) arm();
+  response.read({ onBytes, onEnd: (ending) => finish("error" in ending ? { error: unanswered(ending.error) } : {}) });
 
   try {
     for (;;) {
       const chunk = chunks.shift();
       if (chunk !== undefined) {
         bytes -= chunk.length;
-        if (response.isPaused() && bytes <= BUFFER_BYTES_MAX / 2) {
+        if (isPaused && bytes <= BUFFER_BYTES_MAX / 2) {
+          isPaused = false;
           response.resume();
           arm();
         }

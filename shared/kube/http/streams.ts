@@ -1,20 +1,14 @@
-/**
- * Streaming answers of one API server: what a watch is made of. One connection each, by node:http and node:https: what a stream costs is its
- * bytes.
- */
-import { Agent as HttpAgent, request as httpRequest } from "node:http";
-import type { ClientRequest, IncomingMessage } from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-
+/** Streaming answers of one API server: what a watch is made of. Each has a connection of its own. */
 import { unlessAborted } from "@deltaloop/base";
-import type { Access, Asked, Identity } from "./access.ts";
+import type { AnswerStream } from "@deltaloop/base/http";
+import type { Access, Asked } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
-import { perCertificate } from "./connections.ts";
-import { createDeadline } from "./deadline.ts";
-import { linesOf } from "./lines.ts";
+import type { Connections } from "./connections.ts";
+import { createDeadline, unansweredWithin } from "./deadline.ts";
+import { drain, linesOf } from "./lines.ts";
 import { isSuccess, NO_ANSWER, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
-/** A page of a list, and the head of a watch's answer: the API server's own limit for a request. */
+/** For a page of a list, and the head of a watch's answer: the API server's own limit for a request. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
 
@@ -23,12 +17,9 @@ export interface KubeStreams {
   lines(call: Pick<Asked, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
-export function createStreams(config: KubeHttpConfig, access: Access): KubeStreams {
-  const { base } = access;
-  const secure = base.protocol === "https:";
-  const Agent = secure ? HttpsAgent : HttpAgent;
-  const agentOf = perCertificate(config, (tls) => new Agent({ ...tls, keepAlive: false }));
+export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {
   const inactivityMs = config.inactivityMs ?? INACTIVITY_MS;
+  const headMs = Math.min(LIST_TIMEOUT_MS, inactivityMs);
 
   return { lines };
 
@@ -37,85 +28,43 @@ export function createStreams(config: KubeHttpConfig, access: Access): KubeStrea
   }
 
   /** A streaming answer once its status line says success. */
-  async function openStream(asked: Asked, signal: AbortSignal): Promise<IncomingMessage> {
-    const deadline = createDeadline(Math.min(LIST_TIMEOUT_MS, inactivityMs), signal);
+  async function openStream(asked: Asked, signal: AbortSignal): Promise<AnswerStream> {
+    const deadline = createDeadline(headMs, signal);
     try {
       const who = await unlessAborted(access.identityNow(), deadline.signal);
-      const response = await counted(open(asked, who, deadline.signal));
-      if (isSuccess(response.statusCode)) return response;
-      if (response.statusCode === 401) access.refuse(who);
-      throw statusError(response.statusCode ?? 0, response.headers, await readText(response, deadline.signal));
+      const request = { method: "GET", target: access.targetOf(asked), headers: access.headersOf(asked, who) } as const;
+      const bounds = { timeoutMs: headMs, late: () => unansweredWithin(headMs), signal: deadline.signal };
+      const answer = await counted(exchangesOf(who.certificate).stream(request, bounds), deadline.signal);
+      if (isSuccess(answer.code)) return answer;
+      if (answer.code === 401) access.refuse(who);
+      throw statusError(answer.code, answer.headers, await refusalIn(answer, deadline.signal));
     } finally {
       deadline.clear();
     }
   }
 
-  /** Every answer by its code. Source: client-go rest/request.go updateRequestResultMetric. */
-  async function counted(opening: Promise<IncomingMessage>): Promise<IncomingMessage> {
+  /** Counts each answer by its code. Source: client-go rest/request.go updateRequestResultMetric. */
+  async function counted(opening: Promise<AnswerStream>, signal: AbortSignal): Promise<AnswerStream> {
     let code = NO_ANSWER;
     try {
-      const response = await opening;
-      code = String(response.statusCode);
-      return response;
+      const answer = await opening;
+      code = String(answer.code);
+      return answer;
+    } catch (error) {
+      throw signal.aborted || error instanceof TypeError ? error : unanswered(error);
     } finally {
-      config.metrics?.count("rest_client_requests_total", { code, method: "GET", host: base.host });
+      config.metrics?.count("rest_client_requests_total", { code, method: "GET", host: access.base.host });
     }
   }
 
-  /** Resolves with the head of the answer. Until then `signal` destroys the request; afterwards that is the reader's part. */
-  async function open(asked: Asked, who: Identity, signal: AbortSignal): Promise<IncomingMessage> {
-    signal.throwIfAborted();
-    const request: ClientRequest = (secure ? httpsRequest : httpRequest)({
-      host: base.hostname.replace(/^\[|\]$/g, ""),
-      port: base.port,
-      path: access.targetOf(asked),
-      agent: agentOf(who.certificate),
-      headers: access.headersOf(asked, who),
-    });
-    return await new Promise<IncomingMessage>((resolve, reject) => {
-      const onAbort = (): void => {
-        request.destroy();
-        reject(signal.reason);
-      };
-      signal.addEventListener("abort", onAbort, { once: true });
-      request.once("response", (response) => {
-        signal.removeEventListener("abort", onAbort);
-        resolve(response);
-      });
-      request.on("error", (error) => {
-        signal.removeEventListener("abort", onAbort);
-        reject(unanswered(error));
-      });
-      request.end();
-    });
-  }
-}
-
-/** Of a refusal, as much as is read. By events: an iterator over a stream costs three times as much. */
-function readText(response: IncomingMessage, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
+  async function refusalIn(answer: AnswerStream, signal: AbortSignal): Promise<string> {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const onAbort = (): void => {
-      response.destroy();
-      reject(signal.reason as Error); // or whatever else the caller gave as its reason
-    };
-    const end = (): void => resolve(Buffer.concat(chunks).toString("utf8"));
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    response.on("data", (chunk: Buffer) => {
+    for await (const chunk of drain(answer, signal, inactivityMs)) {
       chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes <= STATUS_BYTES_MAX) return;
-      response.destroy();
-      end();
-    });
-    response.once("end", end);
-    // Both also after the end.
-    response.on("error", (error) => reject(unanswered(error)));
-    response.once("close", () => {
-      signal.removeEventListener("abort", onAbort);
-      reject(unanswered("it broke off"));
-    });
-  });
+      if (bytes > STATUS_BYTES_MAX) break;
+    }
+    return Buffer.concat(chunks).toString("utf8");
+  }
 }

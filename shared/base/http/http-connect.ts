@@ -1,0 +1,137 @@
+/**
+ * Sockets to one server: in the clear or encrypted, directly or through a proxy. A proxy of an encrypted server gets CONNECT and sees nothing
+ * of the request; that of a server in the clear forwards requests.
+ *
+ * Source: Go net/http transport.go dialConn; RFC 9110, section 9.3.6.
+ */
+import { once } from "node:events";
+import { connect as connectTcp, isIP } from "node:net";
+import type { Socket } from "node:net";
+import { connect as connectTls, createSecureContext } from "node:tls";
+import type { SecureContext, TLSSocket } from "node:tls";
+
+import { AnswerReader } from "./http-answer.ts";
+import type { Server } from "./http-exchanges.ts";
+
+/** As node:tls has them. */
+export interface TlsOptions {
+  /** Each certificate is a trust anchor, also an intermediate one and a server's own, as in a pool of Go's. */
+  readonly ca?: string | Buffer | undefined;
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
+  readonly rejectUnauthorized?: boolean;
+  readonly servername?: string | undefined;
+}
+
+/** A forward proxy. */
+export interface Proxy {
+  readonly host: string;
+  readonly port: number;
+  /** For a proxy that is itself reached over TLS. */
+  readonly tls?: TlsOptions;
+  /** Value of Proxy-Authorization. */
+  readonly authorization?: string;
+}
+
+export interface Opened {
+  readonly socket: Socket;
+  /** Event after which a request may be written. */
+  readonly ready: "connect" | "secureConnect";
+}
+
+/** Begins a connection. `signal` ends one that waits for a proxy. */
+export type Opener = (signal: AbortSignal) => Opened | Promise<Opened>;
+
+/** The proxy answered CONNECT with something else than success. */
+export class ProxyRefusedError extends Error {
+  override readonly name = "ProxyRefusedError";
+  readonly code = "EPROXY";
+}
+
+export function openerOf({ host, port, tls, proxy }: Server, authority: string): Opener {
+  if (tls === undefined) {
+    const first = proxy === undefined ? hopTo({ host, port }) : hopTo(proxy);
+    return () => first();
+  }
+  if (proxy === undefined) return hopTo({ host, port, tls });
+  const [toProxy, secured] = [hopTo(proxy), encrypted(host, port, tls)];
+  const target = authority.endsWith(`:${port}`) ? authority : `${authority}:${port}`;
+  return async (signal) => ({ socket: secured(await tunnel(toProxy(), proxy, target, signal)), ready: "secureConnect" });
+}
+
+function hopTo({ host, port, tls }: Pick<Server, "host" | "port" | "tls">): () => Opened {
+  if (tls === undefined) return () => ({ socket: connectTcp({ host, port }), ready: "connect" });
+  const secured = encrypted(host, port, tls);
+  return () => ({ socket: secured(), ready: "secureConnect" });
+}
+
+/** One context for all connections: certificates are read once. A session is resumed, which saves most of a handshake. */
+function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket) => TLSSocket {
+  const { servername = isIP(host) === 0 ? host : undefined, rejectUnauthorized, ca, cert, key } = tls;
+  let secureContext: SecureContext | undefined;
+  let session: Buffer | undefined;
+  return (over) => {
+    secureContext ??= createSecureContext({ ca, cert, key, allowPartialTrustChain: true });
+    const socket = connectTls({
+      ...{ host, port, secureContext, ALPNProtocols: ["http/1.1"] },
+      ...(over !== undefined && { socket: over }),
+      ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
+      ...(servername !== undefined && { servername }),
+      ...(session !== undefined && { session }),
+    });
+    socket.on("session", (newest) => (session = newest));
+    let isSecure = false;
+    socket.once("secureConnect", () => (isSecure = true));
+    socket.once("close", () => {
+      if (!isSecure) session = undefined; // it may have been the reason
+    });
+    return socket;
+  };
+}
+
+/** The socket of a tunnel, once the proxy has opened it. @throws {ProxyRefusedError} when it does not */
+async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, signal: AbortSignal): Promise<Socket> {
+  const end = (): unknown => socket.destroy();
+  signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
+  try {
+    await once(socket, ready, { signal });
+    const authorization = proxy.authorization === undefined ? "" : `proxy-authorization: ${proxy.authorization}\r\n`;
+    socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${authorization}\r\n`);
+    const code = await codeFrom(socket);
+    if (code < 200 || code >= 300)
+      throw new ProxyRefusedError(`the proxy ${proxy.host}:${proxy.port} answered ${code} to CONNECT ${target}`);
+    return socket;
+  } catch (error) {
+    end();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+/** Status code of the answer to CONNECT. After a success the bytes that follow belong to the tunnel; there are none before ours. */
+function codeFrom(socket: Socket): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const reader = new AnswerReader(
+      0,
+      ({ code }) => settle(() => resolve(code)),
+      () => undefined,
+    );
+    const onData = (bytes: Buffer): void => {
+      try {
+        reader.push(bytes);
+      } catch (error) {
+        settle(() => reject(error as Error));
+      }
+    };
+    const onError = (error: Error): void => settle(() => reject(error));
+    const onClose = (): void => onError(Object.assign(new Error("the proxy closed the connection"), { code: "ECONNRESET" }));
+    const settle = (then: () => void): void => {
+      socket.off("data", onData).off("error", onError).off("end", onClose).off("close", onClose);
+      socket.pause();
+      then();
+    };
+    socket.on("data", onData).on("error", onError).on("end", onClose).on("close", onClose);
+  });
+}
