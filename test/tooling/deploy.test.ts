@@ -276,7 +276,14 @@ describe("[informer T118] two deployments at once in one checkout", () => {
 });
 
 describe("what people are told to type", () => {
-  const DOCUMENTS = ["docs/guides/deploy.md", "docs/guides/troubleshoot.md", "docs/guides/operate.md", "docs/internals/threat-model.md", "infra/README.md", "cli/README.md"];
+  const DOCUMENTS = [
+    "docs/guides/deploy.md",
+    "docs/guides/troubleshoot.md",
+    "docs/guides/operate.md",
+    "docs/internals/threat-model.md",
+    "infra/README.md",
+    "cli/README.md",
+  ];
 
   it("is a file of parameters that a deployment takes", () => {
     const [, block = ""] = /```yaml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];

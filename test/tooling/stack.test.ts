@@ -337,7 +337,8 @@ describe("alarms", () => {
   const runbook = readFileSync("docs/guides/troubleshoot.md", "utf8");
   const sections = [...runbook.matchAll(/^## (.+)$/gm)].map(([, title = ""]) => title.toLowerCase().replaceAll(" ", "-"));
   const alarms = () => ofType("AWS::CloudWatch::Alarm");
-  const sectionOf = (alarm: Resource) => /docs\/guides\/troubleshoot\.md#([a-z-]+)$/.exec(String(alarm.Properties["AlarmDescription"]))?.[1];
+  const sectionOf = (alarm: Resource) =>
+    /docs\/guides\/troubleshoot\.md#([a-z-]+)$/.exec(String(alarm.Properties["AlarmDescription"]))?.[1];
 
   it("each says where in the runbook to look, and each section of the runbook is of an alarm", () => {
     const linked = alarms().map(([name, alarm]) => {
