@@ -104,7 +104,9 @@ async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, s
     return socket;
   } catch (error) {
     end();
-    throw error;
+    if (error instanceof ProxyRefusedError || !(error instanceof Error)) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    throw Object.assign(new Error(`through the proxy ${proxy.host}:${proxy.port}: ${error.message}`, { cause: error }), { code });
   } finally {
     signal.removeEventListener("abort", end);
   }

@@ -11,7 +11,7 @@ export interface ClientCertificate {
 export interface KubeHttpConfig {
   /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
   readonly server: string;
-  /** Forward proxy. Absent = a direct connection. */
+  /** Forward proxy. Absent = the one that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, if any. */
   readonly proxy?: Proxy;
   /** PEM; each certificate is a trust anchor. Absent = the system's own authorities. */
   readonly ca?: string | Buffer;

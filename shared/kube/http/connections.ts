@@ -2,6 +2,7 @@ import { createExchanges } from "@deltaloop/base/http";
 import type { Exchanges } from "@deltaloop/base/http";
 import type { Access } from "./access.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
+import { proxyFor } from "./proxy.ts";
 
 /** The API server closes idle connections after 90 s. Ours end earlier, also after a sandbox was frozen. */
 const IDLE_MS_MAX = 50_000;
@@ -9,13 +10,18 @@ const IDLE_MS_MAX = 50_000;
 /** Connections to one API server as the user of one certificate. */
 export type Connections = (certificate?: ClientCertificate) => Exchanges;
 
-/** When the certificate changes, requests in flight finish on the old connections and new ones open their own. */
+/**
+ * When the certificate changes, requests in flight finish on the old connections and new ones open their own.
+ *
+ * @throws {UsageError} when the environment names a proxy that cannot be used
+ */
 export function createConnections(config: KubeHttpConfig, { base }: Access): Connections {
+  const proxy = config.proxy ?? proxyFor(base, process.env);
   const isPlain = base.protocol !== "https:";
   const server = {
     host: base.hostname.replace(/^\[|\]$/g, ""),
     port: base.port === "" ? (isPlain ? 80 : 443) : Number(base.port),
-    ...(config.proxy && { proxy: config.proxy }),
+    ...(proxy && { proxy: { ...proxy, ...(proxy.tls && { tls: tlsOf({ ...config, serverName: undefined }, undefined) }) } }),
   };
   let current: { readonly certificate: ClientCertificate | undefined; readonly exchanges: Exchanges } | undefined;
   return (certificate) => {
@@ -27,7 +33,7 @@ export function createConnections(config: KubeHttpConfig, { base }: Access): Con
   };
 }
 
-function tlsOf(config: KubeHttpConfig, certificate: ClientCertificate | undefined) {
+function tlsOf(config: Tls, certificate: ClientCertificate | undefined) {
   const { cert, key } = certificate ?? config;
   return {
     ca: config.ca,
@@ -37,6 +43,8 @@ function tlsOf(config: KubeHttpConfig, certificate: ClientCertificate | undefine
     ...(config.serverName === undefined ? {} : { servername: config.serverName }),
   };
 }
+
+type Tls = Pick<KubeHttpConfig, "ca" | "cert" | "key" | "insecure"> & { readonly serverName?: string | undefined };
 
 function isSame(one: ClientCertificate | undefined, other: ClientCertificate | undefined): boolean {
   return one === other || (one !== undefined && one.cert === other?.cert && one.key === other.key);

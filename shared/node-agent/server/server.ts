@@ -68,6 +68,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
     keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
     allowHalfOpen: true,
   });
+  trustEachAnchor(server);
   const connections = connectionsOf(server);
   const streams = new Set<Duplex>();
   const handle = createHandler(options);
@@ -95,7 +96,10 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   return {
     port,
     streams: () => streams.size,
-    show: (certificate) => server.setSecureContext({ ...certificate, ...context }),
+    show(certificate) {
+      server.setSecureContext({ ...certificate, ...context });
+      trustEachAnchor(server);
+    },
     async stop() {
       if (!server.listening) return;
       const closed = once(server, "close");
@@ -104,6 +108,15 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
       await closed;
     },
   };
+}
+
+/**
+ * Makes each certificate of the client CA file a trust anchor, also an intermediate one, as a pool of Go's is. A server of node:tls does not pass
+ * `allowPartialTrustChain` on to its default context, which Node.js does not document; test/conformance/trust-anchors.test.ts holds it.
+ */
+function trustEachAnchor(server: Server): void {
+  const { context } = Reflect.get(server, "_sharedCreds") as { readonly context: { setAllowPartialTrustChain(): void } };
+  context.setAllowPartialTrustChain();
 }
 
 /** Those of whose connection every byte is somebody's. */

@@ -13,7 +13,7 @@ import { createSystemRandom } from "../../../../shared/base/system/random.ts";
 import { parseNodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { startNodeApi } from "../../../../shared/node-agent/server/server.ts";
-import type { NodeApiOptions } from "../../../../shared/node-agent/server/server.ts";
+import type { NodeApi, NodeApiOptions } from "../../../../shared/node-agent/server/server.ts";
 import type { Clock } from "../../../../shared/base/clock.ts";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
 import type {
@@ -74,6 +74,8 @@ export interface Fixture {
     path: string,
     options?: AskOptions,
   ): Promise<{ readonly answer: IncomingMessage; readonly socket?: Duplex; readonly head: Buffer }>;
+  /** Replaces the server's certificate. */
+  show: NodeApi["show"];
   stop(): Promise<void>;
 }
 
@@ -219,6 +221,7 @@ export async function startFixture(options: Partial<Pick<NodeApiOptions, "tls" |
     });
   return {
     port: api.port,
+    show: (certificate) => api.show(certificate),
     script,
     reviews,
     execs,

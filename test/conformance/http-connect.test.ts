@@ -1,0 +1,259 @@
+/** Connections of the HTTP client: streamed answers, and proxies as Go's programs use them. */
+import { readFileSync } from "node:fs";
+import { createServer as createHttpServer, type IncomingMessage } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { mkdtempSync, rmSync } from "node:fs";
+import type { Duplex } from "node:stream";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+
+import type { Proxy } from "../../shared/base/http/http-connect.ts";
+import { createExchanges, type AnswerStream, type Server as Target } from "../../shared/base/http/http-exchanges.ts";
+import { createClient } from "../../shared/kube/http/client.ts";
+import { createPki, type Certificate } from "../envtest/pki.ts";
+
+const LOOPBACK = "127.0.0.1";
+const LATE = { timeoutMs: 2_000, late: () => new Error("too late") };
+const CALL = { ...LATE, bytesMax: 1_000_000 };
+const GET = { method: "GET", target: "/x", headers: {} } as const;
+
+const folder = mkdtempSync(join(tmpdir(), "http-connect-"));
+let ca: string;
+let certificate: Certificate;
+beforeAll(async () => {
+  const pki = await createPki(folder);
+  ca = readFileSync(pki.caFile, "utf8");
+  certificate = await pki.serverCertificate();
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const ending: (() => unknown)[] = [];
+afterEach(() => {
+  vi.unstubAllEnvs();
+  for (const end of ending.splice(0)) end();
+});
+
+async function listen(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => undefined)));
+  await new Promise<void>((listening) => server.listen(0, LOOPBACK, listening));
+  ending.push(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function exchangesOf(target: Omit<Target, "host">) {
+  const exchanges = createExchanges({ host: LOOPBACK, ...target }, { idleMsMax: 1_000 });
+  ending.push(() => exchanges.destroy());
+  return exchanges;
+}
+
+interface Received {
+  readonly text: string;
+  readonly error?: unknown;
+}
+
+function all(answer: AnswerStream): Promise<Received> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    answer.read({
+      onBytes: (bytes) => chunks.push(Buffer.from(bytes)),
+      onEnd: (end) => resolve({ text: Buffer.concat(chunks).toString(), ...end }),
+    });
+  });
+}
+
+/** A server that writes `pieces`, one after another, to each connection that has sent something. */
+async function writing(...pieces: readonly string[]): Promise<number> {
+  return await listen(
+    createServer((socket) => {
+      socket.once("data", () => {
+        void (async () => {
+          for (const piece of pieces) await new Promise((written) => setTimeout(() => socket.write(piece, written), 5));
+          socket.end();
+        })();
+      });
+    }),
+  );
+}
+
+const CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+describe("a streamed answer", () => {
+  it.each([
+    { body: "chunked", pieces: [CHUNKED, "3\r\nabc\r\n", "2\r", "\nde\r\n0\r\n\r\n"], text: "abcde", whole: true },
+    { body: "chunked, all with the head", pieces: [`${CHUNKED}3\r\nabc\r\n0\r\n\r\n`], text: "abc", whole: true },
+    { body: "as long as its connection", pieces: ["HTTP/1.1 200 OK\r\n\r\nab", "c"], text: "abc", whole: true },
+    { body: "of a length", pieces: ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na", "bc"], text: "abc", whole: true },
+    { body: "cut in a chunk", pieces: [CHUNKED, "3\r\nab"], text: "ab", whole: false },
+    { body: "cut between chunks", pieces: [CHUNKED, "3\r\nabc\r\n"], text: "abc", whole: false },
+    { body: "that is no chunk", pieces: [CHUNKED, "3\r\nabc\r\n", "x\r\n"], text: "abc", whole: false },
+  ])("passes on a body $body", async ({ pieces, text, whole }) => {
+    const answer = await exchangesOf({ port: await writing(...pieces) }).stream(GET, LATE);
+    const received = await all(answer);
+    expect(received.text).toBe(text);
+    expect(received.error === undefined).toBe(whole);
+  });
+
+  it("keeps what arrives before its reader does", async () => {
+    const answer = await exchangesOf({ port: await writing(`${CHUNKED}3\r\nabc\r\n`, "0\r\n\r\n") }).stream(GET, LATE);
+    await new Promise((later) => setTimeout(later, 50));
+    expect(await all(answer)).toEqual({ text: "abc" });
+  });
+
+  it("fails when its head is late, and no longer once it has one", async () => {
+    const silent = exchangesOf({ port: await listen(createServer()) });
+    await expect(silent.stream(GET, { ...LATE, timeoutMs: 30 })).rejects.toThrow("too late");
+    const port = await writing(CHUNKED, ...Array<string>(20).fill("1\r\na\r\n"), "0\r\n\r\n");
+    const answer = await exchangesOf({ port }).stream(GET, { ...LATE, timeoutMs: 60 });
+    expect(await all(answer)).toEqual({ text: "a".repeat(20) });
+  });
+
+  it("stops the sender while it is paused", async () => {
+    let written = 0;
+    const port = await listen(
+      createServer((socket) => {
+        socket.once("data", () => {
+          socket.write("HTTP/1.1 200 OK\r\n\r\n");
+          const more = (): void => {
+            while (socket.write(Buffer.alloc(65_536)) && written < 1e9) written += 65_536;
+            socket.once("drain", more);
+          };
+          more();
+        });
+      }),
+    );
+    const answer = await exchangesOf({ port }).stream(GET, LATE);
+    let received = 0;
+    answer.read({
+      onBytes(bytes) {
+        received += bytes.length;
+        answer.pause();
+      },
+      onEnd: () => undefined,
+    });
+    await new Promise((later) => setTimeout(later, 200));
+    const paused = [received, written];
+    await new Promise((later) => setTimeout(later, 200));
+    expect([received, written]).toEqual(paused);
+    answer.resume();
+    await expect.poll(() => received).toBeGreaterThan(paused[0] ?? 0);
+  });
+
+  it("ends its connection when it is destroyed", async () => {
+    let closed = false;
+    const port = await listen(
+      createServer((socket) => void socket.once("data", () => socket.write(CHUNKED)).once("close", () => (closed = true))),
+    );
+    const answer = await exchangesOf({ port }).stream(GET, LATE);
+    answer.destroy();
+    await expect.poll(() => closed).toBe(true);
+  });
+});
+
+/** A proxy, and what it was asked for. */
+async function startProxy(
+  answer = "HTTP/1.1 200 Connection established\r\n\r\n",
+  secure = false,
+): Promise<{ readonly port: number; readonly asked: readonly string[]; readonly credentials: readonly (string | undefined)[] }> {
+  const asked: string[] = [];
+  const credentials: (string | undefined)[] = [];
+  const proxy = secure ? createHttpsServer({ cert: certificate.certificate, key: certificate.key }) : createHttpServer();
+  proxy.on("connect", ({ url = "", headers }: IncomingMessage, socket: Duplex) => {
+    asked.push(`CONNECT ${url}`);
+    credentials.push(headers["proxy-authorization"]);
+    socket.on("error", () => undefined);
+    if (answer === "") return;
+    socket.write(answer);
+    if (!answer.startsWith("HTTP/1.1 2")) return;
+    const onward = connect(Number(url.split(":").at(-1)), LOOPBACK, () => socket.pipe(onward).pipe(socket));
+    onward.on("error", () => socket.destroy());
+    socket.on("close", () => onward.destroy());
+  });
+  proxy.on("request", ({ method = "", url = "", headers }: IncomingMessage, response) => {
+    asked.push(`${method} ${url}`);
+    credentials.push(headers["proxy-authorization"]);
+    response.end("forwarded");
+  });
+  return { port: await listen(proxy), asked, credentials };
+}
+
+async function startTarget(): Promise<number> {
+  return await listen(createHttpsServer({ cert: certificate.certificate, key: certificate.key }, (_, response) => response.end("{}\n")));
+}
+
+describe("a proxy", () => {
+  const authorization = `Basic ${Buffer.from("me:s3cret").toString("base64")}`;
+
+  it.each([{ secure: false }, { secure: true }])(
+    "tunnels to an encrypted server (the proxy itself over TLS: $secure)",
+    async ({ secure }) => {
+      const [port, proxy] = [await startTarget(), await startProxy(undefined, secure)];
+      const through: Proxy = { host: LOOPBACK, port: proxy.port, authorization, ...(secure && { tls: { ca } }) };
+      const exchanges = exchangesOf({ port, tls: { ca }, proxy: through });
+      expect((await exchanges.ask(GET, CALL)).body).toBe("{}\n");
+      expect((await exchanges.ask(GET, CALL)).body).toBe("{}\n");
+      expect(await all(await exchanges.stream(GET, LATE))).toEqual({ text: "{}\n" });
+      // The second call is on the first one's connection; a stream has its own.
+      expect(proxy.asked).toEqual([`CONNECT ${LOOPBACK}:${port}`, `CONNECT ${LOOPBACK}:${port}`]);
+      expect(proxy.credentials).toEqual([authorization, authorization]);
+    },
+  );
+
+  it("does not replace the check of the server's certificate", async () => {
+    const [port, proxy] = [await startTarget(), await startProxy()];
+    const exchanges = exchangesOf({ port, tls: {}, proxy: { host: LOOPBACK, port: proxy.port } });
+    await expect(exchanges.ask(GET, CALL)).rejects.toThrow("unable to");
+  });
+
+  it("forwards requests to a server in the clear", async () => {
+    const proxy = await startProxy();
+    const exchanges = createExchanges(
+      { host: "api.test", port: 8080, proxy: { host: LOOPBACK, port: proxy.port, authorization } },
+      { idleMsMax: 0 },
+    );
+    expect((await exchanges.ask(GET, CALL)).body).toBe("forwarded");
+    expect([proxy.asked, proxy.credentials]).toEqual([["GET http://api.test:8080/x"], [authorization]]);
+  });
+
+  it.each([
+    {
+      does: "refuses",
+      answer: "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+      says: /the proxy 127\.0\.0\.1:\d+ answered 407 to CONNECT/,
+    },
+    {
+      does: "answers with something else than HTTP",
+      answer: "SSH-2.0-OpenSSH\r\n",
+      says: /through the proxy 127\.0\.0\.1:\d+: it does not begin as an answer/,
+    },
+    { does: "never answers", answer: "", says: /^too late$/ },
+  ])("that $does fails the call, and says so", async ({ answer, says }) => {
+    const proxy = await startProxy(answer);
+    const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: proxy.port } });
+    await expect(exchanges.ask(GET, { ...CALL, timeoutMs: 300 })).rejects.toThrow(says);
+  });
+
+  it("that is not there fails the call, and says so", async () => {
+    const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: 1 } });
+    await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
+  });
+
+  it("of the environment is used by calls and watches, also where the server's name is known to the proxy only", async () => {
+    const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
+    vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
+    vi.stubEnv("NO_PROXY", "");
+    const client = createClient({ server: "https://k8s.invalid:6443", component: "test", waitMsMax: 0 });
+    await expect(client.json({ method: "GET", path: "/" })).rejects.toThrow("answered 502 to CONNECT k8s.invalid:6443");
+    const watch = client
+      .lines({ path: "/", signal: AbortSignal.timeout(2_000) })
+      [Symbol.asyncIterator]()
+      .next();
+    await expect(watch).rejects.toThrow("answered 502 to CONNECT k8s.invalid:6443");
+    expect(new Set(proxy.asked)).toEqual(new Set(["CONNECT k8s.invalid:6443"]));
+  });
+});
