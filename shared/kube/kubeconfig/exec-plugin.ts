@@ -21,7 +21,7 @@ export const ExecPlugin = v.object({
   apiVersion: v.picklist([`${GROUP}/v1`, `${GROUP}/v1beta1`]),
   command: v.pipe(v.string(), v.nonEmpty()),
   args: v.nullish(v.array(v.string()), []),
-  env: v.nullish(v.array(v.object({ name: v.string(), value: v.string() })), []),
+  env: v.nullish(v.array(v.object({ name: v.string(), value: v.nullish(v.string(), "") })), []),
   installHint: v.nullish(v.string(), ""),
   provideClusterInfo: v.nullish(v.boolean(), false),
   interactiveMode: v.nullish(v.picklist(["Never", "IfAvailable", "Always"]), "IfAvailable"),
@@ -48,14 +48,24 @@ export interface Credentials {
   readonly expiresAtMs?: number;
 }
 
+/** Times as Go's encoding/json reads them. */
+const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** Fields may be `null`, which is absence to Go. */
 const ExecCredential = v.object({
   apiVersion: v.string(),
   kind: v.literal("ExecCredential"),
   status: v.object({
-    token: v.optional(v.string()),
-    clientCertificateData: v.optional(v.string()),
-    clientKeyData: v.optional(v.string()),
-    expirationTimestamp: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    token: v.nullish(v.string()),
+    clientCertificateData: v.nullish(v.string()),
+    clientKeyData: v.nullish(v.string()),
+    expirationTimestamp: v.nullish(
+      v.pipe(
+        v.string(),
+        v.regex(RFC3339),
+        v.check((text) => !Number.isNaN(Date.parse(text))),
+      ),
+    ),
   }),
 });
 
@@ -84,7 +94,7 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
   if (answered !== apiVersion) throw new Error(`${called} is configured for ${apiVersion}, and answers in ${answered}`);
   const { expirationTimestamp } = status;
   const [token, cert, key] = [status.token, status.clientCertificateData, status.clientKeyData].map((text) =>
-    text === "" ? undefined : text,
+    text === "" || text === null ? undefined : text,
   );
   if ((cert === undefined) !== (key === undefined))
     throw new Error(`${called} gave a certificate without a key, or a key without a certificate`);
@@ -96,7 +106,7 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
     ...(token !== undefined && { token }),
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
-    expiresAtMs: expirationTimestamp === undefined ? Number.POSITIVE_INFINITY : Date.parse(expirationTimestamp),
+    expiresAtMs: Date.parse(expirationTimestamp ?? "") || Number.POSITIVE_INFINITY,
   };
 }
 

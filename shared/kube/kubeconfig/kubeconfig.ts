@@ -1,19 +1,21 @@
 /**
  * A kubeconfig: one cluster as one user of it.
  *
- * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `proxy-url`, `username` and
+ * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `username` and
  * `password`, `auth-provider`, impersonation (`as` and what goes with it). So is what it refuses itself, before anything is called.
  */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import * as v from "valibot";
 
+import { proxyOf } from "../http/proxy.ts";
 import { showsToken, TokenInClearError } from "../http/config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "../http/config.ts";
 import { parseYaml, stringifyYaml } from "../yaml/yaml.ts";
 import { messageOf } from "../objects/errors.ts";
 import { ExecPlugin, isToken, runExecPlugin } from "./exec-plugin.ts";
 import type { Credentials, ExecCluster } from "./exec-plugin.ts";
+import { filesIn } from "./kubeconfig-path.ts";
 import { issueText } from "./issue-text.ts";
 import { certificatesIn, problemOfPair } from "./pem.ts";
 
@@ -58,11 +60,55 @@ type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
 type User = v.InferOutput<typeof User>;
 type Cluster = v.InferOutput<typeof Cluster>;
 
-/** @throws {Error} naming the file and what is wrong with it, never what stands in it */
-export async function readKubeconfig(path: string): Promise<Kubeconfig> {
-  const content = await readFile(path, "utf8").catch((error: unknown) => {
-    throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(error)}`);
+/** The entries of all files; each says in which folder its file is. */
+interface Merged {
+  readonly clusters: readonly (Kubeconfig["clusters"][number] & In)[];
+  readonly users: readonly (Kubeconfig["users"][number] & In)[];
+  readonly contexts: readonly Kubeconfig["contexts"][number][];
+  readonly "current-context": string;
+}
+
+interface In {
+  readonly folder: string;
+}
+
+/**
+ * The kubeconfig at `path`, or the merged ones of a list of paths as KUBECONFIG has it: the first file that names a cluster, user or context
+ * defines it, and files that do not exist are skipped unless none does.
+ *
+ * Source: client-go tools/clientcmd/loader.go ClientConfigLoadingRules.Load.
+ *
+ * @throws {Error} naming the file and what is wrong with it, never what stands in it
+ */
+export async function readKubeconfig(path: string): Promise<Merged> {
+  const files = filesIn(path);
+  const read = await Promise.allSettled(files.map((file) => readOne(file)));
+  const broken = read.find(({ status }, i) => status === "rejected" && !isMissing(read[i]));
+  const all = read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const failed = broken ?? (all.length === 0 ? read[0] : undefined);
+  if (failed?.status === "rejected") throw failed.reason;
+  const firstOf = <T extends { readonly name: string }>(named: readonly T[]): readonly T[] =>
+    named.filter(({ name }, i) => named.findIndex((each) => each.name === name) === i);
+  const within = <T>(list: (config: Kubeconfig) => readonly T[]): readonly (T & In)[] =>
+    all.flatMap(({ config, folder }) => list(config).map((entry) => ({ ...entry, folder })));
+  return {
+    clusters: firstOf(within(({ clusters }) => clusters)),
+    users: firstOf(within(({ users }) => users)),
+    contexts: firstOf(within(({ contexts }) => contexts)),
+    "current-context": all.map(({ config }) => config["current-context"]).find((name) => name !== "") ?? "",
+  };
+}
+
+function isMissing(result: PromiseSettledResult<unknown> | undefined): boolean {
+  const cause: unknown = result?.status === "rejected" && result.reason instanceof Error ? result.reason.cause : undefined;
+  return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+}
+
+async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & In> {
+  const bytes = await readFile(path).catch((cause: unknown) => {
+    throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(cause)}`, { cause });
   });
+  const content = textOf(bytes);
   let parsed: unknown;
   try {
     parsed = parseYaml(content);
@@ -71,8 +117,15 @@ export async function readKubeconfig(path: string): Promise<Kubeconfig> {
     throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
-  if (config.success) return config.output;
+  if (config.success) return { config: config.output, folder: dirname(resolve(path)) };
   throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
+}
+
+/** UTF-8, or UTF-16 that begins with its byte order mark, as PowerShell writes it. */
+function textOf(bytes: Buffer): string {
+  const mark = bytes.toString("hex", 0, 2);
+  const encoding = mark === "fffe" ? "utf-16le" : mark === "feff" ? "utf-16be" : "utf-8";
+  return new TextDecoder(encoding).decode(bytes);
 }
 
 /**
@@ -89,11 +142,10 @@ export async function kubeHttpConfigFrom(
   // Held: whoever makes another context the current one meanwhile does not mean us.
   const context = options.context ?? config["current-context"];
   const { cluster, user } = chosen(config, path, context);
-  const folder = dirname(resolve(path));
   const { server } = cluster;
-  const ca = await named(path, context, authorityOf(cluster, folder));
+  const ca = await named(path, context, authorityOf(cluster, cluster.folder));
   const serverName = cluster["tls-server-name"];
-  const credentials = await named(path, context, credentialsOf(user, folder, execCluster(cluster, ca)));
+  const credentials = await named(path, context, credentialsOf(user, user.folder, execCluster(cluster, ca)));
   if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
   const { cert, key } = credentials;
   // What stands in the file itself is read with it.
@@ -104,6 +156,7 @@ export async function kubeHttpConfigFrom(
     server,
     component: options.component,
     ...(options.fieldManager !== undefined && { fieldManager: options.fieldManager }),
+    ...(cluster["proxy-url"] !== "" && { proxy: proxyOf(cluster["proxy-url"], `proxy-url of context "${context}" of ${path}`) }),
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
@@ -118,7 +171,8 @@ export async function kubeHttpConfigFrom(
   /** The file may name another user by now. One of another server is not for this one, which goes on with what it was shown. */
   async function renewed(): Promise<Credentials> {
     const anew = chosen(await readKubeconfig(path), path, context);
-    if (anew.cluster.server === server) last = await named(path, context, credentialsOf(anew.user, folder, execCluster(anew.cluster, ca)));
+    if (anew.cluster.server === server)
+      last = await named(path, context, credentialsOf(anew.user, anew.user.folder, execCluster(anew.cluster, ca)));
     return last;
   }
 }
@@ -135,7 +189,7 @@ export interface CertificatePlaces {
 /** @throws as `kubeHttpConfigFrom` does for the kubeconfig itself; the files need not be there */
 export async function certificatePlaces(path: string, context?: string): Promise<CertificatePlaces> {
   const { user } = chosen(await readKubeconfig(path), path, context);
-  const folder = dirname(resolve(path));
+  const { folder } = user;
   const [cert, key] = (["client-certificate", "client-key"] as const).map((field) => decoded(field, user[`${field}-data`]).toString());
   const [certFile, keyFile] = [user["client-certificate"], user["client-key"]];
   return {
@@ -156,7 +210,7 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
     server,
     ...(cluster["insecure-skip-tls-verify"] && { "insecure-skip-tls-verify": true }),
     ...(serverName !== "" && { "tls-server-name": serverName }),
-    ...(caFile !== "" && { "certificate-authority": resolve(dirname(resolve(path)), caFile) }),
+    ...(caFile !== "" && { "certificate-authority": resolve(cluster.folder, caFile) }),
     ...(caFile === "" && caData !== "" && { "certificate-authority-data": caData }),
   };
   const [clusterName, userName, contextName] = ["default-cluster", "default-auth", "default-context"];
@@ -170,7 +224,7 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
   });
 }
 
-function chosen(config: Kubeconfig, path: string, asked: string | undefined): { readonly cluster: Cluster; readonly user: User } {
+function chosen(config: Merged, path: string, asked: string | undefined): { readonly cluster: Cluster & In; readonly user: User & In } {
   const name = asked ?? config["current-context"];
   const context = config.contexts.find((each) => each.name === name)?.context;
   if (context === undefined) {
@@ -179,20 +233,21 @@ function chosen(config: Kubeconfig, path: string, asked: string | undefined): { 
       name === "" ? `${path} has no current-context; name one of: ${known}` : `no context "${name}" in ${path}; it has: ${known}`,
     );
   }
-  const cluster = config.clusters.find((each) => each.name === context.cluster)?.cluster;
-  if (cluster === undefined || cluster.server === "") throw new Error(`context "${name}" of ${path} names no cluster of that file`);
-  const user = config.users.find((each) => each.name === context.user)?.user;
+  const entry = config.clusters.find((each) => each.name === context.cluster);
+  if (entry === undefined || entry.cluster.server === "") throw new Error(`context "${name}" of ${path} names no cluster of that file`);
+  const { cluster, folder } = entry;
+  const found = config.users.find((each) => each.name === context.user);
+  const user = found?.user;
   if (user === undefined && context.user !== "") throw new Error(`context "${name}" of ${path} names no user of that file`);
   const refused = unsupported(context.cluster, cluster, user);
   if (refused !== undefined) throw new Error(`context "${name}" of ${path} uses ${refused}`);
-  return { cluster, user: user ?? v.parse(User, {}) };
+  return { cluster: { ...cluster, folder }, user: { ...(user ?? v.parse(User, {})), folder: found?.folder ?? folder } };
 }
 
 /** Source: client-go tools/clientcmd/validation.go; transport/transport.go TLSConfigFor. Nothing of a server that is refused is shown. */
 function unsupported(name: string, cluster: Cluster, user: User | undefined): string | undefined {
   const wrong = wrongServer(cluster.server);
   if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
-  if (cluster["proxy-url"] !== "") return "proxy-url, which is not supported";
   if (cluster["insecure-skip-tls-verify"] && (cluster["certificate-authority"] !== "" || cluster["certificate-authority-data"] !== ""))
     return `cluster "${name}", which has insecure-skip-tls-verify beside a certificate authority: take out one of them`;
   if (user === undefined) return undefined;

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { TokenInClearError } from "../../../../shared/kube/http/config.ts";
 import type { KubeHttpConfig } from "../../../../shared/kube/http/config.ts";
 import { kubeHttpConfigFrom } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
+import { kubeconfigPath } from "../../../../shared/kube/kubeconfig/kubeconfig-path.ts";
 import { createPki } from "../../../envtest/pki.ts";
 import type { Certificate } from "../../../envtest/pki.ts";
 import { kubeconfigOf } from "../../../support/kubeconfig.ts";
@@ -97,7 +98,10 @@ describe("is refused, by name and without what stands in it:", () => {
     { text: kubeconfigOf({ server: SERVER }), context: "y", says: /no context "y" in \S+; it has: x$/ },
     { text: kubeconfigOf({ server: SERVER }).replace('"c"', '"d"'), says: /context "x" of \S+ names no cluster of that file/ },
     { text: kubeconfigOf({ server: SERVER }).replace('"u"', '"w"'), says: /context "x" of \S+ names no user of that file/ },
-    { text: kubeconfigOf({ server: SERVER, "proxy-url": "http://secret@p" }), says: /uses proxy-url, which is not supported$/ },
+    {
+      text: kubeconfigOf({ server: SERVER, "proxy-url": "socks5://secret@p" }),
+      says: /: proxy-url of context "x" of \S+ does not name a proxy that can be used: write http:/,
+    },
     { text: kubeconfigOf({ server: SERVER }, { username: "a", password: "secret" }), says: /uses username and password/ },
     { text: kubeconfigOf({ server: SERVER }, { "auth-provider": { name: "gcp" } }), says: /uses auth-provider, .* exec plugins$/ },
     { text: kubeconfigOf({ server: SERVER }, { token: "secret", as: "admin" }), says: /uses impersonation \(as\)/ },
@@ -360,4 +364,95 @@ it.each([
   const config = await configOf(file("a", ["https://a.test", "https://b.test"], ["of-a", "of-b"]));
   await writeFile(join(folder, "kubeconfig"), file(now, servers, tokens));
   expect(await config.token?.("of-a")).toBe("of-a");
+});
+
+describe("a list of files, as KUBECONFIG has it", () => {
+  const CONTEXT = "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
+  const WHOLE = `clusters: [{name: c, cluster: {server: "${SERVER}"}}]\nusers: [{name: u, user: {token: whole}}]\n${CONTEXT}`;
+  const cases: readonly {
+    readonly title: string;
+    readonly files: readonly (string | undefined)[];
+    readonly server?: string;
+    readonly token?: string;
+  }[] = [
+    { title: "skips a file that does not exist", files: [undefined, WHOLE] },
+    { title: "skips an empty file", files: ["", WHOLE] },
+    {
+      title: "takes the current context of the first file that has one",
+      files: ["current-context: x\n", WHOLE.replace("current-context: x", "current-context: z")],
+    },
+    { title: "takes the first definition of a user", files: ["users: [{name: u, user: {token: first}}]\n", WHOLE], token: "first" },
+    {
+      title: "takes a definition whole, also an empty one",
+      files: [`clusters: [{name: c, cluster: {server: "https://first:1"}}]\n`, WHOLE],
+      server: "https://first:1",
+    },
+  ];
+  it.each(cases)("$title", async ({ files, server = SERVER, token = "whole" }) => {
+    const own = await mkdtemp(join(folder, "list-"));
+    const paths = await Promise.all(
+      files.map(async (text, i) => {
+        const path = join(own, String(i));
+        if (text !== undefined) await writeFile(path, text);
+        return path;
+      }),
+    );
+    vi.stubEnv("KUBECONFIG", `:${paths.join(":")}:`);
+    const config = await kubeHttpConfigFrom(kubeconfigPath(undefined), { component: "test" });
+    vi.unstubAllEnvs();
+    expect([config.server, await config.token?.()]).toEqual([server, token]);
+  });
+
+  it("reads relative paths from the file that names them", async () => {
+    const own = await mkdtemp(join(folder, "list-"));
+    await Promise.all(["a", "b"].map((name) => mkdir(join(own, name))));
+    await writeFile(join(own, "a/token"), "of-a");
+    await writeFile(join(own, "b/ca.pem"), ca);
+    await writeFile(join(own, "a/config"), "users: [{name: u, user: {tokenFile: token}}]\n");
+    await writeFile(
+      join(own, "b/config"),
+      `clusters: [{name: c, cluster: {server: "${SERVER}", certificate-authority: ca.pem}}]\n${CONTEXT}`,
+    );
+    const config = await kubeHttpConfigFrom(`${join(own, "a/config")}:${join(own, "b/config")}`, { component: "test" });
+    expect([String(config.ca), await config.token?.()]).toEqual([ca, "of-a"]);
+  });
+
+  it("fails by the name of the file that is broken, and of the first where none exists", async () => {
+    const own = await mkdtemp(join(folder, "list-"));
+    const [whole, broken] = [join(own, "whole"), join(own, "broken")];
+    await writeFile(whole, WHOLE);
+    await writeFile(broken, "a: [b");
+    await expect(kubeHttpConfigFrom(`${whole}:${broken}`, { component: "test" })).rejects.toThrow(`kubeconfig ${broken} is not YAML`);
+    await expect(kubeHttpConfigFrom(`${own}/none:${own}/too`, { component: "test" })).rejects.toThrow(
+      `kubeconfig ${own}/none cannot be read: ENOENT`,
+    );
+  });
+});
+
+/** As kubectl reads them (client-go 0.36.3). */
+it.each([
+  { form: "UTF-8 with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`) },
+  { form: "UTF-16LE with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`, "utf16le") },
+  { form: "UTF-16BE with a byte order mark", bytes: (text: string) => Buffer.from(`\ufeff${text}`, "utf16le").swap16() },
+])("may be $form", async ({ bytes }) => {
+  const path = join(folder, "encoded");
+  await writeFile(path, bytes(kubeconfigOf({ server: SERVER })));
+  expect((await kubeHttpConfigFrom(path, { component: "test" })).server).toBe(SERVER);
+});
+
+it("a proxy-url is the cluster's proxy", async () => {
+  const config = await configOf(kubeconfigOf({ server: SERVER, "proxy-url": "http://me:secret@p:3128" }));
+  expect(config.proxy).toEqual({ host: "p", port: 3128, authorization: `Basic ${base64("me:secret")}` });
+});
+
+/** `null` is absence to Go's encoding/json. */
+it.each([
+  { title: "expirationTimestamp: null", status: { token: "tok", expirationTimestamp: null } },
+  { title: "certificates that are null", status: { token: "tok", clientCertificateData: null, clientKeyData: null } },
+  { title: "spec: null", status: { token: "tok" }, more: { spec: null } },
+  { title: "an expirationTimestamp with an offset", status: { token: "tok", expirationTimestamp: "2041-09-12T02:12:54+00:00" } },
+  { title: "env entries without a value", status: { token: "tok" }, env: [{ name: "AWS_PROFILE" }, { name: "AWS_REGION", value: null }] },
+])("a plugin may give $title", async ({ status, more = {}, env = null }) => {
+  const config = await configFor(SERVER, plugin(printing(status, more), { env }));
+  expect(await config.token?.()).toBe("tok");
 });
