@@ -34,7 +34,9 @@ interface KeyFlags {
 const EXIT_FAILED = 1;
 
 export function registerRotate(program: Command): void {
-  const rotate = program.command("rotate").description("renew what stands in secrets, while everything runs (docs/internals/threat-model.md)");
+  const rotate = program
+    .command("rotate")
+    .description("renew what stands in secrets, while everything runs (docs/internals/threat-model.md)");
   rotate
     .command("tokens")
     .description("ask the API server for a token of each function's service account, and write it to the function's secret")

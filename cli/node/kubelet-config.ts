@@ -11,7 +11,7 @@ import { parseYaml } from "@deltaloop/kube/yaml";
 import { messageOf } from "@deltaloop/kube/objects";
 import { FIELDS } from "./kubelet-config-fields.ts";
 import type { Field, Fields, Form } from "./kubelet-config-fields.ts";
-import { UsageError } from "@deltaloop/base";
+import { parseGoDuration, UsageError } from "@deltaloop/base";
 
 /** As commander names where a value is from. */
 const FROM_FILE = "config";
@@ -96,7 +96,12 @@ function mistakeOf(path: string, field: Field, value: unknown): string | undefin
 /** A duration may be written in many ways. */
 function isSame(one: unknown, value: unknown): boolean {
   if (one === value) return true;
-  return typeof one === "string" && typeof value === "string" && durationMs(one) !== undefined && durationMs(one) === durationMs(value);
+  return (
+    typeof one === "string" &&
+    typeof value === "string" &&
+    parseGoDuration(one) !== undefined &&
+    parseGoDuration(one) === parseGoDuration(value)
+  );
 }
 
 /** Go's zero value of a field that is no pointer is the field left out; of what is not supported nothing is asked with it. */
@@ -109,7 +114,7 @@ function saysNothing(field: Field, value: unknown): boolean {
 /** As zero values are written but for `false`, and objects of nothing else. */
 function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === "" || value === 0 || value === "0") return true;
-  if (typeof value === "string") return durationMs(value) === 0;
+  if (typeof value === "string") return parseGoDuration(value) === 0;
   return typeof value === "object" && Object.values(value).every((one) => one === false || isEmpty(one));
 }
 
@@ -131,7 +136,7 @@ function textsOf(value: unknown, form: Form): readonly string[] | undefined {
     case "boolean":
       return typeof value === "boolean" ? [String(value)] : undefined;
     case "duration": {
-      const ms = typeof value === "string" ? durationMs(value) : undefined;
+      const ms = typeof value === "string" ? parseGoDuration(value) : undefined;
       return ms === undefined ? undefined : [`${ms / 1000}s`];
     }
     case "list":
@@ -152,15 +157,6 @@ function textsOf(value: unknown, form: Form): readonly string[] | undefined {
     default:
       return form satisfies never;
   }
-}
-
-const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
-
-/** As Go reads durations, from milliseconds up. Source: Go's time.ParseDuration. */
-function durationMs(text: string): number | undefined {
-  if (!/^(?:\d+(?:\.\d+)?(?:h|ms|m|s))+$/u.test(text)) return undefined;
-  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/gu)];
-  return parts.reduce((sum, [, count, unit = ""]) => sum + Number(count) * (UNITS_MS[unit] ?? 0), 0);
 }
 
 /** What the command line would have made of it. @throws what the option says of a wrong one */

@@ -1,17 +1,16 @@
+import { parseGoDuration } from "./go-duration.ts";
+
 /** What a person asked for cannot be meant so. One line per mistake; the program prints them and ends with code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** `90s`, `2m`, `1h30m`, as upstream's flags take it; `0` too. @returns ms @throws {UsageError} */
+/** A duration as Go writes it: `90s`, `1h30m`, `0`. @returns whole milliseconds, not negative @throws {UsageError} */
 export function duration(option: string): (text: string) => number {
   return (text) => {
-    const [, hours = 0, minutes = 0, seconds = 0] = /^(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text === "0" ? "0s" : text) ?? [
-      undefined,
-      NaN,
-    ];
-    const ms = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000;
-    if (!Number.isSafeInteger(ms)) throw new UsageError(`${option} takes a time such as 90s, 2m or 1h30m, not "${text}"`);
+    const ms = parseGoDuration(text);
+    if (ms === undefined || !Number.isSafeInteger(ms) || ms < 0)
+      throw new UsageError(`${option} takes a duration such as 90s, 2m or 1h30m, not "${text}"`);
     return ms;
   };
 }

@@ -2,7 +2,7 @@
  * Sockets to one server: in the clear or encrypted, directly or through a proxy. A proxy of an encrypted server gets CONNECT and sees nothing
  * of the request; that of a server in the clear forwards requests.
  *
- * Source: Go net/http transport.go dialConn; RFC 9110, section 9.3.6.
+ * Source: Go net/http transport.go dialConn. The words are those of RFC 9110.
  */
 import { once } from "node:events";
 import { connect as connectTcp, isIP } from "node:net";

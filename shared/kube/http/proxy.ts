@@ -1,7 +1,7 @@
 /**
  * Which proxy a server is reached through: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as Go's programs read them.
  *
- * Source: golang.org/x/net/http/httpproxy/proxy.go; client-go tools/clientcmd/client_config.go parseProxyURL.
+ * Source: Go x/net/http/httpproxy/proxy.go; client-go tools/clientcmd/client_config.go parseProxyURL.
  */
 import { BlockList, isIP } from "node:net";
 import type { Proxy } from "@deltaloop/base/http";

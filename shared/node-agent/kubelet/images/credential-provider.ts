@@ -4,6 +4,7 @@
  * Source: pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
  */
 import { ownAt } from "@deltaloop/base";
+import { parseGoDuration } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import { globMatches } from "./glob.ts";
 
@@ -165,15 +166,10 @@ export function cacheKeysOf(repository: string): Readonly<Record<string, string>
   return { Image: repository, Registry: repository.split("/")[0] ?? "", Global: GLOBAL };
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6 };
-const UNIT = "(?:h|ms|us|µs|ns|m|s)";
-
-/** As Go writes durations: `1h30m`, `0s`, `0`. `undefined`: it is none. */
+/** A duration of metav1: a text as Go writes it, or 0. `undefined`: it is none, or negative. */
 export function durationMs(value: unknown): number | undefined {
-  if (value === "0" || value === 0) return 0;
-  if (typeof value !== "string" || !new RegExp(`^(?:\\d+(?:\\.\\d+)?${UNIT})+$`, "u").test(value)) return undefined;
-  const parts = [...value.matchAll(new RegExp(`(\\d+(?:\\.\\d+)?)(${UNIT})`, "gu"))];
-  return parts.reduce((sum, [, count, unit = ""]) => sum + Number(count) * (UNITS_MS[unit] ?? 0), 0);
+  const ms = value === 0 ? 0 : typeof value === "string" ? parseGoDuration(value) : undefined;
+  return ms !== undefined && ms >= 0 ? ms : undefined;
 }
 
 const PROVIDER_FIELDS = new Set(["name", "apiVersion", "matchImages", "defaultCacheDuration", "args", "env", "tokenAttributes"]);

@@ -19,7 +19,13 @@ export function shutdownMistakes({ totalMs, criticalMs, byPriority }: ShutdownSe
     ...(byPriority.length > 0 && (totalMs > 0 || criticalMs > 0)
       ? ["Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time"]
       : []),
+    ...(isTooShort(totalMs) ? [`shutdownGracePeriod ${total} must be either zero or otherwise >= 1 sec`] : []),
+    ...(isTooShort(criticalMs) ? [`shutdownGracePeriodCriticalPods ${critical} must be either zero or otherwise >= 1 sec`] : []),
   ].map((mistake) => `invalid configuration: ${mistake}`);
+}
+
+function isTooShort(ms: number): boolean {
+  return ms > 0 && ms < 1_000;
 }
 
 /**
@@ -33,8 +39,8 @@ export function shutdownGracePeriods({ totalMs, criticalMs, byPriority }: Shutdo
   if (byPriority.length > 0) return byPriority.toSorted((a, b) => a.priority - b.priority);
   if (totalMs === 0) return [];
   return [
-    { priority: 0, seconds: (totalMs - criticalMs) / 1_000 },
-    { priority: SYSTEM_CRITICAL_PRIORITY, seconds: criticalMs / 1_000 },
+    { priority: 0, seconds: Math.trunc((totalMs - criticalMs) / 1_000) },
+    { priority: SYSTEM_CRITICAL_PRIORITY, seconds: Math.trunc(criticalMs / 1_000) },
   ];
 }
 

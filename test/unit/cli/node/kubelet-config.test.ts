@@ -154,7 +154,7 @@ describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
     { field: "clusterDNS: 10.96.0.10", wrong: "clusterDNS is no repeated" },
     { field: "evictionHard: [a]", wrong: "evictionHard is no map of texts" },
     { field: "authentication: yes", wrong: "authentication is no object" },
-    { field: "shutdownGracePeriod: 500ms", wrong: "shutdownGracePeriod: --shutdown-grace-period takes a time such as 90s" },
+    { field: "shutdownGracePeriod: -1s", wrong: "shutdownGracePeriod: --shutdown-grace-period takes a duration such as 90s" },
     { field: "shutdownGracePeriodByPodPriority: {a: 1}", wrong: "shutdownGracePeriodByPodPriority is no periods" },
     {
       field: "shutdownGracePeriodByPodPriority: [{priority: high, shutdownGracePeriodSeconds: 1}]",

@@ -77,6 +77,14 @@ describe("[node-agent 454] periods", () => {
       settings: { criticalMs: 1_000, byPriority: [{ priority: 0, seconds: 1 }] },
       want: ["invalid configuration: shutdownGracePeriodCriticalPods 1s must be <= shutdownGracePeriod 0s", BOTH],
     },
+    {
+      settings: { totalMs: 500, criticalMs: 0 },
+      want: ["invalid configuration: shutdownGracePeriod 500ms must be either zero or otherwise >= 1 sec"],
+    },
+    {
+      settings: { totalMs: 2_000, criticalMs: 999 },
+      want: ["invalid configuration: shutdownGracePeriodCriticalPods 999ms must be either zero or otherwise >= 1 sec"],
+    },
   ])("mistakes: $want", ({ settings, want }) => expect(shutdownMistakes({ ...NONE, ...settings })).toEqual(want));
 });
 
