@@ -1,23 +1,44 @@
-/** YAML as Kubernetes' own programs read it, in files that people write: kubeconfigs and static pods. */
-import { parse, stringify, YAMLParseError } from "yaml";
+/** YAML as Kubernetes' own programs read it: kubeconfigs, static pods, and configuration files of the node. */
+import { parseAllDocuments, parse, stringify, visit, isScalar, YAMLParseError } from "yaml";
+import type { Document, ScalarTag } from "yaml";
 
 /**
- * YAML 1.1: `yes` and `0644` are what they are to a kubelet, a boolean and an octal number. JSON is YAML. A timestamp stays the text that
- * it is; of a key that stands twice the last one counts; aliases are resolved up to 100 times.
+ * The value of the first document, with the results of sigs.k8s.io/yaml: `yes` is a boolean, `0644` and `0o10` are octal, `12:30`, `12e345`
+ * and timestamps are strings. Of a repeated key the last value counts, what follows the first document is not read, and aliases are
+ * resolved up to 100 times.
  *
- * Source: apimachinery pkg/util/yaml/decoder.go ToJSON.
+ * Source: Go sigs.k8s.io/yaml yaml.go YAMLToJSON.
  *
- * @throws {Error} saying what is wrong, by line and column; nothing of the text itself, which may be a token or a value of an environment
+ * @throws {Error} saying what is wrong, by line and column; it quotes nothing of the text, which may hold a token
  */
 export function parseYaml(text: string): unknown {
   try {
-    return parse(text, {
-      version: "1.1",
+    const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
+      schema: "failsafe",
+      customTags: [PLAIN, ...TYPED, BINARY, TIMESTAMP],
+      merge: true,
       uniqueKeys: false,
       prettyErrors: true,
       logLevel: "error", // a warning quotes the text, too
-      customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.tag !== "tag:yaml.org,2002:timestamp"),
-    }) as unknown;
+    }) as readonly Document.Parsed[];
+    if (document === undefined) return null;
+    const [error] = document.errors;
+    if (error !== undefined) throw error;
+    const { explicit, version } = document.directives.yaml;
+    if (explicit === true && version !== "1.1") throw new RefusedValueError(`it says that it is of version ${version}, not 1.1`);
+    visit(document, {
+      Pair: (_, { key }) => {
+        if (!isScalar(key) || key.value === null) throw new RefusedValueError("a key that is null, a list or an object");
+      },
+      Scalar: (_, scalar) => {
+        // A block that ends with the text has no line break at its end.
+        if (scalar.type?.startsWith("BLOCK") === true && scalar.range?.[1] === text.length && !text.endsWith("\n"))
+          scalar.value = String(scalar.value).replace(/\n$/, "");
+      },
+    });
+    const value: unknown = document.toJS();
+    throwIfNotJson(value);
+    return value;
   } catch (error) {
     throw new Error(problemOf(error));
   }
@@ -32,7 +53,16 @@ export function parseYamlTexts(text: string): unknown {
   }
 }
 
+class RefusedValueError extends Error {}
+
+/** JSON has no infinities and no NaN, so a document that holds one is refused, as by Go's encoder. */
+function throwIfNotJson(value: unknown): void {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON does not have");
+  if (typeof value === "object" && value !== null) for (const inner of Object.values(value)) throwIfNotJson(inner);
+}
+
 function problemOf(error: unknown): string {
+  if (error instanceof RefusedValueError) return `not YAML: ${error.message}`;
   if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
   const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
@@ -42,3 +72,73 @@ function problemOf(error: unknown): string {
 export function stringifyYaml(value: object): string {
   return stringify(value, { version: "1.1", lineWidth: 0 });
 }
+
+const WORDS: ReadonlyMap<string, unknown> = new Map<string, unknown>([
+  ...["", "~", "null", "Null", "NULL"].map((word) => [word, null] as const),
+  ...["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"].map((word) => [word, true] as const),
+  ...["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"].map((word) => [word, false] as const),
+]);
+const NOT_FINITE = /^(?:\.nan|\.NaN|\.NAN|[+-]?(?:\.inf|\.Inf|\.INF))$/;
+const INTEGER = /^[+-]?(?:0|[1-9]\d*|0[0-7]+|0[oO][0-7]+|0[xX][\da-fA-F]+|0[bB][01]+)$/;
+const FLOAT = /^[+-]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][+-]?\d+)?$/;
+const POINTED = /^\.\d+(?:[eE][+-]?\d+)?$/;
+
+/** The value of a plain scalar. Source: Go go.yaml.in/yaml/v2 resolve.go resolve. */
+function valueOf(text: string): unknown {
+  if (WORDS.has(text)) return WORDS.get(text);
+  if (NOT_FINITE.test(text)) return Number.NaN;
+  if (POINTED.test(text)) return finite(Number(text), text);
+  if (!/^[+\d-]/.test(text)) return text;
+  const digits = text.replaceAll("_", "");
+  if (INTEGER.test(digits)) return integerOf(digits);
+  return FLOAT.test(digits) ? finite(Number(digits), text) : text;
+}
+
+/** A float beyond what a double holds stays text. */
+function finite(value: number, text: string): number | string {
+  return Number.isFinite(value) ? value : text;
+}
+
+function integerOf(digits: string): number {
+  const [, sign = "", prefix = "", rest = ""] = /^([+-]?)(0[oO]?(?=\d)|0[xX]|0[bB])?(.*)$/.exec(digits) ?? [];
+  const base = { "": 10, "0x": 16, "0b": 2 }[prefix.toLowerCase()] ?? 8;
+  const value = base === 10 ? Number(rest) : Number.parseInt(rest, base);
+  return sign === "-" && value !== 0 ? -value : value;
+}
+
+const PLAIN: ScalarTag = { tag: "tag:yaml.org,2002:plain", default: true, test: /^/, resolve: valueOf };
+
+/** Explicit tags, which a value must fit. */
+const TYPED: readonly ScalarTag[] = (["null", "bool", "int", "float"] as const).map((name) => ({
+  tag: `tag:yaml.org,2002:${name}`,
+  resolve(text, onError) {
+    const value = valueOf(text);
+    if (fits(name, value)) return value;
+    onError(`not of type ${name}`);
+    return text;
+  },
+}));
+
+function fits(name: "null" | "bool" | "int" | "float", value: unknown): boolean {
+  switch (name) {
+    case "null":
+      return value === null;
+    case "bool":
+      return typeof value === "boolean";
+    case "int":
+      return Number.isInteger(value);
+    case "float":
+      return typeof value === "number";
+  }
+}
+
+const BINARY: ScalarTag = {
+  tag: "tag:yaml.org,2002:binary",
+  resolve(text, onError) {
+    const packed = text.replaceAll(/[\r\n]/g, "");
+    if (packed.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(packed)) onError("not base64");
+    return Buffer.from(packed, "base64").toString("utf8");
+  },
+};
+
+const TIMESTAMP: ScalarTag = { tag: "tag:yaml.org,2002:timestamp", resolve: (text) => text };

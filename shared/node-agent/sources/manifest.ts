@@ -1,11 +1,12 @@
 /** A static pod's manifest, from its text to the pod: YAML or JSON, the API's defaults, then §2.1. */
 import { readFile, stat } from "node:fs/promises";
 import { parseYaml } from "@deltaloop/kube/yaml";
-import { StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
+import { originText, StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
 import type { StaticPodOrigin } from "../kubelet/config/static-pod.ts";
 import type { NodePod } from "../kubelet/types/pod.ts";
-import { setObjectDefaultsPod, normalise } from "@deltaloop/kube/pod-template";
+import { decodePod, setObjectDefaultsPod, normalise } from "@deltaloop/kube/pod-template";
 import { ensureObject, isObject } from "@deltaloop/base";
+import type { JsonObject } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
@@ -23,14 +24,22 @@ export function manifestPod(text: string, path: string, nodeName: string): NodeP
   return podOfManifest(parseText(text, path), { kind: "file", path }, nodeName);
 }
 
-/** @param manifest as parsed; its defaults are set in it. @throws {StaticPodError} */
+/** @param manifest as parsed @throws {StaticPodError} also for a value that is not of the API's type, by its path */
 export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin"], nodeName: string): NodePod {
-  if (isObject(manifest) && manifest["apiVersion"] === "v1" && manifest["kind"] === "Pod") {
-    normalise(manifest);
-    ensureObject(manifest, "metadata");
-    setObjectDefaultsPod(manifest);
+  if (!isObject(manifest) || manifest["apiVersion"] !== "v1" || manifest["kind"] !== "Pod")
+    return staticPod(manifest, { origin, nodeName });
+  const pod = normalise(decoded(manifest, origin));
+  ensureObject(pod, "metadata");
+  setObjectDefaultsPod(pod);
+  return staticPod(pod, { origin, nodeName });
+}
+
+function decoded(manifest: JsonObject, origin: StaticPodOrigin["origin"]): JsonObject {
+  try {
+    return decodePod(manifest);
+  } catch (error) {
+    throw new StaticPodError(`${originText(origin)}: ${messageOf(error)}`);
   }
-  return staticPod(manifest, { origin, nodeName });
 }
 
 function parseText(text: string, path: string): unknown {

@@ -118,7 +118,7 @@ function containerProblem(spec: PodSpec): string | undefined {
   return (spec.ephemeralContainers ?? []).length > 0 ? "a static pod cannot have ephemeral containers" : undefined;
 }
 
-function originText(origin: StaticPodOrigin["origin"]): string {
+export function originText(origin: StaticPodOrigin["origin"]): string {
   return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${shownUrl(origin.url)}`;
 }
 

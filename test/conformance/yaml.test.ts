@@ -1,0 +1,60 @@
+/** The YAML reader, against what sigs.k8s.io/yaml v1.6.0 makes of the same texts (yaml-vectors/main.go). */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+import { parseYaml } from "../../shared/kube/yaml/yaml.ts";
+
+type Vector = readonly [text: string, json: string | null];
+const VECTORS = readFileSync(join(import.meta.dirname, "yaml-vectors/vectors.jsonl"), "utf8")
+  .trimEnd()
+  .split("\n")
+  .map((line) => JSON.parse(line) as Vector);
+
+/** Where the two parsers read the syntax of YAML differently; no value changes its type. */
+const KNOWN: ReadonlyMap<string, string> = new Map([
+  ["{a: -}\n", "a dash as a value in braces: refused, text in Go"],
+  ["%x", "a directive without a document: empty, refused by Go"],
+  ["{a: ?x}\n", "text that begins with ? in braces: text, refused by Go"],
+  ["- \t1\n", "a tab after a dash: accepted, refused by Go"],
+  ["- \t1\n- =\n- 0X1f\n", "the same"],
+  ["a: &x {b: 1, d: 3}\nc:\n  d: 2\n  <<: *x\n", "a merge key after a key that it also has: the key wins; the later one in Go"],
+  [
+    "b:\n  b: 00\n  null: 1e\nyes: NaN\nb:\n  a b: 010\n  'q': 1.0\n  'q': !!float 1\n",
+    "a null key in a value that a repeated key replaces: refused, dropped by Go",
+  ],
+  ['a: "x\ny"\n', "a quoted text that goes on at the margin: refused, text in Go"],
+  ['"a":1\n', "a quoted key without a space: refused; Go reads the key alone"],
+  ['{"a":1} x', "text behind the value: refused, not looked at by Go"],
+]);
+
+describe("YAML is read as by Kubernetes' programs", () => {
+  it("has vectors of every kind", () => {
+    expect(VECTORS).toHaveLength(2_000);
+    expect(VECTORS.filter(([, json]) => json === null).length).toBeGreaterThan(100);
+  });
+
+  it("makes the same of every text, but for the known ones", () => {
+    const differing = VECTORS.filter(([text, json]) => made(text) !== (json === null ? null : sorted(JSON.parse(json))));
+    expect(differing.map(([text]) => text).toSorted()).toEqual([...KNOWN.keys()].toSorted());
+  });
+});
+
+function made(text: string): string | null {
+  try {
+    return sorted(parseYaml(text));
+  } catch (error) {
+    // Never more than a place: the text may hold a secret.
+    expect(String(error)).toMatch(/^Error: not YAML: [a-z A-Z0-9.,]+$/);
+    return null;
+  }
+}
+
+/** JSON with the keys of its objects in one order. */
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_key, each: unknown) =>
+    typeof each === "object" && each !== null && !Array.isArray(each)
+      ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : each,
+  );
+}
