@@ -1,0 +1,98 @@
+/**
+ * Calls of a command that starts. A control plane that starts or rolls over answers 503 or closes connections for a minute, so reads and access
+ * reviews are repeated; what can only be a mistake ends the command at once.
+ */
+import type { Clock } from "@deltaloop/base";
+import { describeError } from "../client/describe-error.ts";
+import { KubeApiError, NotSentError, UnansweredError } from "../client/errors.ts";
+import type { Call, KubeCalls } from "./calls.ts";
+
+export interface StartupOptions {
+  /** How long failed calls are repeated, from the first failure on. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** Called once calls have failed for two seconds, with what is awaited. */
+  readonly onWaiting: (awaited: string) => void;
+}
+
+/** A call that would not succeed before the command had to give up: what failed, as whom, and the remedy. */
+export class StartupError extends Error {
+  override readonly name = "StartupError";
+}
+
+const FIRST_WAIT_MS = 500;
+const WAIT_MS_MAX = 5_000;
+const NOTICE_AFTER_MS = 2_000;
+/** New role bindings reach the authorizer of each API server within seconds. */
+const FORBIDDEN_MS = 10_000;
+const ACCESS_REVIEW = /\/selfsubject(?:access|rules)reviews$/;
+const CERTIFICATE_ERROR = /^(?:CERT_|ERR_TLS_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_PURPOSE|ERR_SSL_)/;
+
+/** `client` whose idempotent calls are repeated while the API server starts. @throws {StartupError} from its calls */
+export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock, onWaiting }: StartupOptions): C {
+  let failingSinceMs: number | undefined;
+  let isNoticed = false;
+
+  async function json(call: Call): Promise<unknown> {
+    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, WAIT_MS_MAX)) {
+      try {
+        const answer = await client.json(call);
+        failingSinceMs = undefined;
+        return answer;
+      } catch (error) {
+        call.signal?.throwIfAborted();
+        failingSinceMs ??= clock.now();
+        const failingMs = clock.now() - failingSinceMs;
+        const patienceMs = isIdempotent(call) ? Math.min(timeoutMs, patienceWith(error)) : 0;
+        if (failingMs + waitMs > patienceMs) throw failed(call, error, failingMs);
+        if (!isNoticed && failingMs >= NOTICE_AFTER_MS) {
+          isNoticed = true;
+          onWaiting(`${call.method} ${call.path}: ${describeError(error)}`);
+        }
+        await clock.after(waitMs, call.signal);
+      }
+    }
+  }
+
+  return { ...client, json };
+}
+
+function isIdempotent({ method, path }: Call): boolean {
+  return method === "GET" || (method === "POST" && ACCESS_REVIEW.test(path));
+}
+
+/** How long a call that fails so is worth repeating. */
+function patienceWith(error: unknown): number {
+  if (error instanceof NotSentError) return Number.POSITIVE_INFINITY;
+  if (error instanceof UnansweredError) return isCertificateError(error) ? 0 : Number.POSITIVE_INFINITY;
+  if (!(error instanceof KubeApiError)) return 0;
+  if (error.code === 403) return FORBIDDEN_MS;
+  return error.code === 429 || error.code >= 500 ? Number.POSITIVE_INFINITY : 0;
+}
+
+function isCertificateError(error: Error): boolean {
+  for (let each: unknown = error; each instanceof Error; each = each.cause)
+    if ("code" in each && CERTIFICATE_ERROR.test(String(each.code))) return true;
+  return false;
+}
+
+function failed(call: Call, error: unknown, failingMs: number): unknown {
+  const remedy = remedyFor(error);
+  if (remedy === undefined) return error;
+  const after = failingMs >= NOTICE_AFTER_MS ? ` for ${Math.round(failingMs / 1_000)}s` : "";
+  return new StartupError(`${call.method} ${call.path} fails${after}: ${describeError(error)}. ${remedy}`, { cause: error });
+}
+
+function remedyFor(error: unknown): string | undefined {
+  if (error instanceof KubeApiError) {
+    if (error.code === 401)
+      return "The API server does not accept the credentials: renew the token or certificate of the kubeconfig's user";
+    if (error.code === 403)
+      return "The user lacks this right: bind it a role that has it (infra/manifests/rbac.yaml), or use another context";
+    return error.code === 429 || error.code >= 500 ? "Wait until the API server is healthy, or raise --startup-timeout" : undefined;
+  }
+  if (!(error instanceof UnansweredError || error instanceof NotSentError)) return undefined;
+  return isCertificateError(error)
+    ? "The server's certificate is not trusted: check certificate-authority and tls-server-name of the kubeconfig's cluster"
+    : "Check the address of the kubeconfig's cluster, proxies and firewalls, or raise --startup-timeout";
+}
