@@ -43,8 +43,8 @@ export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock
         call.signal?.throwIfAborted();
         failingSinceMs ??= clock.now();
         const failingMs = clock.now() - failingSinceMs;
-        const patienceMs = isIdempotent(call) ? Math.min(timeoutMs, patienceWith(error)) : 0;
-        if (failingMs + waitMs > patienceMs) throw failed(call, error, failingMs);
+        const retryMs = isIdempotent(call) ? Math.min(timeoutMs, retryWindowMs(error)) : 0;
+        if (failingMs + waitMs > retryMs) throw failed(call, error, failingMs);
         if (!isNoticed && failingMs >= NOTICE_AFTER_MS) {
           isNoticed = true;
           onWaiting(`${call.method} ${call.path}: ${describeError(error)}`);
@@ -62,7 +62,7 @@ function isIdempotent({ method, path }: Call): boolean {
 }
 
 /** How long a call that fails so is worth repeating. */
-function patienceWith(error: unknown): number {
+function retryWindowMs(error: unknown): number {
   if (error instanceof NotSentError) return Number.POSITIVE_INFINITY;
   if (error instanceof UnansweredError) return isCertificateError(error) ? 0 : Number.POSITIVE_INFINITY;
   if (!(error instanceof KubeApiError)) return 0;

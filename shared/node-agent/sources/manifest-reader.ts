@@ -1,9 +1,10 @@
 /** What stands in a directory of manifests, or in one manifest, at this moment (node-agent §2.2). */
+import { createHash } from "node:crypto";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { NodePod } from "../kubelet/types/pod.ts";
 import type { Log } from "@deltaloop/base";
-import { readManifest } from "./manifest.ts";
+import { manifestPod, readManifest } from "./manifest.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /** Remembers what it read and what it complained of: each trouble is logged once, until it is another one. */
@@ -12,6 +13,8 @@ export class ManifestReader {
   readonly #nodeName: string;
   readonly #log: Log;
   readonly #complaints = new Map<string, string>();
+  /** By path, so that a text that has not changed is parsed once. */
+  readonly #parsed = new Map<string, Parsed>();
   #pods: ReadonlyMap<string, NodePod> = new Map();
 
   constructor(path: string, { nodeName, log }: { readonly nodeName: string; readonly log: Log }) {
@@ -26,7 +29,7 @@ export class ManifestReader {
       const found = await stat(this.#path);
       if (found.isDirectory()) return await this.#readDirectory(isWhole);
       if (!found.isFile()) throw new Error("neither a directory nor a file");
-      const pod = await readManifest(this.#path, this.#nodeName);
+      const pod = await this.#podAt(this.#path);
       this.#complaints.clear();
       return [pod];
     } catch (error) {
@@ -42,7 +45,7 @@ export class ManifestReader {
       try {
         const found = await stat(path);
         if (!found.isFile()) throw new Error(found.isDirectory() ? "directories of the directory are not entered" : "not a file");
-        pods.set(path, await readManifest(path, this.#nodeName));
+        pods.set(path, await this.#podAt(path));
         this.#complaints.delete(path);
       } catch (error) {
         const known = this.#pods.get(path);
@@ -51,9 +54,22 @@ export class ManifestReader {
       }
     }
     this.#complaints.delete(this.#path);
-    for (const path of this.#complaints.keys()) if (!names.some((name) => join(this.#path, name) === path)) this.#complaints.delete(path);
+    const paths = new Set(names.map((name) => join(this.#path, name)));
+    for (const known of [this.#complaints, this.#parsed]) for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
     this.#pods = pods;
     return [...pods.values()];
+  }
+
+  async #podAt(path: string): Promise<NodePod> {
+    const text = await readManifest(path);
+    const digest = createHash("sha256").update(text).digest("base64");
+    let parsed = this.#parsed.get(path);
+    if (parsed?.digest !== digest) {
+      parsed = { digest, outcome: outcomeOf(() => manifestPod(text, path, this.#nodeName)) };
+      this.#parsed.set(path, parsed);
+    }
+    if ("error" in parsed.outcome) throw parsed.outcome.error;
+    return parsed.outcome.pod;
   }
 
   #complain(path: string, error: unknown): void {
@@ -61,6 +77,19 @@ export class ManifestReader {
     if (this.#complaints.get(path) === problem) return;
     this.#complaints.set(path, problem);
     this.#log.warn("a manifest is left out", { path, error: problem });
+  }
+}
+
+interface Parsed {
+  readonly digest: string;
+  readonly outcome: { readonly pod: NodePod } | { readonly error: unknown };
+}
+
+function outcomeOf(parse: () => NodePod): Parsed["outcome"] {
+  try {
+    return { pod: parse() };
+  } catch (error) {
+    return { error };
   }
 }
 

@@ -1,5 +1,6 @@
 /** A static pod's manifest, from its text to the pod: YAML or JSON, the API's defaults, then §2.1. */
-import { readFile, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
 import { parseYaml } from "@deltaloop/kube/yaml";
 import { originText, StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
 import type { StaticPodOrigin } from "../kubelet/config/static-pod.ts";
@@ -9,14 +10,30 @@ import { ensureObject, isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Source: pkg/kubelet/config/common.go maxConfigLength, file.go extractFromFile. */
-export const MANIFEST_BYTES_MAX = 10 * 1024 * 1024;
+/**
+ * Largest manifest that is read. Source: pkg/kubelet/config/common.go maxConfigLength. Differs from upstream, which reads 10 MiB: YAML of that
+ * size would keep the agent's only thread busy for seconds, and etcd takes no object of more than 1.5 MiB.
+ */
+export const MANIFEST_BYTES_MAX = 1024 * 1024;
 
-/** @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says */
-export async function readManifest(path: string, nodeName: string): Promise<NodePod> {
-  const { size } = await stat(path);
-  if (size > MANIFEST_BYTES_MAX) throw new StaticPodError(`manifest ${path}: larger than 10 MiB`);
-  return manifestPod(await readFile(path, "utf8"), path, nodeName);
+/**
+ * The text of a regular file. Opening and reading never wait, also where a FIFO or a link to a kernel file takes the file's place.
+ *
+ * @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says
+ */
+export async function readManifest(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!(await file.stat()).isFile()) throw new StaticPodError(`manifest ${path}: not a regular file`);
+    const buffer = Buffer.allocUnsafe(MANIFEST_BYTES_MAX + 1);
+    let bytes = 0;
+    for (let read = -1; read !== 0 && bytes < buffer.length; bytes += read)
+      ({ bytesRead: read } = await file.read(buffer, bytes, buffer.length - bytes, null));
+    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError(`manifest ${path}: larger than 1 MiB`);
+    return buffer.toString("utf8", 0, bytes);
+  } finally {
+    await file.close();
+  }
 }
 
 /** @throws {StaticPodError} */

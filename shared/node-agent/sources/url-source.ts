@@ -131,7 +131,7 @@ async function boundedText({ body }: Response): Promise<string> {
   let bytes = 0;
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
-    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError("the answer is larger than 10 MiB");
+    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError("the answer is larger than 1 MiB");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");

@@ -1,13 +1,14 @@
 // Would catch: a manifest that is not found, or found too late; a bad neighbour that takes others with it; a pod that ends because
 // its file was read half written; defaults that a static pod lacks.
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { createSystemClock } from "../../../../shared/base/system/clock.ts";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
-import { manifestPod } from "../../../../shared/node-agent/sources/manifest.ts";
+import { manifestPod, readManifest } from "../../../../shared/node-agent/sources/manifest.ts";
 import { runManifestSource } from "../../../../shared/node-agent/sources/manifest-source.ts";
 import type { Clock } from "../../../../shared/base/clock.ts";
 import { recordingLog } from "../../recording-log.ts";
@@ -187,12 +188,29 @@ describe("a file", () => {
     expect(await source.next()).toEqual([]);
   });
 
-  it("larger than 10 MiB is not read", async () => {
+  it("larger than 1 MiB is not read", async () => {
     await write("web.yaml", YAML("web"));
-    await write("huge.yaml", `${YAML("huge")}# ${"x".repeat(10 * 1024 * 1024)}`);
+    await write("huge.yaml", `${YAML("huge")}# ${"x".repeat(1024 * 1024)}`);
     const source = start(directory, createVirtualClock(0));
     expect(await source.next()).toEqual(["web-n1"]);
-    expect(source.log.lines[0]?.fields["error"]).toContain("larger than 10 MiB");
+    expect(source.log.lines[0]?.fields["error"]).toContain("larger than 1 MiB");
+  });
+
+  it.each([
+    { place: "a FIFO", make: async (path: string) => void execFileSync("mkfifo", [path]) },
+    {
+      place: "a link to a FIFO",
+      make: async (path: string) => (execFileSync("mkfifo", [join(directory, ".fifo")]), await symlink(".fifo", path)),
+    },
+    { place: "a link to a kernel file that waits", make: async (path: string) => await symlink("/proc/kmsg", path) },
+    { place: "a link to a device without an end", make: async (path: string) => await symlink("/dev/zero", path) },
+  ])("that is $place does not stop the source", async ({ make }) => {
+    await write("web.yaml", YAML("web"));
+    await make(join(directory, "a.yaml"));
+    const source = start(directory, createVirtualClock(0));
+    expect(await source.next()).toEqual(["web-n1"]);
+    expect(source.log.lines.map(({ fields }) => fields["path"])).toEqual([join(directory, "a.yaml")]);
+    await expect(readManifest(join(directory, "a.yaml"))).rejects.toThrow();
   });
 });
 

@@ -108,7 +108,7 @@ describe("the HTTP source", () => {
     ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "kind Pod expected"],
     ["one bad pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
     ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "no PodList of v1"],
-    ["more than 10 MiB", text(" ".repeat(11 * 2 ** 20)), "larger than 10 MiB"],
+    ["more than 1 MiB", text(" ".repeat(2 ** 20 + 1)), "larger than 1 MiB"],
     ["a broken connection", ((response) => void response.destroy()) satisfies Answer, "no answer from 127.0.0.1"],
     ["redirects without end", ((response) => void response.writeHead(302, { location: "/again" }).end()) satisfies Answer, "more than 10"],
     [
