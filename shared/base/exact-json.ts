@@ -18,6 +18,19 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(text: string): object;
 };
 
+/** JSON nested too deep to be an API object: each level costs more memory than its text. */
+export class NestingError extends SyntaxError {
+  override readonly name = "NestingError";
+}
+
+/** No API object is nested half as deep; the API server itself refuses 10,000 levels. */
+const LEVELS_MAX = 100;
+/**
+ * Shorter texts are not scanned: a level costs 145 bytes, so theirs fit into memory, and scanning a page of a list would cost half as much as
+ * parsing it.
+ */
+const SCANNED_LENGTH = 2 * 1024 * 1024;
+
 /** A long integer as a field or in a list; one in a text may look like it, which costs a second look. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
 /** Without either no field has this name. */
@@ -32,14 +45,43 @@ type Fields = Record<string, unknown>;
  * list of those.
  *
  * @throws {SyntaxError} as JSON.parse does
+ * @throws {NestingError} for a text of more than 2 Mi characters that is nested deeper than 100 levels
  */
 export function parseExact(text: string): unknown {
+  if (text.length > SCANNED_LENGTH && isTooDeep(text)) throw new NestingError(`nested deeper than ${LEVELS_MAX} levels`);
   const value: unknown = JSON.parse(text);
   if (!text.includes(TEMPLATE) && !text.includes(ESCAPED)) return value;
   if (!objectsOf(value).some((object) => templateOf(object)) || !LONG_INTEGER.test(text)) return value;
   const exact = objectsOf(parse(text, (_key, each, { source = "" }) => (INTEGER.test(source) && isRounded(each) ? BigInt(source) : each)));
   for (const [i, object] of objectsOf(value).entries()) takeTemplate(object, exact[i]);
   return value;
+}
+
+function isTooDeep(text: string): boolean {
+  let levels = 0;
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case 0x22: // a string, which is skipped
+        do at = text.indexOf('"', at + 1);
+        while (at !== -1 && isEscaped(text, at));
+        if (at === -1) return false;
+        break;
+      case 0x5b: // [
+      case 0x7b: // {
+        if (++levels > LEVELS_MAX) return true;
+        break;
+      case 0x5d: // ]
+      case 0x7d: // }
+        levels--;
+    }
+  }
+  return false;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0;
+  while (text.charCodeAt(at - 1 - backslashes) === 0x5c) backslashes++;
+  return backslashes % 2 === 1;
 }
 
 /** What JSON.stringify makes of it, with the digits of every bigint. */

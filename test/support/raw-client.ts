@@ -32,7 +32,7 @@ export function rawClientOf(client: KubeClient): RawClient {
       (await client.json({ method, path, ...(body && { body }), ...(contentType !== undefined && { contentType }) })) as T,
     // Without a limit a list is one page.
     list: async <T extends object>(...[path, query]: Parameters<RawClient["list"]>) => ({
-      items: asPage(await client.json({ method: "GET", path, ...(query && { query }) })).items as T[],
+      items: asPage(await client.json({ method: "GET", path, ...(query && { query }) }), undefined).items as T[],
     }),
   };
 }

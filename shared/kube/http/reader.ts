@@ -54,7 +54,7 @@ export function createReader(client: KubeCalls): KubeReader {
         return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
       });
       asked += limit;
-      const page = asPage(answer);
+      const page = asPage(answer, token);
       // The server's list kinds hold whole objects of the resource asked for.
       items.push(...(page.items as readonly KubeObject[]));
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
@@ -75,7 +75,15 @@ export function asObject(value: unknown): KubeObject {
   throw new UnansweredError("the answer is no Kubernetes object");
 }
 
-export function asPage(value: unknown): {
+/**
+ * A page of a list that was asked for with the continue token `asked`.
+ *
+ * @throws {UnansweredError} when the answer is no list, or its token is `asked` again: the list would never end
+ */
+export function asPage(
+  value: unknown,
+  asked: string | undefined,
+): {
   readonly resourceVersion: string;
   readonly continue?: string;
   readonly items: readonly unknown[];
@@ -85,6 +93,8 @@ export function asPage(value: unknown): {
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
   if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new UnansweredError("the answer is no Kubernetes list");
+  if (typeof token === "string" && token !== "" && token === asked)
+    throw new UnansweredError("the list does not advance: its continue token is the one it was asked with");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };
 }
 

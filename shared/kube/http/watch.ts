@@ -17,7 +17,7 @@ export function createWatch(client: KubeClient): KubeWatch<Resource> {
     const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
     const answer = await client.json({ method: "GET", path, query, signal, timeoutMs: LIST_TIMEOUT_MS, ...accept });
     if (isFailure(answer)) throw statusError(500, {}, exactText(answer));
-    return asPage(answer);
+    return asPage(answer, query.continue);
   };
   return {
     listPage,

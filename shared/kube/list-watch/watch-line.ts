@@ -12,6 +12,8 @@ export type WatchLine =
 
 /** Source: apimachinery pkg/apis/meta/v1/types.go InitialEventsAnnotationKey. */
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+/** Characters of an unknown type that a log line quotes. */
+const TYPE_SHOWN = 64;
 const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED: "M", DELETED: "D" };
 
 export function parseWatchLine(line: string): WatchLine {
@@ -31,7 +33,7 @@ export function parseWatchLine(line: string): WatchLine {
   if (event.type === "BOOKMARK")
     return { kind: "bookmark", rv, endsInitialEvents: event.object.metadata?.annotations?.[INITIAL_EVENTS_END] === "true" };
   if (event.type === "ERROR") return { kind: "error", error: errorOf(event.object) };
-  return { kind: "undecodable", why: `event type "${event.type}"` };
+  return { kind: "undecodable", why: `event type "${event.type.slice(0, TYPE_SHOWN)}"` };
 }
 
 interface StatusLike {

@@ -49,3 +49,14 @@ it("a list has as many pages as the server says, up to 400", async () => {
   await expect(forever.reader.list("pods", "shop")).rejects.toThrow("the list of pods does not end after 400 objects");
   expect(forever.calls()).toBe(400);
 });
+
+it("a list whose continue token comes back is given up at the second page", async () => {
+  let calls = 0;
+  const json = async () => {
+    calls++;
+    return await Promise.resolve({ metadata: { resourceVersion: "1", continue: "again" }, items: [] });
+  };
+  const reader = createReader({ requestTimeoutMs: 1, fieldManager: "test", json });
+  await expect(reader.list("pods", "shop")).rejects.toThrow("the list does not advance");
+  expect(calls).toBe(2);
+});
