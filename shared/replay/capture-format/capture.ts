@@ -203,6 +203,7 @@ interface Line {
   readonly to?: unknown;
   readonly why?: unknown;
   readonly by?: unknown;
+  readonly format?: unknown;
 }
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
@@ -213,18 +214,30 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
   try {
     parsed = parseExact(line);
   } catch (error) {
-    throw new CaptureError(`${place}: not JSON (${messageOf(error)})`);
+    const opens = /^\s*[{[]\s*$/.test(line) ? "; what kubectl prints over several lines is read by `deltaloop import`" : "";
+    throw new CaptureError(`${place}: not JSON (${messageOf(error)})${opens}`);
   }
   if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
   const value: Line = parsed;
   const kind = value.k ?? "event";
+  if (kind === "meta" && value.format !== undefined && value.format !== CAPTURE_FORMAT)
+    throw new CaptureError(
+      `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads format ${CAPTURE_FORMAT}`,
+    );
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
   if (kind === "gap") {
     note(`${place}: ${gapText(value)}`);
     return undefined;
   }
   const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
-  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+  if (Number.isNaN(atMs)) {
+    const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
+    throw new CaptureError(
+      foreign === undefined
+        ? `${place}: t is no RFC 3339 time`
+        : `${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`,
+    );
+  }
   const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
   if (!resource) return undefined;
@@ -244,6 +257,15 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
     default:
       throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
   }
+}
+
+/** What a line is that another program wrote, where `deltaloop import` takes it. */
+function foreignFormat(line: CapturedObject): string | undefined {
+  const { apiVersion, kind, items, type, object } = line;
+  if (typeof apiVersion === "string" && apiVersion.startsWith("audit.k8s.io/")) return "a line of an audit log";
+  if (typeof kind === "string" && kind.endsWith("List") && Array.isArray(items)) return "a list that kubectl printed";
+  if (typeof type === "string" && isObject(object)) return "a line of a watch that kubectl printed";
+  return typeof kind === "string" && typeof apiVersion === "string" ? "an object that kubectl printed" : undefined;
 }
 
 /** Of a gap: packs of the queue were not there when it was imported; without it, a list closed it. */

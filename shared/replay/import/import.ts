@@ -5,7 +5,7 @@ import type { ByteSource } from "../capture-format/line-stream.ts";
 import { importAudit, isAuditEvent } from "./audit.ts";
 import type { Imported } from "./imported.ts";
 import { streamedValues } from "./json-values.ts";
-import type { JsonValue } from "./json-values.ts";
+import type { JsonValue, Tear } from "./json-values.ts";
 import { importKshrk } from "./kshrk.ts";
 import { importQueue, isQueueMessages } from "./queue.ts";
 import type { ImportReport } from "./report.ts";
@@ -15,6 +15,11 @@ import { importWatch } from "./watch.ts";
 /** Data that packs a thousandfold holds that in 16 MiB. */
 const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
 const GIB = 2 ** 30;
+
+const TORN: Readonly<Record<Tear, string>> = {
+  end: "a last value that has no end: its writer was interrupted",
+  line: "a line that is not whole, as after a rotation, a crash or a full disk",
+};
 
 interface Source {
   readonly path: string;
@@ -39,7 +44,7 @@ export async function importFiles(paths: readonly string[], report: ImportReport
 
 async function importJson(files: readonly Source[], report: ImportReport): Promise<Imported> {
   for (const { bytes } of files) await findEnd(bytes);
-  const torn = (): void => report.lost("a last value that has no end: whoever wrote it was interrupted");
+  const torn = (tear: Tear): void => report.lost(TORN[tear]);
   const all = async function* (): AsyncGenerator<JsonValue> {
     for (const { path, bytes } of files) yield* streamedValues(bounded(bytes.chunks(), path), path, torn);
   };

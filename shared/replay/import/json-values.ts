@@ -10,31 +10,40 @@ export interface JsonValue {
 }
 
 const [QUOTE, BACKSLASH, FEED] = [0x22, 0x5c, 0x0a];
-const OPENS = new Set([0x7b, 0x5b]);
+const OPEN = 0x7b;
+const OPENS = new Set([OPEN, 0x5b]);
 const CLOSES = new Set([0x7d, 0x5d]);
 const BLANK = new Set([0x20, 0x09, 0x0d, FEED]);
 const MIB = 2 ** 20;
 /** A byte order mark, which Windows' PowerShell puts before what it redirects. */
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
+/** Where a value is torn: at the end of its file, or before other values (a full disk, a rotation, a crash of its writer). */
+export type Tear = "end" | "line";
+
 /**
- * Of what comes piece by piece no more is held than the value that is being read.
+ * The values of a file. Never holds more than the value that is being read. A torn line is skipped: reading goes on at the next line that begins
+ * with `{`.
  *
- * @param onTorn told once when the last value has no end: whoever wrote it was interrupted
- * @throws {CaptureError} where something stands that is no JSON object
+ * @param onTorn called for each torn value
+ * @throws {CaptureError} when the file holds something, and no JSON object
  */
-export async function* streamedValues(chunks: AsyncIterable<Buffer>, name: string, onTorn: () => void): AsyncGenerator<JsonValue> {
-  const scan = new ValueScan(name);
+export async function* streamedValues(
+  chunks: AsyncIterable<Buffer>,
+  name: string,
+  onTorn: (tear: Tear) => void,
+): AsyncGenerator<JsonValue> {
+  const scan = new ValueScan(name, onTorn);
   let isFirst = true;
   for await (const chunk of chunks) {
     const bytes = isFirst && chunk.subarray(0, MARK.length).equals(MARK) ? chunk.subarray(MARK.length) : chunk;
     isFirst = false;
     yield* scan.values(bytes);
   }
-  if (scan.isOpen) onTorn();
+  scan.end();
 }
 
-/** Knows where it stands between two pieces. */
+/** Takes values apart, piece by piece. */
 class ValueScan {
   readonly #name: string;
   #pieces: Buffer[] = [];
@@ -44,32 +53,61 @@ class ValueScan {
   #depth = 0;
   #isText = false;
   #isEscaped = false;
+  #isAtMargin = true;
+  /** Behind a tear, until the next line that begins a value. */
+  #isSkipping = false;
+  #hasValue = false;
+  #problem: string | undefined;
+  readonly #onTorn: (tear: Tear) => void;
 
-  constructor(name: string) {
+  constructor(name: string, onTorn: (tear: Tear) => void) {
     this.#name = name;
-  }
-
-  get isOpen(): boolean {
-    return this.#depth > 0;
+    this.#onTorn = onTorn;
   }
 
   *values(chunk: Buffer): Generator<JsonValue> {
     let start = 0;
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
+      const isAtMargin = this.#isAtMargin;
+      this.#isAtMargin = byte === FEED;
       if (byte === FEED) this.#line++;
-      if (this.#depth === 0) {
+      if (byte === OPEN && isAtMargin) {
+        // Within a value no line begins so: neither a compact one nor one that kubectl printed.
+        if (this.#depth > 0) this.#tear(`${this.#place}: not JSON`);
+        [start, this.#place, this.#isSkipping] = [at, `${this.#name}:${this.#line}`, false];
+        [this.#depth, this.#isText, this.#isEscaped] = [1, false, false];
+      } else if (this.#isSkipping) {
+        continue;
+      } else if (this.#depth === 0) {
         if (BLANK.has(byte)) continue;
         this.#place = `${this.#name}:${this.#line}`;
-        if (byte !== 0x7b) throw new CaptureError(`${this.#place}: is no JSON object`);
-        [start, this.#depth] = [at, 1];
+        if (byte === OPEN) [start, this.#depth] = [at, 1];
+        else this.#tear(`${this.#place}: is no JSON object`);
       } else if (this.#ends(byte)) {
         this.#keep(chunk.subarray(start, at + 1));
-        yield { value: parsed(Buffer.concat(this.#pieces).toString("utf8"), this.#place), place: this.#place };
-        [this.#pieces, this.#bytes] = [[], 0];
+        const value = parsed(Buffer.concat(this.#pieces).toString("utf8"));
+        if (value === undefined) {
+          this.#tear(`${this.#place}: not JSON`);
+          continue;
+        }
+        [this.#pieces, this.#bytes, this.#hasValue] = [[], 0, true];
+        yield { value, place: this.#place };
       }
     }
     if (this.#depth > 0) this.#keep(chunk.subarray(start));
+  }
+
+  /** @throws {CaptureError} when no value was read, with the first thing that is wrong */
+  end(): void {
+    if (this.#depth > 0) this.#onTorn("end");
+    if (this.#problem !== undefined && !this.#hasValue) throw new CaptureError(this.#problem);
+  }
+
+  #tear(problem: string): void {
+    this.#problem ??= problem;
+    this.#onTorn("line");
+    [this.#pieces, this.#bytes, this.#depth, this.#isText, this.#isEscaped, this.#isSkipping] = [[], 0, 0, false, false, true];
   }
 
   #ends(byte: number): boolean {
@@ -90,15 +128,13 @@ class ValueScan {
   }
 }
 
-function parsed(text: string, place: string): CapturedObject {
+/** `undefined`: not JSON. What V8 says of it quotes it, and it may be a secret. */
+function parsed(text: string): CapturedObject | undefined {
   try {
-    const value = parseExact(text);
-    if (isObject(value)) return value;
+    return parseExact(text) as CapturedObject; // it begins with a brace
   } catch {
-    // What V8 says of it quotes it, and it may be a secret.
-    throw new CaptureError(`${place}: not JSON`);
+    return undefined;
   }
-  throw new CaptureError(`${place}: is no JSON object`);
 }
 
 /** An API object as everybody who handles one relies on it. */

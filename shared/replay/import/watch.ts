@@ -68,7 +68,9 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
 function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<Told> {
   if (value["k"] !== undefined)
     throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` takes the file as it is`);
-  const { type, object: inner, t } = value;
+  const { object: inner, t } = value;
+  // An Event and a Secret have a field of this name, too.
+  const type = isWatchEvent(value) ? value["type"] : undefined;
   if (Array.isArray(value["items"])) return yield* itemsOf(value["items"], place, report);
   if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is no string`);
   const object = objectAt(type === undefined ? value : inner, place);
@@ -85,6 +87,11 @@ function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string
   if (type === undefined)
     report.lost("an object without its event's type: that one was deleted cannot be told (kubectl's --output-watch-events tells it)");
   yield { resource, type: type ?? "MODIFIED", object, atMs: timeOf(t, place) };
+}
+
+/** Whether `value` is a watch event and no object of its own. */
+function isWatchEvent(value: CapturedObject): boolean {
+  return !(typeof value["kind"] === "string" && value["kind"] !== "" && isObject(value["metadata"])) || isObject(value["object"]);
 }
 
 function* itemsOf(items: readonly unknown[], place: string, report: ImportReport): Generator<Told> {

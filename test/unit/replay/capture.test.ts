@@ -129,7 +129,29 @@ test("a gzipped capture is read like a plain one", () => {
 
 test.each([
   { name: "a cut line", text: `${MINIMAL}\n{"t":"2026\n`, want: /^f:2: not JSON/ },
-  { name: "a line without time", text: `{"type":"ADDED","object":{"kind":"Pod"}}`, want: /^f:1: t is no RFC 3339 time/ },
+  { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is no RFC 3339 time/ },
+  {
+    name: "a format to come",
+    text: `{"k":"meta","format":3}`,
+    want: /^f:1: is a capture of format 3; this version of deltaloop reads format 1$/,
+  },
+  {
+    name: "a watch's output",
+    text: `{"type":"ADDED","object":{"kind":"Pod"}}`,
+    want: /^f:1: is a line of a watch that kubectl printed .*`deltaloop import FILE/,
+  },
+  {
+    name: "an audit log",
+    text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`,
+    want: /^f:1: is a line of an audit log and no capture; `deltaloop import/,
+  },
+  { name: "a list of kubectl's", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
+  {
+    name: "an object of kubectl's",
+    text: `{"apiVersion":"v1","kind":"Pod","metadata":{}}`,
+    want: /^f:1: is an object that kubectl printed/,
+  },
+  { name: "what kubectl prints over lines", text: `{\n    "apiVersion": "v1"\n}`, want: /^f:1: not JSON .*is read by `deltaloop import`$/ },
   {
     name: "an event without object",
     text: `{"t":"2026-03-01T10:00:00Z","r":"pods","type":"ADDED"}`,

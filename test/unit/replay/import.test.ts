@@ -173,6 +173,14 @@ describe("a watch", () => {
     ]);
   });
 
+  it('may have bare Events and Secrets beside it, whose field "type" is their own', async () => {
+    const event = { apiVersion: "v1", kind: "Event", type: "Normal", reason: "Scaled", metadata: { name: "e", namespace: "shop" } };
+    const secret = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata: { name: "s", namespace: "shop" } };
+    const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4))), fileOf(json(event, secret))]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
+    expect(report).toContain("lost: 2 times, an object of a kind that no controller here watches");
+  });
+
   it("without event types is read, and what that loses is said", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
@@ -192,6 +200,49 @@ describe("a watch", () => {
 });
 
 describe("an audit log", () => {
+  const line = (rv: number): string => JSON.stringify(written(rv === 10 ? "create" : "update", pod("a", rv), rv));
+  const [first, second, third, fourth] = [10, 13, 15, 17].map(line) as [string, string, string, string];
+  it.each([
+    {
+      title: "torn in the middle, as after a crash or a full disk",
+      files: [`${first}\n${second.slice(0, 200)}\n${third}\n${fourth}\n`],
+      versions: [10, 15, 17],
+      torn: "lost: once, a line that is not whole",
+    },
+    {
+      title: "torn within a text that holds quotes",
+      files: [`${first}\n${second.slice(0, second.indexOf("audit.k8s.io") + 4)}\n${third}\n${fourth}\n`],
+      versions: [10, 15, 17],
+      torn: "lost: once, a line that is not whole",
+    },
+    {
+      title: "whose rotation lost a tail and a head",
+      files: [`${first}\n${second.slice(0, 200)}`, `${third.slice(300)}\n${fourth}\n`],
+      versions: [10, 17],
+      torn: "lost: once, a last value that has no end",
+    },
+    {
+      title: "with two halves in one line",
+      files: [`${first}\n${second.slice(0, 200)}${third}\n${fourth}\n`],
+      versions: [10, 17],
+      torn: "lost: once, a",
+    },
+    {
+      title: "torn at its end",
+      files: [`${first}\n${third}\n${fourth.slice(0, 200)}`],
+      versions: [10, 15],
+      torn: "lost: once, a last value",
+    },
+  ])("$title loses those lines alone", async ({ files, versions, torn }) => {
+    const { lines, report } = await imported(files.map(fileOf));
+    expect(events(lines).map((event) => Number(event.split(" ").at(-1)))).toEqual(versions);
+    expect(report.join("\n")).toContain(torn);
+  });
+
+  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("that is none is refused by its first line: %j", async (text) => {
+    await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is no JSON object$/);
+  });
+
   it("below level RequestResponse is refused in one line", async () => {
     const path = fileOf(
       json(
