@@ -1,4 +1,4 @@
-/** What a pod's sandbox is made of (node-agent §7.1, §7.2). */
+/** Sandbox configuration (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
 import { kernelHostname } from "./dns-config.ts";
 import type { PodDns } from "./dns-config.ts";
@@ -20,7 +20,7 @@ export interface PodSandboxInput {
 }
 
 /**
- * The configuration of RunPodSandbox, and of every container of that sandbox. The same pod, attempt and machine give the same.
+ * The configuration for RunPodSandbox and its containers; a pure function of the input.
  *
  * @throws {PodSandboxConfigError} for a hostname that does not fit
  *
@@ -47,22 +47,19 @@ export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodS
   };
 }
 
-/** By these labels a sandbox and its containers are found again. */
+/** Labels that identify sandboxes and containers of a pod. */
 export function podIdentity({ metadata }: NodePod): Readonly<Record<string, string>> {
   return { [LABELS.podName]: metadata.name, [LABELS.podNamespace]: metadata.namespace, [LABELS.podUid]: metadata.uid };
 }
 
-/** Of what runs for as long as the pod: regular containers, and sidecars. */
+/** Ports of regular containers and sidecars. */
 function portMappings(pod: NodePod): readonly PortMapping[] {
   return [...initContainersOf(pod).filter(isSidecar), ...pod.spec.containers].flatMap(portsOf);
 }
 
 type ContainerPort = NonNullable<ContainerSpec["ports"]>[number];
 
-/**
- * Of two ports of one name, or of two without name that say the same, the first one stays.
- * Source: pkg/kubelet/container/helpers.go MakePortMappings.
- */
+/** The first of equal ports, by name or by value. Source: pkg/kubelet/container/helpers.go MakePortMappings. */
 function portsOf({ ports = [] }: ContainerSpec): readonly PortMapping[] {
   const byName = new Map(ports.toReversed().map((port) => [port.name || portKey(port), port]));
   return [...byName.values()].toReversed().map(({ containerPort, hostIP, hostPort, protocol }) => ({
@@ -81,7 +78,6 @@ function protocolOf(protocol: string | undefined): PortMapping["protocol"] {
   return protocol === "UDP" || protocol === "SCTP" ? protocol : "TCP";
 }
 
-/** `net/ipv4/conf/eth0.1/rp_filter` is another spelling; there a dot stands for a slash. Source: component-helpers node/util/sysctl NormalizeName. */
 function withDots(name: string): string {
   const first = /[./]/u.exec(name)?.[0];
   return first === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;

@@ -1,4 +1,4 @@
-/** What has happened to containers and sandboxes since the last look at all of them (node-agent §12, PLEG). */
+/** Lifecycle events between two relists (node-agent §12, PLEG). */
 import type { Container, ContainerState, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
 import type { RelistRecord, RelistEntry } from "../node-ports/relist-record.ts";
@@ -12,9 +12,9 @@ export interface PodLifecycleEvent {
 
 export interface Relisted {
   readonly record: RelistRecord;
-  /** By container or sandbox, known ones first; a ContainerRemoved stands behind its ContainerDied. */
+  /** In the order of the record; ContainerRemoved follows its ContainerDied. */
   readonly events: readonly PodLifecycleEvent[];
-  /** UIDs for which anything is different, also what makes no event: their status must be read before events are delivered. */
+  /** UIDs with any difference, including changes without an event. */
   readonly changed: readonly string[];
 }
 
@@ -26,7 +26,7 @@ const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
 };
 
 /**
- * The events between the last look (none: everything is new) and what the runtime lists now, of containers that bear a pod's UID.
+ * The events between the last relist (if any) and the runtime's current lists, for containers with a pod UID.
  *
  *     running → exited: Died     exited → gone: Removed     running → gone: Died, Removed     anything → created, unknown: none
  *
@@ -48,10 +48,7 @@ export function relist(before: RelistRecord | undefined, sandboxes: readonly Pod
   return { record: { states }, events, changed: [...changed] };
 }
 
-/**
- * The record after `after`, if the status of some pods could not be read: theirs stays as it was before, so that the next look
- * finds the same changes again; their events are not delivered.
- */
+/** The record without the changes of the unread pods, so that the next relist finds these changes again. */
 export function withUnread(before: RelistRecord | undefined, after: RelistRecord, unreadUids: readonly string[]): RelistRecord {
   const unread = (entry: readonly [string, RelistEntry]): boolean => unreadUids.includes(entry[1].uid);
   const kept = Object.entries(before?.states ?? {}).filter(unread);
@@ -86,14 +83,14 @@ function eventTypes(was: RelistEntry["state"] | undefined, is: RelistEntry["stat
 }
 
 export interface Running {
-  /** Pods with a sandbox that is READY. */
+  /** Pods with a ready sandbox. */
   readonly pods: number;
   readonly containers: Readonly<Record<RelistEntry["state"], number>>;
 }
 
 /**
- * Of what bears a pod's UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics. Differs from upstream: a state
- * that no container is in any more is 0, not what it was last.
+ * Counts pods and containers that have a pod UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics.
+ * Differs from upstream: a state without containers is set to 0.
  */
 export function countRunning(sandboxes: readonly PodSandbox[], containers: readonly Container[]): Running {
   const count = { created: 0, running: 0, exited: 0, unknown: 0 };

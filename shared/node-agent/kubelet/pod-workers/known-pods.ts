@@ -1,20 +1,15 @@
-/**
- * Housekeeping's word to the workers: these pods are desired (node-agent §4.7). What ended and is not wanted any more is forgotten,
- * what still runs and is not wanted is driven to its end.
- */
+/** Reconciles worker records with the desired pods during housekeeping (node-agent §4.7). */
 import type { WorkerRecord } from "../../ports/node-store.ts";
 import { effectiveGrace, requeueLastUpdate } from "./pod-worker.ts";
 
-/** `requeue`: a message for this UID must be sent. */
+/** `requeue`: the caller must send a message for this UID. */
 export type KnownPodStep =
   | { readonly kind: "keep" | "purge" }
   | { readonly kind: "change"; readonly record: WorkerRecord; readonly requeue: boolean };
 
 /**
- * One record; what NodeStore.update runs, so that no turn's change is lost between reading and writing. A purged record of a static
- * pod releases its full name.
- *
- * Source: pkg/kubelet/pod_workers.go removeTerminatedWorker.
+ * Decides on one record inside NodeStore.update. The caller releases the full name of a purged static pod. Source:
+ * pkg/kubelet/pod_workers.go removeTerminatedWorker.
  */
 export function syncKnownPod(record: WorkerRecord, isDesired: boolean, nowMs: number): KnownPodStep {
   if (isDesired && !record.restartRequested) return { kind: "keep" };
@@ -32,11 +27,7 @@ function terminate(record: WorkerRecord, nowMs: number): WorkerRecord {
   return { ...record, terminatingAtMs: nowMs, gracePeriodSeconds: grace.seconds };
 }
 
-/**
- * All records at one moment: what is left of them is `records` without `purge`, with `changed`.
- *
- * Source: pkg/kubelet/pod_workers.go SyncKnownPods.
- */
+/** Applies `syncKnownPod` to all records. Source: pkg/kubelet/pod_workers.go SyncKnownPods. */
 export function syncKnownPods(
   records: ReadonlyMap<string, WorkerRecord>,
   desired: ReadonlySet<string>,

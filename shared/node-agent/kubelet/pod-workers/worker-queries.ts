@@ -1,6 +1,6 @@
 /**
- * What the rest of the agent asks of the pod workers (node-agent §4.8). `syncedOnce`: housekeeping has compared the workers with all
- * sources once. Before that, nobody knows what an unknown UID is, and nothing of it is taken away.
+ * Queries on pod workers (node-agent §4.8). `syncedOnce`: housekeeping has seen all sources; before that, unknown UIDs keep
+ * everything.
  *
  * Source: pkg/kubelet/pod_workers.go, the methods of these names.
  */
@@ -24,7 +24,7 @@ export function shouldRuntimeObjectsBeRemoved(record: Known, syncedOnce: boolean
   return record === undefined ? syncedOnce : record.terminatedAtMs !== undefined;
 }
 
-/** Volumes and dead containers: an evicted pod gives its room back before all of it has stopped. */
+/** Whether volumes and dead containers may be removed; evicted pods release them before they have stopped completely. */
 export function shouldPodContentBeRemoved(record: Known, syncedOnce: boolean): boolean {
   if (record === undefined) return syncedOnce;
   return record.evicted === true || (record.deleted === true && record.terminatedAtMs !== undefined);

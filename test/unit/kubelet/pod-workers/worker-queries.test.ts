@@ -1,6 +1,6 @@
 // Would catch: something taken away of a pod that may still run, or of an unknown one before all sources have spoken.
 import { describe, expect, it } from "vitest";
-import * as questions from "../../../../shared/node-agent/kubelet/pod-workers/worker-questions.ts";
+import * as questions from "../../../../shared/node-agent/kubelet/pod-workers/worker-queries.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { started } from "../worker-builders.ts";
 
