@@ -10,33 +10,25 @@ import type { PodStatus, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./kuberuntime/compute-pod-actions.ts";
 import { isStaticPod } from "./types/labels.ts";
 import type { NodePorts } from "./node-ports/node-ports.ts";
-import { earliestRetryMs, Pause } from "./node-ports/operations.ts";
-import type { StartError } from "./node-ports/operations.ts";
+import { earliestRetryMs, Pause, type StartError } from "./node-ports/operations.ts";
 import type { ObservedPod } from "./types/observed-pod.ts";
 import type { SyncEnd } from "./pod-workers/pod-worker.ts";
-import { isTerminalPhase } from "./types/pod.ts";
-import type { NodePod } from "./types/pod.ts";
-import { fencedUpdate, LostSyncError } from "./pod-workers/update-worker.ts";
-import { allocatedPodOf, noteActuated } from "./allocation/allocation-manager.ts";
-import { endPod, stopName } from "./kuberuntime/kill-pod.ts";
+import { isTerminalPhase, type NodePod } from "./types/pod.ts";
+import { fencedUpdate, LostSyncError, type FencedUpdate, type SyncOutcome } from "./pod-workers/update-worker.ts";
+import { allocatedPodOf, noteActuated, type NoteActuated } from "./allocation/allocation-manager.ts";
+import { endPod, stopName, type EndOptions } from "./kuberuntime/kill-pod.ts";
 import { observePod } from "./kuberuntime/observe-pod.ts";
 import { ensurePodCgroup } from "./kuberuntime/pod-cgroup.ts";
-import { MountError, podVolumes } from "./volume/prepare-volumes.ts";
-import { podProbes } from "./prober/prober-manager.ts";
+import { MountError, podVolumes, type PodVolumes } from "./volume/prepare-volumes.ts";
+import { podProbes, type PodProbes } from "./prober/prober-manager.ts";
 import { reconcileMirror } from "./pod/mirror-client.ts";
 import { noteResize, ResizeError } from "./kuberuntime/resize.ts";
 import { isHookRunning, runActions } from "./kuberuntime/run-actions.ts";
 import { VolumeRetryError } from "./volume/volume-retries.ts";
-import { computeStatus, storeStatus, storeTerminated } from "./status/status-manager.ts";
+import { computeStatus, storeStatus, storeTerminated, type StatusRequest } from "./status/status-manager.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "@deltaloop/kube/objects";
-import type { StatusRequest } from "./status/status-manager.ts";
-import type { FencedUpdate, SyncOutcome } from "./pod-workers/update-worker.ts";
 import { beginSync, completeSync, release } from "./pod-workers/sync-record.ts";
-import type { EndOptions } from "./kuberuntime/kill-pod.ts";
-import type { NoteActuated } from "./allocation/allocation-manager.ts";
-import type { PodProbes } from "./prober/prober-manager.ts";
-import type { PodVolumes } from "./volume/prepare-volumes.ts";
 
 /** One sync of a pod, with the functions bound to it. */
 interface PodSync {
@@ -169,7 +161,7 @@ function described(failure: StartError | ResizeError): string {
   return `${failure instanceof ResizeError ? "ResizePodInPlaceError" : failure.reason}: ${failure.message}`;
 }
 
-/** Observes the pod for this sync (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop, whose only FailedSync this is. */
+/** Observes the pod for this sync (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop. */
 async function determine(ports: Pick<NodePorts, "podEvent">, { pod, observe }: PodSync): Promise<ObservedPod> {
   return await observe().catch((error: unknown) => {
     ports.podEvent(pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${messageOf(error)}` });
@@ -231,10 +223,7 @@ async function terminateRuntimePod({ record, observe, end }: PodSync): Promise<S
   return { kind: "terminatingRuntimeDone" };
 }
 
-/**
- * Dead containers remain for their logs until garbage collection. Source: pkg/kubelet/kubelet.go SyncTerminatedPod. Dead
- * containers stay for their logs, until they are collected.
- */
+/** Dead containers remain for their logs until garbage collection. Source: pkg/kubelet/kubelet.go SyncTerminatedPod. */
 async function syncTerminated(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const { pod, report } = sync;
   const { uid } = pod.metadata;

@@ -6,12 +6,10 @@ import { isCriticalPod } from "../types/critical-pod.ts";
 import { hostPortConflict } from "./host-ports.ts";
 import { isStaticPod } from "../types/labels.ts";
 import { matchesNodeAffinity } from "./node-affinity.ts";
-import { hugePagesName } from "../types/node-options.ts";
-import type { NodeResources } from "../types/node-options.ts";
+import { hugePagesName, type NodeResources } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
-import { preemptionFor } from "./preemption.ts";
-import type { Preemption } from "./preemption.ts";
+import { preemptionFor, type Preemption } from "./preemption.ts";
 import { forbiddenSysctl } from "./sysctls.ts";
 import type { V1Toleration } from "@kubernetes/client-node";
 
@@ -62,10 +60,8 @@ const OS = "linux";
 const OS_LABEL = "kubernetes.io/os";
 
 /**
- * Returns the first rejection, if any.
- *
- * Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck, pkg/kubelet/sysctl. Differs
- * from upstream: no preemption on a node that is shutting down.
+ * Returns the first rejection, if any. Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck,
+ * pkg/kubelet/sysctl. Differs from upstream: no preemption on a node that is shutting down.
  */
 export function admit(input: AdmissionInput): Admission {
   const early = pressureRejection(input) ?? sysctlRejection(input.pod) ?? osRejection(input.pod);
@@ -90,8 +86,8 @@ function preemptFor({ pod, others }: AdmissionInput, shortages: readonly OutOf[]
 }
 
 /**
- * Under memory pressure alone, rejects only BestEffort pods without the toleration; otherwise rejects all but critical pods.
- * Source: pkg/kubelet/eviction/eviction_manager.go Admit.
+ * Under memory pressure alone, rejects only BestEffort pods without the toleration; otherwise rejects all but critical pods. Source:
+ * pkg/kubelet/eviction/eviction_manager.go Admit.
  */
 function pressureRejection({ pod, pressure = [] }: AdmissionInput): Rejection | undefined {
   if (pressure.length === 0 || isCriticalPod(pod)) return undefined;
@@ -115,8 +111,8 @@ function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
 }
 
 /**
- * All resources of which too little is left. Unknown huge page sizes have capacity 0; other unknown resources are ignored.
- * Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
+ * All resources of which too little is left. Unknown huge page sizes have capacity 0; other unknown resources are ignored. Source:
+ * plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
  */
 function shortagesOf({ pod, others, allocatable }: AdmissionInput): readonly OutOf[] {
   const requests = podRequests(pod);

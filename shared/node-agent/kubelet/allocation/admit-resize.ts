@@ -1,6 +1,5 @@
 /** Decides on in-place resizes and their order (node-agent §6.11). */
-import { admit } from "./admission.ts";
-import type { Admission, AdmissionInput } from "./admission.ts";
+import { admit, type Admission, type AdmissionInput } from "./admission.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
 import { isStaticPod } from "../types/labels.ts";
 import type { PodAllocation } from "../../ports/node-store.ts";
@@ -15,8 +14,8 @@ const RESIZED = ["cpu", "memory"] as const;
  *
  *     4 CPUs, another pod has 3, asked for 2 → Deferred        asked for 5 → Infeasible
  *
- * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream: v1.36 leaves infeasible
- * resizes to the API server. Older API servers accept them, so this reports them with the messages of older kubelets.
+ * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream: v1.36 leaves infeasible resizes to
+ * the API server. Older API servers accept them, so this reports them with the messages of older kubelets.
  */
 export function resizeRefusal(input: AdmissionInput): Refusal | undefined {
   return infeasible(input) ?? deferred(admit(input));
@@ -38,10 +37,7 @@ function deferred(admission: Admission): Refusal | undefined {
   return admission.admitted ? undefined : { cause: admission.reason, reason: "Deferred", message: admission.message };
 }
 
-/**
- * Decreases first, then by priority, then Guaranteed pods, then the longest waiting. Source: allocation_manager.go
- * sortPendingResizes.
- */
+/** Decreases first, then by priority, then Guaranteed pods, then the longest waiting. Source: allocation_manager.go sortPendingResizes. */
 export function inResizeOrder(pods: readonly NodePod[], allocations: ReadonlyMap<string, PodAllocation>): readonly NodePod[] {
   const ranked = pods.map((pod) => {
     const allocation = allocations.get(pod.metadata.uid);

@@ -30,9 +30,8 @@ export async function loadAllocations({ store, files, log }: AllocationPorts): P
 }
 
 /**
- * Updates an allocation and the checkpoint; writes nothing if `change` returns its argument.
- *
- * @throws {LostSyncError} @throws {NodeFilesError}
+ * Updates an allocation and the checkpoint; writes nothing if `change` returns its argument. @throws {LostSyncError} @throws
+ * {NodeFilesError}
  */
 export async function updateAllocation(
   ports: AllocationPorts,

@@ -2,8 +2,7 @@
 import { ownAt } from "@deltaloop/base";
 import { quantitiesEqual } from "@deltaloop/kube/quantity";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 
 /** Grants everything that `pod` requests; keeps the actuated resources. */
 export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {

@@ -6,8 +6,8 @@ import type { PodSpec } from "../types/pod.ts";
 type Requirement = Wire<V1NodeSelectorRequirement>;
 
 /**
- * Whether the node matches the pod's nodeSelector and required node affinity. Source: component-helpers
- * scheduling/corev1/nodeaffinity GetRequiredNodeAffinity, Match.
+ * Whether the node matches the pod's nodeSelector and required node affinity. Source: component-helpers scheduling/corev1/nodeaffinity
+ * GetRequiredNodeAffinity, Match.
  */
 export function matchesNodeAffinity(spec: PodSpec, node: { readonly name: string; readonly labels: Labels }): boolean {
   for (const [key, value] of Object.entries(spec.nodeSelector ?? {})) if (ownAt(node.labels, key) !== value) return false;

@@ -1,24 +1,18 @@
 /**
- * Grants pending resizes (node-agent §6.11), after each change on the node and each 30 s. PodSources serializes it with
- * admissions.
- *
- * Source: pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream, which keeps a queue, looks at
- * it when it thinks that room was made, and each three minutes. Differs from upstream, which keeps a queue and retries each three
+ * Grants pending resizes (node-agent §6.11), after each change on the node and each 30 s. PodSources serializes it with admissions. Source:
+ * pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream: upstream keeps a queue and retries each three
  * minutes.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";
 import { inResizeOrder, resizeRefusal } from "./admit-resize.ts";
 import { isResizeRequested } from "./allocation.ts";
-import { isPendingChanged, resizeMessage, withGranted, withoutPending, withPending } from "./resize-conditions.ts";
-import type { Refusal } from "./resize-conditions.ts";
+import { isPendingChanged, resizeMessage, withGranted, withoutPending, withPending, type Refusal } from "./resize-conditions.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { activePodsOf, admissionInput } from "./admission-input.ts";
+import { isTerminalPhase, type NodePod } from "../types/pod.ts";
+import { activePodsOf, admissionInput, type ActivePodsPorts } from "./admission-input.ts";
 import { updateAllocation } from "./allocation-manager.ts";
 import { enqueuePod } from "../pod-workers/update-worker.ts";
-import type { ActivePodsPorts } from "./admission-input.ts";
 
 type DecidePorts = ActivePodsPorts & Pick<NodePorts, "files" | "clock" | "log" | "podEvent" | "options" | "resources">;
 export type RetryResizesPorts = DecidePorts & Pick<NodePorts, "operations" | "send">;

@@ -3,10 +3,8 @@ import type { AbnormalTermination } from "../../ports/node-store.ts";
 import type { LabelsOf } from "@deltaloop/base/metrics";
 import type { Preemption } from "./preemption.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { fullName } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { updateWorker } from "../pod-workers/update-worker.ts";
-import type { UpdateWorkerPorts } from "../pod-workers/update-worker.ts";
+import { fullName, type NodePod } from "../types/pod.ts";
+import { updateWorker, type UpdateWorkerPorts } from "../pod-workers/update-worker.ts";
 
 type PreemptPorts = UpdateWorkerPorts & Pick<NodePorts, "log" | "metrics" | "podEvent">;
 
@@ -17,10 +15,7 @@ const PREEMPTED: AbnormalTermination = {
   isDisruption: true,
   disruptionMessage: "Pod was preempted by Kubelet to accommodate a critical pod.",
 };
-/**
- * Factor on the grace period while waiting for a preempted pod. Source: pkg/kubelet/pod_workers.go killPodNow: half as long again
- * as they were given.
- */
+/** Factor on the grace period while waiting for a preempted pod. Source: pkg/kubelet/pod_workers.go killPodNow. */
 const GRACE_FACTOR = 1.5;
 const WAIT_MS_MIN = 10_000;
 const POLL_MS = 250;
@@ -28,10 +23,9 @@ const POLL_MS = 250;
 type Preempts = Extract<Preemption, { readonly kind: "preempts" }>;
 
 /**
- * Resolves when the containers of the preempted pods ended or their time ran out. It blocks the pod sources, as upstream; running
- * pods continue. At shutdown, nothing waits for it except the pending resizes, for which the host allows 5 s.
- *
- * Source: preemption.go evictPodsToFreeRequests. Differs from upstream: preempts the pods in parallel.
+ * Resolves when the containers of the preempted pods ended or their time ran out. It blocks the pod sources, as upstream; running pods
+ * continue. At shutdown, nothing waits for it except the pending resizes, for which the host allows 5 s. Source: preemption.go
+ * evictPodsToFreeRequests. Differs from upstream: preempts the pods in parallel.
  */
 export async function preempt(ports: PreemptPorts, critical: NodePod, { pods, signal }: Preempts): Promise<void> {
   ports.log.warn("preempting pods for a critical pod", { pod: fullName(critical), resource: signal, preempted: pods.map(fullName).join() });

@@ -36,8 +36,8 @@ export function withGranted(allocation: PodAllocation, pod: NodePod, nowMs: numb
 }
 
 /**
- * Sets the in-progress condition. It keeps the first generation; an error stays until the resize is complete. Returns
- * `allocation` itself if nothing changes. Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
+ * Sets the in-progress condition. It keeps the first generation; an error stays until the resize is complete. Returns `allocation` itself
+ * if nothing changes. Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
  */
 export function withInProgress(
   allocation: PodAllocation,

@@ -1,10 +1,7 @@
 /** Safe sysctls: namespaced, and harmless to other pods. */
 import type { PodSpec } from "../types/pod.ts";
 
-/**
- * All kernels that Node.js 24 supports have them. Source: pkg/kubelet/sysctl/safe_sysctls.go; every kernel that Node 24 runs on
- * has them all.
- */
+/** All kernels that Node.js 24 supports have them. Source: pkg/kubelet/sysctl/safe_sysctls.go. */
 const SAFE_SYSCTLS: readonly string[] = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -33,7 +30,7 @@ export function forbiddenSysctl(spec: PodSpec): string | undefined {
 }
 
 /** Normalizes `net/ipv4/tcp_rmem`, in which a dot stands for a slash. */
-function withDots(name: string): string {
+export function withDots(name: string): string {
   const separator = /[./]/u.exec(name)?.[0];
   return separator === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
 }

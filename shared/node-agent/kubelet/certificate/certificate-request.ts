@@ -1,10 +1,9 @@
 /**
- * PKCS #10 certificate requests (RFC 2986, RFC 5280 §4.2.1.6) and certificate fields. Node.js cannot write requests, and the
- * machine may lack `openssl`. The bytes equal Go's, so that a request of a kubelet is found again. Source: client-go
- * util/cert/csr.go MakeCSRFromTemplate.
+ * PKCS #10 certificate requests (RFC 2986, RFC 5280 §4.2.1.6) and certificate fields. Node.js cannot write requests, and the machine may
+ * lack `openssl`. The bytes equal Go's, so that a request of a kubelet is found again. Source: client-go util/cert/csr.go
+ * MakeCSRFromTemplate.
  */
-import { sign, X509Certificate } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { sign, X509Certificate, type KeyObject } from "node:crypto";
 
 /** Subject and names of a certificate. */
 export interface CertificateTemplate {

@@ -1,8 +1,7 @@
 /** Certificate rotation (node-agent §14.6). */
 import type { V1Node } from "@kubernetes/client-node";
 import type { Wire } from "@deltaloop/kube/objects";
-import { isAddress, isSameAddress } from "./certificate-request.ts";
-import type { CertificateFacts, CertificateTemplate } from "./certificate-request.ts";
+import { isAddress, isSameAddress, type CertificateFacts, type CertificateTemplate } from "./certificate-request.ts";
 
 const ROTATED_FROM = 0.7;
 const ROTATION_SPREAD = 0.2;

@@ -1,6 +1,5 @@
 /** CertificateSigningRequests of a node and their outcome (node-agent §14.6). Source: client-go util/certificate/csr/csr.go. */
-import { createHash } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { createHash, type KeyObject } from "node:crypto";
 import type { CertificateTemplate } from "./certificate-request.ts";
 
 /** Source: k8s.io/api certificates/v1 types.go. */
@@ -57,7 +56,7 @@ interface SigningRequestLike {
   };
 }
 
-/** @param uid of the created request Source: csr.go WaitForCertificate. @param uid of the one that was made */
+/** The outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
 export function signingOutcome(object: unknown, uid: string): SigningOutcome {
   const { metadata, status } = object as SigningRequestLike; // as the API server has it
   if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };

@@ -3,11 +3,9 @@
  *
  *     known 1 2 3, SET 2' 3 4   →   REMOVE 1, ADD 4, UPDATE 2'
  */
-import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
-import type { PodSource } from "../types/labels.ts";
+import { CONFIG_ANNOTATIONS, type PodSource } from "../types/labels.ts";
 import { jsonEqual } from "../types/json-equal.ts";
-import { fullName } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, type NodePod } from "../types/pod.ts";
 
 export type ConfigOp = "ADD" | "UPDATE" | "DELETE" | "REMOVE" | "RECONCILE";
 
@@ -97,10 +95,8 @@ interface Merged {
 }
 
 /**
- * The pod to store, and the operation.
- *
- * Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata except the identity, so that the
- * resourceVersion matches the spec.
+ * The pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata except the
+ * identity, so that the resourceVersion matches the spec.
  */
 function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): Merged {
   if (known === undefined) return { pod: annotated(sent, { [CONFIG_ANNOTATIONS.seen]: new Date(nowMs).toISOString() }), op: "ADD" };

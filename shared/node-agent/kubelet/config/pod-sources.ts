@@ -4,26 +4,19 @@
  * PS1 messages of all sources are handled one at a time, those of one source in order.
  * PS2 a source is ready after its first SET; nothing is removed until all are ready.
  */
-import { admit, INVALID_NODE_INFO } from "../allocation/admission.ts";
-import type { Admission } from "../allocation/admission.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { isMirrorPod } from "../types/labels.ts";
-import type { PodSource } from "../types/labels.ts";
+import { admit, INVALID_NODE_INFO, type Admission } from "../allocation/admission.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
+import { isMirrorPod, type PodSource } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { classify, UNSEEN_SOURCE } from "./pod-config.ts";
-import type { PodChange, SourceMessage, SourceState } from "./pod-config.ts";
+import { classify, UNSEEN_SOURCE, type PodChange, type SourceMessage, type SourceState } from "./pod-config.ts";
 import { isTerminationRequested } from "../pod-workers/worker-queries.ts";
-import { activePodsOf, admissionInput, asAllocated } from "../allocation/admission-input.ts";
+import { activePodsOf, admissionInput, asAllocated, type ActivePodsPorts } from "../allocation/admission-input.ts";
 import { allocate, loadAllocations } from "../allocation/allocation-manager.ts";
-import { retryPendingResizes } from "../allocation/pending-resizes.ts";
+import { retryPendingResizes, type RetryResizesPorts } from "../allocation/pending-resizes.ts";
 import { preempt } from "../allocation/preempt.ts";
-import { storeStatus } from "../status/status-manager.ts";
+import { storeStatus, type StoreStatusPorts } from "../status/status-manager.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
 import { messageOf } from "@deltaloop/kube/objects";
-import type { ActivePodsPorts } from "../allocation/admission-input.ts";
-import type { StoreStatusPorts } from "../status/status-manager.ts";
-import type { RetryResizesPorts } from "../allocation/pending-resizes.ts";
 
 type PodSourcesPorts = RetryResizesPorts & Pick<NodePorts, "metrics" | "readNode">;
 
@@ -134,8 +127,8 @@ function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly P
 }
 
 /**
- * Admits a new pod; after a restart, every pod again. It becomes desired only afterwards, because housekeeping creates a worker
- * for each desired pod.
+ * Admits a new pod; after a restart, every pod again. It becomes desired only afterwards, because housekeeping creates a worker for each
+ * desired pod.
  */
 async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
   const record = await ports.store.read("workers", pod.metadata.uid);
@@ -182,8 +175,8 @@ async function reject(
 }
 
 /**
- * Whether a readiness gate's condition changed, which requires a new Ready condition (node-agent §3). Source:
- * pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
+ * Whether a readiness gate's condition changed, which requires a new Ready condition (node-agent §3). Source: pkg/kubelet/kubelet.go
+ * HandlePodReconcile, status.NeedToReconcilePodReadiness.
  */
 function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
   const statusOf = (pod: NodePod, type: string): string | undefined =>

@@ -3,8 +3,7 @@ import { createHash } from "node:crypto";
 import { apiReference } from "./api-reference.ts";
 import { canonicalJson } from "../types/json-equal.ts";
 import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
-import { parseNodePod } from "../types/pod.ts";
-import type { NodePod, PodSpec } from "../types/pod.ts";
+import { parseNodePod, type NodePod, type PodSpec } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /** The manifest is not a valid static pod. The pod does not run; the message names the manifest to fix. */
@@ -31,15 +30,13 @@ const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * The pod of a parsed manifest with defaults. UID = hash of content, origin and node, unless the manifest sets it: an edited
- * manifest is another pod.
+ * The pod of a parsed manifest with defaults. UID = hash of content, origin and node, unless the manifest sets it: an edited manifest is
+ * another pod.
  *
  *     /etc/manifests/web.yaml `web` on node N1 → default/web-n1, uid = config.hash = MD5 of content and location
  *
  * Source: pkg/kubelet/config/common.go applyDefaults, tryDecodeSinglePod. Differs from upstream: hashes JSON with sorted keys, and
- * validates only the names that paths and the mirror pod use.
- *
- * @throws {StaticPodError} naming the manifest and the problem
+ * validates only the names that paths and the mirror pod use. @throws {StaticPodError} naming the manifest and the problem
  */
 export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const refuse = (why: string): StaticPodError => new StaticPodError(`${originText(given.origin)}: ${why}`);

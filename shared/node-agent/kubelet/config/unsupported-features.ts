@@ -1,6 +1,5 @@
 /** Features that this agent does not support; a pod that uses one stays Pending (node-agent §0). */
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
 
 /** The old annotation for AppArmor profiles. For static pods, no API server converts it into the field. */
 const APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";

@@ -61,8 +61,7 @@ function filesOfVersion2({
 }
 
 /**
- * Maps cpu.shares linearly to cpu.weight. runc 1.3.2 and later use another formula for containers (1024 → 100); pod cgroups keep
- * this one.
+ * Maps cpu.shares linearly to cpu.weight. runc 1.3.2 and later use another formula for containers (1024 → 100); pod cgroups keep this one.
  *
  *     2 → 1        1024 → 39        262144 → 10000
  *

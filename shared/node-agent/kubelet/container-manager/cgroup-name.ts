@@ -1,6 +1,5 @@
 /** Names of pod cgroups (node-agent §7.6.1). */
-import { qosClass } from "../types/pod-requests.ts";
-import type { QosClass } from "../types/pod-requests.ts";
+import { qosClass, type QosClass } from "../types/pod-requests.ts";
 import type { NodeOptions } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 

@@ -11,11 +11,9 @@
  *
  * Source: pkg/kubelet/cm/container_manager_linux.go setupNode, qos_container_manager_linux.go, pod_container_manager_linux.go.
  */
-import type { CgroupPath } from "./cgroup-name.ts";
-import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup } from "./cgroup-name.ts";
+import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup, type CgroupPath } from "./cgroup-name.ts";
 import { cgroupFiles } from "./cgroup-files.ts";
-import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod } from "./resource-config.ts";
-import type { ResourceConfig } from "./resource-config.ts";
+import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod, type ResourceConfig } from "./resource-config.ts";
 import { allocatedPod } from "../allocation/allocation.ts";
 import { activePods } from "../pod-workers/active-pods.ts";
 import type { PodManager } from "../pod/pod-manager.ts";
@@ -23,8 +21,7 @@ import type { QosClass } from "../types/pod-requests.ts";
 import type { Observation } from "../types/eviction-thresholds.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import { QUOTA_PERIOD } from "./cpu-limits.ts";
-import { nodeReference } from "../events/event-recorder.ts";
-import type { NodeEvent } from "../events/event-recorder.ts";
+import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -106,7 +103,7 @@ export class ContainerManager implements PodCgroups {
 
   /**
    * Before a resize, sets the cgroup to the larger of the old and new limits; `settle` follows. Source: kuberuntime_manager.go
-   * doPodResizeAction, which grows the group first and shrinks it last.
+   * doPodResizeAction.
    */
   async widen(pod: NodePod): Promise<void> {
     const path = await this.#groupOf(pod);
@@ -126,8 +123,8 @@ export class ContainerManager implements PodCgroups {
   }
 
   /**
-   * Updates the limits before a container starts with other ones. If this agent never set the limits, failures are only logged.
-   * Source: kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
+   * Updates the limits before a container starts with other ones. If this agent never set the limits, failures are only logged. Source:
+   * kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
    */
   async refit(pod: NodePod): Promise<void> {
     if (!this.#isEnabled) return;
@@ -149,7 +146,7 @@ export class ContainerManager implements PodCgroups {
     await this.#last;
   }
 
-  /** UIDs of pods with a cgroup, whoever created it. */
+  /** UIDs of pods with a cgroup, including those of other processes. */
   async podUids(): Promise<readonly string[]> {
     return [...new Set((await this.#podGroups()).map(({ uid }) => uid))];
   }

@@ -16,7 +16,7 @@ export class ReservedError extends Error {
 }
 
 /**
- * Parses a reservation; the last duplicate wins. @throws {ReservedError}
+ * Parses a reservation; the last duplicate wins.
  *
  *     cpu=200m,memory=500Mi,pid=1000 → { cpuMilli: 200, memoryBytes: 524288000, pids: 1000 }
  *

@@ -1,11 +1,9 @@
 /** Limits of pods, QoS classes and the node (node-agent §7.6.1). */
 import { numericQuantity } from "@deltaloop/kube/quantity";
-import { podLimits, podRequests, qosClass, wholeAmount, pageSizeName } from "../types/pod-requests.ts";
-import type { QosClass, Requests } from "../types/pod-requests.ts";
+import { podLimits, podRequests, qosClass, wholeAmount, pageSizeName, type QosClass, type Requests } from "../types/pod-requests.ts";
 import { cpuQuota, cpuShares, QUOTA_PERIOD, SHARES_MIN } from "./cpu-limits.ts";
 import type { NodeResources, Reserved } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
 
 /** Absent fields stay unchanged. Source: pkg/kubelet/cm/types.go ResourceConfig. */
 export interface ResourceConfig {
@@ -49,8 +47,8 @@ export function resourceConfigForPod(pod: NodePod, { podMaxPids }: { readonly po
 }
 
 /**
- * The limits of each QoS class. Burstable gets the sum of its requests, BestEffort the minimum; Guaranteed is `kubepods` itself,
- * for its huge pages. Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
+ * The limits of each QoS class. Burstable gets the sum of its requests, BestEffort the minimum; Guaranteed is `kubepods` itself, for its
+ * huge pages. Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
  */
 export function qosConfigs(activePods: readonly NodePod[], machine: NodeResources): Readonly<Record<QosClass, ResourceConfig>> {
   const burstable = activePods.filter((pod) => qosClass(pod) === "Burstable");
@@ -64,9 +62,8 @@ export function qosConfigs(activePods: readonly NodePod[], machine: NodeResource
 }
 
 /**
- * The limits of all pods: capacity minus enforced reservations. Hard eviction thresholds are not subtracted, so that eviction
- * acts first. Source: node_container_manager_linux.go enforceNodeAllocatableCgroups, getNodeAllocatableInternalAbsolute,
- * getCgroupConfig.
+ * The limits of all pods: capacity minus enforced reservations. Hard eviction thresholds are not subtracted, so that eviction acts first.
+ * Source: node_container_manager_linux.go enforceNodeAllocatableCgroups, getNodeAllocatableInternalAbsolute, getCgroupConfig.
  */
 export function kubepodsConfig(machine: NodeResources, { enforced }: { readonly enforced: boolean }): ResourceConfig {
   const kept = enforced ? (machine.reserved ?? {}) : {};

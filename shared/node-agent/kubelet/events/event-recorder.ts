@@ -1,12 +1,11 @@
 /**
- * Builds the requests for Kubernetes Events of a node agent (node-agent §9), correlated by shared/kube/events/event-correlator.ts
- * (ER1 to ER4). Source: client-go tools/record/event.go makeEvent, recordEvent.
+ * Builds the requests for Kubernetes Events of a node agent (node-agent §9), correlated by shared/kube/events/event-correlator.ts (ER1 to
+ * ER4). Source: client-go tools/record/event.go makeEvent, recordEvent.
  */
 import type { CoreV1Event } from "@kubernetes/client-node";
 import { combinedMessage, correlate, eventName, eventNanos, msOfNanos, noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
-import { formatTime } from "@deltaloop/kube/objects";
-import type { Wire } from "@deltaloop/kube/objects";
+import { formatTime, type Wire } from "@deltaloop/kube/objects";
 
 export type EventBody = Wire<CoreV1Event>;
 

@@ -1,6 +1,5 @@
 import type { NodeEvent } from "./event-recorder.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { ephemeralContainersOf, initContainersOf, type NodePod } from "../types/pod.ts";
 
 export type PodEvent = Omit<NodeEvent, "involved"> & { readonly container?: string };
 

@@ -22,10 +22,8 @@ import {
 } from "./pressure.ts";
 import type { Observations, Pressure } from "./pressure.ts";
 import { rankPods } from "./rank.ts";
-import { reclaimers } from "./reclaim.ts";
-import type { Reclaimer } from "./reclaim.ts";
-import { withContainerFs } from "../types/eviction-thresholds.ts";
-import type { Disks, Signal, StarvedResource, Threshold } from "../types/eviction-thresholds.ts";
+import { reclaimers, type Reclaimer } from "./reclaim.ts";
+import { withContainerFs, type Disks, type Signal, type StarvedResource, type Threshold } from "../types/eviction-thresholds.ts";
 import type { PodUsages } from "./usage.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -36,7 +34,7 @@ import { updateWorker } from "../pod-workers/update-worker.ts";
 
 /** Source: pkg/kubelet/kubelet.go evictionMonitoringPeriod. */
 const PERIOD_MS = 10_000;
-/** Source: eviction_manager.go podCleanupTimeout; pkg/kubelet/pod_workers.go killPodNow, whose end upstream waits for before. */
+/** Source: eviction_manager.go podCleanupTimeout; pkg/kubelet/pod_workers.go killPodNow. */
 const CLEANUP_MS = 30_000;
 const KILL_MS_MIN = 10_000;
 const KILL_GRACE_FACTOR = 1.5;
@@ -79,7 +77,7 @@ export class Evictor {
     this.#evicted = { uids: evicted.map(({ pod }) => pod.metadata.uid), untilMs: clock.now() + killMs + CLEANUP_MS };
   }
 
-  /** @returns the evictions Source: eviction_manager.go synchronize. @returns who went */
+  /** Measures the node once; returns the evictions. Source: eviction_manager.go synchronize. */
   async #round(): Promise<readonly Eviction[]> {
     const { clock, condition, options, log, volumes } = this.#ports;
     const pods = await this.#activePods();

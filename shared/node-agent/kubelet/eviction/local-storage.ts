@@ -1,7 +1,6 @@
 /** Local storage limits (node-agent §14.5). */
 import { canonicalQuantity, parseQuantity, numericQuantity } from "@deltaloop/kube/quantity";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { binaryQuantity, containerStorageMessage, emptyDirMessage, podStorageMessage } from "./messages.ts";
 import type { PodUsage } from "./usage.ts";
 
@@ -16,12 +15,10 @@ export interface StorageExcess {
 }
 
 /**
- * The first exceeded limit: of an emptyDir, of the pod, of one container.
+ * The first exceeded limit: of an emptyDir, of the pod, of one container. Source: pkg/kubelet/eviction/eviction_manager.go
+ * localStorageEviction.
  *
  * @param hasImageFs writable layers are on the image disk and do not count for a container
- *
- * Source: pkg/kubelet/eviction/eviction_manager.go localStorageEviction. @param hasImageFs containers' layers are on the images'
- * disk, and do not count for a container
  */
 export function storageExcess(pod: NodePod, usage: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
   return ofEmptyDirs(pod, usage) ?? ofPod(pod, usage) ?? ofContainers(pod, usage, hasImageFs);

@@ -5,8 +5,7 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
 import type { Observation, Disks, Signal } from "../types/eviction-thresholds.ts";
-import { isLocalEphemeral, sumOf } from "./usage.ts";
-import type { ContainerUsage, PodUsage, PodUsages } from "./usage.ts";
+import { isLocalEphemeral, sumOf, type ContainerUsage, type PodUsage, type PodUsages } from "./usage.ts";
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import { describeError } from "@deltaloop/kube/client";
 import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
@@ -14,10 +13,9 @@ import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
 export type MeasurePodsPorts = Pick<NodePorts, "cri" | "files" | "log" | "containerManager" | "volumes">;
 
 /**
- * Omits signals that cannot be measured. `allocatableMemory.available` requires a limit on the pods' cgroup.
- *
- * Source: pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs. Differs from
- * upstream: never assumes a split image filesystem, which containerd does not support.
+ * Omits signals that cannot be measured. `allocatableMemory.available` requires a limit on the pods' cgroup. Source:
+ * pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs. Differs from upstream: never
+ * assumes a split image filesystem, which containerd does not support.
  */
 export async function measureNode({
   machine,
@@ -67,8 +65,8 @@ function ofDisk(
 }
 
 /**
- * Uses the latest volume measurements (volume-measures.ts); measures the rest now. Omits pods without a sandbox and logs that
- * cannot be measured. Source: pkg/kubelet/stats/cri_stats_provider.go.
+ * Uses the latest volume measurements (volume-measures.ts); measures the rest now. Omits pods without a sandbox and logs that cannot be
+ * measured. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
 export async function measurePods(ports: MeasurePodsPorts, pods: readonly NodePod[]): Promise<PodUsages> {
   if (pods.length === 0) return new Map();

@@ -1,10 +1,8 @@
 /** Messages of evictions, as in upstream (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
 import { canonicalQuantity, numericQuantity, suffixOf } from "@deltaloop/kube/quantity";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
-import { amountOf, resourceOf } from "../types/eviction-thresholds.ts";
-import type { PressureCondition, StarvedResource, Threshold } from "../types/eviction-thresholds.ts";
+import { amountOf, resourceOf, type PressureCondition, type StarvedResource, type Threshold } from "../types/eviction-thresholds.ts";
 import type { ContainerUsage, PodUsage } from "./usage.ts";
 
 export const EVICTED = "Evicted";
@@ -16,9 +14,8 @@ export interface EvictionMessage {
 }
 
 /**
- * The message for a pod evicted because of `resource`. Omits ephemeral containers, which have no requests.
- *
- * Source: helpers.go evictionMessage. Differs from upstream: ignores pod-level requests, which are not supported.
+ * The message for a pod evicted because of `resource`. Omits ephemeral containers, which have no requests. Source: helpers.go
+ * evictionMessage. Differs from upstream: ignores pod-level requests, which are not supported.
  */
 export function evictionMessage(
   pod: NodePod,

@@ -38,8 +38,8 @@ export const NO_PRESSURE: Pressure = {
 };
 
 /**
- * Source: pkg/kubelet/eviction/eviction_manager.go synchronize; helpers.go thresholdsUpdatedStats. Differs from upstream: without
- * a transition period, a condition is reported while it is observed; upstream never reports it.
+ * Source: pkg/kubelet/eviction/eviction_manager.go synchronize; helpers.go thresholdsUpdatedStats. Differs from upstream: without a
+ * transition period, a condition is reported while it is observed; upstream never reports it.
  */
 export function observePressure(
   before: Pressure,

@@ -2,8 +2,7 @@
 import { podRequests, wholeAmount } from "../types/pod-requests.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
-import { podDiskUsage } from "./usage.ts";
-import type { MeasuredPart, PodUsage, PodUsages } from "./usage.ts";
+import { podDiskUsage, type MeasuredPart, type PodUsage, type PodUsages } from "./usage.ts";
 
 /** Below 0: `a` is evicted before `b`. */
 type Order = (a: NodePod, b: NodePod) => number;

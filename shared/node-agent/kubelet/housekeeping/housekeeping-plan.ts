@@ -3,8 +3,8 @@ import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "../pod-workers/pod-worker.ts";
 
 /**
- * Keys are UIDs unless noted. Read in this order, so that a pod that arrives meanwhile is not treated as gone: leftovers
- * (cgroups, directories, statuses, probes, mirrors), `desired`, running pods, `records`.
+ * Keys are UIDs unless noted. Read in this order, so that a pod that arrives meanwhile is not treated as gone: leftovers (cgroups,
+ * directories, statuses, probes, mirrors), `desired`, running pods, `records`.
  */
 export interface HousekeepingInput {
   /** Including mirror pods. */
@@ -57,22 +57,18 @@ export interface HousekeepingPlan {
   /** Full names with the UID of a gone holder: `releaseFullName`. */
   readonly releaseFullNames: ReadonlyMap<string, string>;
   /**
-   * Desired pods without a scheduled sync, including syncing ones. Schedule them after a back-off (`requeueDelayMs` of an error);
-   * the end of a running sync replaces it.
+   * Desired pods without a scheduled sync, including syncing ones. Schedule them after a back-off (`requeueDelayMs` of an error); the end
+   * of a running sync replaces it.
    */
   readonly schedule: readonly string[];
 }
 
 /**
- * Differs from upstream, where records are never lost:
+ * Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete, cleanupOrphanedPodDirs,
+ * cleanupOrphanedPodCgroups. Differs from upstream: records can be lost here, so
  * - a desired terminal pod that still runs gets a worker again and is stopped with its grace period and hooks;
  * - a full name is released if its holder's record is gone;
- * - a directory stays until its pod's worker is finished: it may still read the termination message, and removes the directory
- * itself. Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete,
- * cleanupOrphanedPodDirs, cleanupOrphanedPodCgroups. Differs from upstream, where no record is ever lost: a desired pod of
- * terminal phase that still runs gets its worker back, and is stopped with its spec's grace and hooks instead of as an orphan; a
- * full name whose holder's record is gone is released. And a directory also stays while its pod's worker is not done, which may
- * be about to read the termination message, and then takes it away itself.
+ * - a directory stays until its pod's worker is finished, because the worker may still read the termination message.
  */
 export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
   const { desired, records, runningUids, mountedUids, due } = input;
@@ -111,8 +107,8 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
 }
 
 /**
- * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something is to be removed,
- * a worker is missing, or an unknown pod runs. The next relist covers other changes.
+ * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something is to be removed, a worker
+ * is missing, or an unknown pod runs. The next relist covers other changes.
  */
 export function needsCurrentList(input: HousekeepingInput): boolean {
   const ifNothingRuns = housekeepingPlan({ ...input, runningUids: new Set() });

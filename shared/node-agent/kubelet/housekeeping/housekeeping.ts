@@ -1,12 +1,10 @@
 /** Housekeeping each two seconds (node-agent §3.2), once all sources are ready. */
 import { isMirrorPod, isStaticPod, LABELS } from "../types/labels.ts";
-import { needsCurrentList, housekeepingPlan } from "./housekeeping-plan.ts";
-import type { DesiredPod, HousekeepingInput } from "./housekeeping-plan.ts";
+import { needsCurrentList, housekeepingPlan, type DesiredPod, type HousekeepingInput } from "./housekeeping-plan.ts";
 import { runningByRelist } from "../node-ports/relist-record.ts";
 import { syncKnownPod } from "../pod-workers/known-pods.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { splitProbeKey } from "../prober/probe.ts";
 import { killRuntimePod, requeueDelayMs, updateWorker } from "../pod-workers/update-worker.ts";
 import { releaseFullName } from "../pod-workers/static-start.ts";

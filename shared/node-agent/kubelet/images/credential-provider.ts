@@ -27,8 +27,7 @@ export function repositoryOf(image: string): string {
 }
 
 /**
- * Credentials for `repository`, most specific first; Docker Hub's default entry if nothing matches. Source: keyring.go
- * BasicDockerKeyring.
+ * Credentials for `repository`, most specific first; Docker Hub's default entry if nothing matches. Source: keyring.go BasicDockerKeyring.
  */
 export function credentialsFor(repository: string, configs: readonly DockerConfig[]): readonly AuthConfig[] {
   const entries = configs.flatMap((config) => Object.entries(config).map(([place, auth]) => ({ key: keyOf(place), place, auth })));
@@ -69,7 +68,7 @@ function partsOf(url: string): { readonly host: readonly string[]; readonly port
 
 /**
  * Parses either docker configuration format; `auth` overrides username and password. Ignores credential helpers (`credsStore`,
- * `credHelpers`). @throws for another format Source: pkg/credentialprovider/config.go. @throws for what is none
+ * `credHelpers`). Source: pkg/credentialprovider/config.go. @throws for another format
  */
 export function parseDockerConfig(text: string, form: "config.json" | ".dockercfg"): DockerConfig {
   const content = objectIn<{ readonly auths?: unknown }>(JSON.parse(text));
@@ -173,11 +172,7 @@ export function durationMs(value: unknown): number | undefined {
 const PROVIDER_FIELDS = new Set(["name", "apiVersion", "matchImages", "defaultCacheDuration", "args", "env", "tokenAttributes"]);
 
 /**
- * The providers of one configuration file.
- *
- * @throws {Error} listing all problems
- *
- * Source: plugin/config.go validateCredentialProviderConfig.
+ * The providers of one configuration file. @throws {Error} listing all problems Source: plugin/config.go validateCredentialProviderConfig.
  */
 export function parseProviders(content: unknown): readonly CredentialProvider[] {
   const { apiVersion = "", kind, providers } = (content ?? {}) as Readonly<Record<string, unknown>>; // checked field by field

@@ -1,8 +1,6 @@
 /**
- * Matches `text` against `glob`: `*` any characters, `?` one. Linear in the text: tenants write these patterns, and backtracking
- * over stars is exponential.
- *
- * Source: Go's path/filepath.Match, without character classes.
+ * Matches `text` against `glob`: `*` any characters, `?` one. Linear in the text: tenants write these patterns, and backtracking over stars
+ * is exponential. Source: Go's path/filepath.Match, without character classes.
  */
 export function globMatches(glob: string, text: string): boolean {
   const [first = "", ...others] = glob.split("*");

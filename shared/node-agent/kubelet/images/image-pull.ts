@@ -1,6 +1,6 @@
 /**
  * Image names, pull decisions and pull secrets (node-agent §8). Source: pkg/kubelet/images/image_manager.go;
- * github.com/distribution/reference for names.
+ * github.com/distribution/reference.
  */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "../pod-workers/back-off.ts";
@@ -146,8 +146,7 @@ interface DockerConfigEntry {
 }
 
 /**
- * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations have none, and the pull
- * fails.
+ * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations have none, and the pull fails.
  *
  *     image registry.test/team/web:1    entries registry.test/team, registry.test, *.test
  *

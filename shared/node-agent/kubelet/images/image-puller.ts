@@ -7,12 +7,9 @@
  * IP4 the queue is volatile: a place belongs to an operation (operations.ts), and a restart requests it again. Equal images are not
  *    deduplicated, as in upstream.
  *
- * The queue holds at most one pull per pod.
- *
- * Source: pkg/kubelet/images/puller.go, helpers.go.
+ * The queue holds at most one pull per pod. Source: pkg/kubelet/images/puller.go, helpers.go.
  */
-import { takeToken } from "@deltaloop/base";
-import type { TokenBucket, Clock } from "@deltaloop/base";
+import { takeToken, type TokenBucket, type Clock } from "@deltaloop/base";
 import { pullsAtOnce } from "./pull-policy.ts";
 import type { ImagePullPolicy } from "../types/node-options.ts";
 

@@ -3,8 +3,7 @@ import type { ImagePullPolicy } from "../types/node-options.ts";
 export const DEFAULT_IMAGE_PULLS: ImagePullPolicy = { serialize: true, registryQps: 5, registryBurst: 10 };
 
 /**
- * The default of `serialize`: false if several parallel pulls are configured. Source: v1beta1/defaults.go
- * SetDefaults_KubeletConfiguration.
+ * The default of `serialize`: false if several parallel pulls are configured. Source: v1beta1/defaults.go SetDefaults_KubeletConfiguration.
  */
 export function serializesByDefault(maxParallel: number | undefined): boolean {
   return maxParallel === undefined || maxParallel < 2;

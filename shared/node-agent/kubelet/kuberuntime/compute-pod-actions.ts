@@ -1,15 +1,12 @@
 /**
- * Computes the runtime actions of a pod from spec and observed state (node-agent §6.3, §6.5); `runActions` orders them (§6.6).
- * Independent of time.
+ * Computes the runtime actions of a pod from spec and observed state (node-agent §6.3, §6.5); `runActions` orders them (§6.6). Independent
+ * of time.
  */
-import { containerHash, ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { containerHash, ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { isStoppedForRestart, newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../types/observed-pod.ts";
-import { initContainerActions } from "./init-container-actions.ts";
-import type { ContainerToKill } from "./init-container-actions.ts";
-import { inUpdateOrder, resizeStep } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { initContainerActions, type ContainerToKill } from "./init-container-actions.ts";
+import { inUpdateOrder, resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
 /** Lists are indexes into the spec, ascending. */
 export interface PodActions {
@@ -73,8 +70,7 @@ function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandb
 }
 
 /**
- * Under OnFailure, exit code 0 is final, unless the container was stopped for a restart. Source: kuberuntime_manager.go
- * containerSucceeded.
+ * Under OnFailure, exit code 0 is final, unless the container was stopped for a restart. Source: kuberuntime_manager.go containerSucceeded.
  */
 function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);

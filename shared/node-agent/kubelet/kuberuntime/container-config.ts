@@ -1,10 +1,8 @@
 /** Container configuration and mounts (node-agent §7.1, §7.3, §7.5). */
 import type { ContainerConfig, Image, Mount } from "../../ports/cri-types.ts";
-import { containerHash } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { ContainerConfigError } from "./environment.ts";
+import { containerHash, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { ContainerConfigError, type EnvironmentVariable } from "./environment.ts";
 import { expand } from "../types/expand.ts";
-import type { EnvironmentVariable } from "./environment.ts";
 import { ANNOTATIONS, LABELS } from "../types/labels.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { containerResources } from "./resources.ts";
@@ -29,11 +27,8 @@ export interface ContainerConfigInput {
 const TERMINATION_MESSAGE_POLICY = "File";
 
 /**
- * The configuration for CreateContainer; expands `$(NAME)` in command and args. Absent ones keep the image's.
- *
- * @throws {ContainerConfigError} for a user that the spec forbids
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
+ * The configuration for CreateContainer; expands `$(NAME)` in command and args. Absent ones keep the image's. @throws
+ * {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
  */
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   const { container, envs, image, mounts, pod, resources, restartCount } = input;
@@ -114,11 +109,8 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
 };
 
 /**
- * Mounts in spec order, then hosts file and termination log, if any.
- *
- * @throws {ContainerConfigError} for an unmounted volume, or an invalid subPath
- *
- * Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
+ * Mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume, or an invalid
+ * subPath Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
  */
 export function planMounts(input: MountInput): MountPlan {
   const { container, hostsFile, terminationLog } = input;
@@ -134,8 +126,8 @@ export function planMounts(input: MountInput): MountPlan {
 }
 
 /**
- * Whether the agent manages /etc/hosts: it has content, and the container mounts nothing there. Source:
- * pkg/kubelet/kubelet_pods.go shouldMountHostsFile.
+ * Whether the agent manages /etc/hosts: it has content, and the container mounts nothing there. Source: pkg/kubelet/kubelet_pods.go
+ * shouldMountHostsFile.
  */
 export function isHostsFileManaged(pod: NodePod, container: ContainerSpec, podIps: readonly string[]): boolean {
   const known = podIps.length > 0 || pod.spec.hostNetwork === true;

@@ -6,8 +6,7 @@
  */
 import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
-import { restartCountOf } from "../types/observed-pod.ts";
-import type { ObservedContainer } from "../types/observed-pod.ts";
+import { restartCountOf, type ObservedContainer } from "../types/observed-pod.ts";
 
 /** Dead instances kept per container, for their logs. Source: kuberuntime_gc.go MaxPerPodContainer. */
 const INSTANCES_KEPT = 1;
@@ -22,10 +21,8 @@ export interface PodQueries {
 export type StatusStored = (containerId: string) => boolean;
 
 /**
- * Ids of containers to remove, oldest first. Stop a CONTAINER_UNKNOWN first: it may run.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge
- * is 0 and MaxContainers unlimited.
+ * Ids of containers to remove, oldest first. Stop a CONTAINER_UNKNOWN first: it may run. Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go
+ * evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge is 0 and MaxContainers unlimited.
  */
 export function containersToRemove(
   containers: readonly Container[],
@@ -44,9 +41,8 @@ export function containersToRemove(
 }
 
 /**
- * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest of a live pod.
- *
- * Source: kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 also for sandboxes.
+ * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest of a live pod. Source: kuberuntime_gc.go
+ * evictSandboxes. Differs from upstream: GC2 also for sandboxes.
  */
 export function sandboxesToRemove(
   sandboxes: readonly PodSandbox[],
@@ -80,10 +76,8 @@ export function instanceOf({ id, metadata, state, createdAtMs, labels, annotatio
 }
 
 /**
- * Ids of dead instances to remove, oldest first: with `diedId`, those of that container except the newest; with `all` (evicted,
- * or deleted and terminated), all of the pod.
- *
- * Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
+ * Ids of dead instances to remove, oldest first: with `diedId`, those of that container except the newest; with `all` (evicted, or deleted
+ * and terminated), all of the pod. Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
  */
 export function deadInstancesOf(
   containers: readonly Instance[],
@@ -101,9 +95,8 @@ export function deadInstancesOf(
 }
 
 /**
- * Removable pod log directories, `<namespace>_<pod>_<uid>`.
- *
- * Source: kuberuntime_gc.go evictPodLogsDirectories. Differs from upstream: keeps directories with other names.
+ * Removable pod log directories, `<namespace>_<pod>_<uid>`. Source: kuberuntime_gc.go evictPodLogsDirectories. Differs from upstream: keeps
+ * directories with other names.
  */
 export function logDirectoriesToRemove(
   directories: readonly string[],

@@ -35,14 +35,12 @@ export const MISSING_CLUSTER_DNS =
   'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
 
 /**
- * The DNS configuration by `dnsPolicy`, merged with `dnsConfig`, within resolver limits. `resolvConf`: content of
- * `--resolv-conf`; without one, Default uses the machine's own resolver.
+ * The DNS configuration by `dnsPolicy`, merged with `dnsConfig`, within resolver limits. `resolvConf`: content of `--resolv-conf`; without
+ * one, Default uses the machine's own resolver.
  *
  *     ClusterFirst in namespace ns, machine searches `corp` → cluster DNS, `ns.svc.<d> svc.<d> <d> corp`, ndots:5
  *
- * @throws {PodSandboxConfigError} for an unreadable file
- *
- * Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
+ * @throws {PodSandboxConfigError} for an unreadable file Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
  */
 export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolvConf: string | undefined): PodDns {
   const policy = dnsPolicyOf(spec);
@@ -85,12 +83,8 @@ function loopbackOf(address: string): string {
 }
 
 /**
- * Name servers and options accumulate, the last value of an option wins, as does the last `search` line. Removes trailing dots
- * and the root domain.
- *
- * @throws {PodSandboxConfigError} for a name server without an address
- *
- * Source: dns.go parseResolvConf, appendOptions.
+ * Name servers and options accumulate, the last value of an option wins, as does the last `search` line. Removes trailing dots and the root
+ * domain. @throws {PodSandboxConfigError} for a name server without an address Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
   const lines = text
@@ -182,10 +176,7 @@ function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHos
 }
 
 /**
- * The pod's kernel hostname: short, or the FQDN with `setHostnameAsFQDN`.
- *
- * @throws {PodSandboxConfigError} for an FQDN that is too long
- *
+ * The pod's kernel hostname: short, or the FQDN with `setHostnameAsFQDN`. @throws {PodSandboxConfigError} for an FQDN that is too long
  * Source: pkg/kubelet/util/util.go GetNodenameForKernel.
  */
 export function kernelHostname(pod: NodePod, clusterDomain: string): string {

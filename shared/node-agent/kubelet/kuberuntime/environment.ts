@@ -8,8 +8,8 @@ import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/refe
 import { expand } from "../types/expand.ts";
 
 /**
- * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError;
- * contains names, never values.
+ * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError; contains names,
+ * never values.
  */
 export class ContainerConfigError extends Error {
   override readonly name = "ContainerConfigError";
@@ -33,14 +33,11 @@ export interface EnvironmentInput {
 }
 
 /**
- * Precedence: `env` over `envFrom` over service variables; later entries win. References see earlier entries and service
- * variables.
+ * Precedence: `env` over `envFrom` over service variables; later entries win. References see earlier entries and service variables.
  *
  *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
  *
- * @throws {ContainerConfigError} when a required reference does not exist
- *
- * Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
+ * @throws {ContainerConfigError} when a required reference does not exist Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
  */
 export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVariable[] {
   const { container, objects, pod, services } = input;
@@ -160,16 +157,16 @@ export interface ServiceInfo {
 }
 
 /**
- * Variables for `default/kubernetes` and, unless `enableServiceLinks` is off, for services of the pod's namespace, which win on
- * equal names. Services without cluster IP have none. Example:
+ * Variables for `default/kubernetes` and, unless `enableServiceLinks` is off, for services of the pod's namespace, which win on equal
+ * names. Services without cluster IP have none. Example:
  *
  *     REDIS_PRIMARY_SERVICE_HOST=10.0.0.11              REDIS_PRIMARY_SERVICE_PORT=6379
  *     REDIS_PRIMARY_PORT=tcp://10.0.0.11:6379           REDIS_PRIMARY_PORT_6379_TCP=tcp://10.0.0.11:6379
  *     REDIS_PRIMARY_PORT_6379_TCP_PROTO=tcp             REDIS_PRIMARY_PORT_6379_TCP_PORT=6379
  *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11        REDIS_PRIMARY_SERVICE_PORT_<NAME> for each named port
  *
- * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices.
- * Differs from upstream: an absent `enableServiceLinks` is true, as the API server defaults it; upstream refuses such a pod.
+ * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices. Differs from upstream: an absent
+ * `enableServiceLinks` is true, as the API server defaults it; upstream refuses such a pod.
  */
 export function serviceEnvironment(pod: NodePod, services: readonly ServiceInfo[]): ReadonlyMap<string, string> {
   const linked = (pod.spec.enableServiceLinks ?? true) ? services.filter(({ namespace }) => namespace === pod.metadata.namespace) : [];

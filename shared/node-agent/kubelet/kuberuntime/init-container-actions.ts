@@ -1,13 +1,10 @@
 /**
- * Actions for init containers in a kept sandbox (node-agent §6.4). Plain ones run one after another to completion; after a
- * sidecar has started, the next one starts.
+ * Actions for init containers in a kept sandbox (node-agent §6.4). Plain ones run one after another to completion; after a sidecar has
+ * started, the next one starts.
  */
-import { containerHash, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { newestOf, restartPolicyOf } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../types/observed-pod.ts";
-import { resizeStep } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { containerHash, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { newestOf, restartPolicyOf, type ObservedContainer, type ObservedPod, type ProbeAnswers } from "../types/observed-pod.ts";
+import { resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
 export interface ContainerToKill {
   readonly id: string;

@@ -3,8 +3,7 @@ import { isNotFound } from "../../ports/cri-error.ts";
 import type { ContainerToKill, KillReason } from "./init-container-actions.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { containerNamed, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 import { containerLogLink } from "../types/log-paths.ts";
 import { HookError, runHook } from "./lifecycle-hooks.ts";
@@ -51,11 +50,7 @@ export async function endPod(
   });
 }
 
-/**
- * Stops all running containers in order, then the sandboxes.
- *
- * @throws {AggregateError} of all failures, after trying all
- */
+/** Stops all running containers in order, then the sandboxes. @throws {AggregateError} of all failures, after trying all */
 async function killPod(ports: KillContainerPorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
@@ -178,7 +173,7 @@ async function killContainer(
     },
 ): Promise<void> {
   const { cri, clock } = ports;
-  const spec = specOf(pod, container.name);
+  const spec = containerNamed(pod, container.name);
   const graceSeconds = killGraceSeconds(pod, spec, { reason: options.reason, override: options.graceSeconds });
   const deadlineMs = clock.now() + graceSeconds * 1000;
   const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
@@ -211,10 +206,6 @@ async function killContainer(
   await cri.stopContainer(container.id, Math.max(GRACE_SECONDS_MIN, leftSeconds())).catch(unlessGone);
 }
 
-function specOf(pod: NodePod, name: string): ContainerSpec | undefined {
-  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((container) => container.name === name);
-}
-
 function failures(settled: readonly PromiseSettledResult<unknown>[]): unknown[] {
   return settled.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
 }
@@ -227,8 +218,8 @@ export function unlessGone(error: unknown): void {
 const GRACE_SECONDS_MIN = 2;
 
 /**
- * Container names in groups: a group stops in parallel after the previous one. First regular and ephemeral containers, then
- * sidecars in reverse order. preStop hooks do not wait. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+ * Container names in groups: a group stops in parallel after the previous one. First regular and ephemeral containers, then sidecars in
+ * reverse order. preStop hooks do not wait. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
  */
 export function terminationOrder(pod: NodePod, running: readonly string[]): readonly (readonly string[])[] {
   const sidecars = initContainersOf(pod)

@@ -2,10 +2,9 @@ import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
 import type { PodAllocation, Restarts } from "../../ports/node-store.ts";
 import { ANNOTATIONS, LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { observedContainer, observedPod, observedSandbox } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
+import { observedContainer, observedPod, observedSandbox, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
 
-/** Limits of a termination message. Source: pkg/kubelet/kubelet.go, and container/runtime.go for the limits of a message. */
+/** Limits of a termination message. Source: pkg/kubelet/container/runtime.go. */
 const TERMINATION_MESSAGE_BYTES_MAX = 4_096;
 const LOG_FALL_BACK = { linesMax: 80, bytesMax: 2_048 };
 
@@ -15,15 +14,14 @@ export interface PodIdentity {
   readonly namespace: string;
 }
 
-type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "clock" | "store">;
+type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "store">;
 
 /**
- * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits what disappears between
- * list and status.
+ * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits what disappears between list and
+ * status.
  */
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
-  const { cri, known, clock, store } = ports;
-  const readAtMs = clock.now();
+  const { cri, known, store } = ports;
   const [restarts = {}, allocation] = await Promise.all([store.read("restarts", pod.uid), store.read("allocations", pod.uid)]);
   const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
@@ -39,7 +37,6 @@ export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise
     pod,
     sandboxStatuses.flatMap((status) => (status === undefined ? [] : [observedSandbox(status)])),
     observed.flatMap((container) => (container === undefined ? [] : [container])),
-    readAtMs,
   );
 }
 

@@ -6,11 +6,8 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { EndOptions } from "./kill-pod.ts";
 
 /**
- * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside of it, because processes cannot be moved.
- *
- * @throws {Pause} after stopping them
- *
- * Source: pkg/kubelet/kubelet.go SyncPod.
+ * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside of it, because processes cannot be moved. @throws
+ * {Pause} after stopping them Source: pkg/kubelet/kubelet.go SyncPod.
  */
 export async function ensurePodCgroup(
   ports: Pick<NodePorts, "containerManager" | "podEvent">,

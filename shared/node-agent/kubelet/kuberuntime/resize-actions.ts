@@ -1,8 +1,7 @@
 /** In-place resizes of running containers (node-agent §6.11). */
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
 import { amountOf } from "../types/pod-requests.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { newestOf } from "../types/observed-pod.ts";
+import { newestOf, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
 import type { ContainerSpec } from "../types/pod.ts";
 
 export type ResizedResource = "cpu" | "memory";
@@ -33,8 +32,8 @@ const LISTS = ["limits", "requests"] as const;
  *     memory 64Mi → 128Mi, RestartContainer          → kill; it restarts with the new resources
  *     actuated resources unknown                     → update, whatever the policy
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream: with unknown actuated
- * resources, as after an upgrade, upstream restarts containers of policy RestartContainer.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream: with unknown actuated resources, as
+ * after an upgrade, upstream restarts containers of policy RestartContainer.
  */
 export function resizeStep(container: ContainerSpec, running: ObservedContainer): ResizeStep {
   const { id, name, actuated } = running;
@@ -69,8 +68,8 @@ export function inUpdateOrder(updates: readonly ContainerUpdate[]): readonly Con
 }
 
 /**
- * Whether a running container lacks its allocated resources. Unknown actuated resources do not count. Source:
- * kuberuntime_manager.go isContainerResourceResizeInProgress.
+ * Whether a running container lacks its allocated resources. Unknown actuated resources do not count. Source: kuberuntime_manager.go
+ * isContainerResourceResizeInProgress.
  */
 export function isResizeInProgress({ containers }: PodAllocation, observed: ObservedPod): boolean {
   return Object.entries(containers).some(([name, { allocated, actuated }]) => {

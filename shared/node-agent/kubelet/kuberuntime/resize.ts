@@ -3,16 +3,13 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod } from "../allocation/allocation.ts";
 import { withInProgress, withoutInProgress, resizeMessage } from "../allocation/resize-conditions.ts";
-import { isResizeInProgress } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { isResizeInProgress, type ContainerUpdate } from "./resize-actions.ts";
 import { containerResources } from "./resources.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { updateAllocation } from "../allocation/allocation-manager.ts";
-import type { NoteActuated } from "../allocation/allocation-manager.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
+import { updateAllocation, type NoteActuated } from "../allocation/allocation-manager.ts";
 
 type NoteResizePorts = Pick<NodePorts, "store" | "files" | "clock" | "log" | "podEvent">;
 type ResizePorts = Pick<NodePorts, "cri" | "known" | "store" | "files" | "log" | "containerManager" | "resources">;
@@ -46,11 +43,8 @@ export async function resizePod(
 }
 
 /**
- * Applies `updates` in order until the first failure; records each success.
- *
- * @throws {ResizeError}
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction. @throws {ResizeError}
+ * Applies `updates` in order until the first failure; records each success. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction. @throws {ResizeError}
  */
 async function resizeContainers(
   ports: ResizePorts,

@@ -1,10 +1,9 @@
 /** Requests and limits as kernel settings (node-agent §7.6). */
 import type { LinuxContainerResources } from "../../ports/cri-types.ts";
-import { isMirrorPod, isStaticPod } from "../types/labels.ts";
+import { isCriticalPod } from "../types/critical-pod.ts";
 import type { NodeResources } from "../types/node-options.ts";
 import { amountOf, pageSizeName, podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { cpuShares, cpuQuota, QUOTA_PERIOD } from "../container-manager/cpu-limits.ts";
 
 /** Source: pkg/kubelet/qos/policy.go. */
@@ -12,8 +11,6 @@ const OOM_SCORE_GUARANTEED = -997;
 const OOM_SCORE_BEST_EFFORT = 1000;
 const OOM_SCORE_BURSTABLE_MIN = OOM_SCORE_BEST_EFFORT + OOM_SCORE_GUARANTEED;
 const OOM_SCORE_BURSTABLE_MAX = OOM_SCORE_BEST_EFFORT - 1;
-/** Priorities from here on are reserved for the system. Source: pkg/apis/scheduling/types.go SystemCriticalPriority. */
-const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
 
 const HUGE_PAGES_PREFIX = "hugepages-";
 
@@ -31,8 +28,8 @@ interface CpuAndMemory {
  *
  *     requests cpu 500m, limits cpu 1, memory 64Mi → shares 512, quota 100000 of 100000 µs, memory 67108864
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources.
- * Differs from upstream: sets no swap limit. containerd allows none with a memory limit, and nodes should have no swap.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources. Differs from upstream: sets no swap
+ * limit. containerd allows none with a memory limit, and nodes should have no swap.
  */
 export function containerResources(pod: NodePod, container: ContainerSpec, machine: NodeResources): LinuxContainerResources {
   const { limits = {}, requests = {} } = container.resources ?? {};
@@ -67,8 +64,8 @@ export function overheadResources({ spec: { overhead } }: NodePod, machine: Node
 }
 
 /**
- * The OOM score, from −1000 (never killed) to 1000 (killed first). A sidecar scores no worse than the regular container with the
- * lowest request.
+ * The OOM score, from −1000 (never killed) to 1000 (killed first). A sidecar scores no worse than the regular container with the lowest
+ * request.
  *
  *     Burstable, 4 GiB requested of 16 GiB → 1000 − 1000 × 4 ÷ 16 = 750
  *
@@ -116,8 +113,7 @@ function isSidecarOf(pod: NodePod, { name }: ContainerSpec): boolean {
 
 /** Source: pkg/kubelet/types/pod_update.go IsNodeCriticalPod. */
 function isNodeCritical(pod: NodePod): boolean {
-  const isCritical = isStaticPod(pod) || isMirrorPod(pod) || (pod.spec.priority ?? 0) >= SYSTEM_CRITICAL_PRIORITY;
-  return isCritical && pod.spec.priorityClassName === "system-node-critical";
+  return isCriticalPod(pod) && pod.spec.priorityClassName === "system-node-critical";
 }
 
 /** Limits every page size of the machine; to 0 without a request. */

@@ -1,9 +1,7 @@
 /** Containers stopped for a restart (node-agent §6.6), stored because a stop may outlast its sync. */
 import type { Restarts } from "../../ports/node-store.ts";
-import { newestOf } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { newestOf, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 
 /**
@@ -15,8 +13,8 @@ import type { PodActions } from "./compute-pod-actions.ts";
  *     foo2 was stopped, and has its next instance            → none
  *     foo2 was to be stopped, and may now continue           → none, unless its stop has started (`isEnding`)
  *
- * Source: the kills in kuberuntime_manager.go SyncPod, where the list is a local variable. Differs from upstream: retries the start
- * after a failure and after the init containers of a new sandbox. Upstream then treats exit code 0 as completed, also for a Job.
+ * Source: kuberuntime_manager.go SyncPod. Differs from upstream: retries the start after a failure and after the init containers of a new
+ * sandbox. Upstream then treats exit code 0 as completed, also for a Job.
  */
 export function restartsOf(
   pod: NodePod,

@@ -6,23 +6,18 @@ import { jsonEqual } from "../types/json-equal.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError } from "./dns-config.ts";
-import type { PodDns } from "./dns-config.ts";
+import { ephemeralContainersOf, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError, type PodDns } from "./dns-config.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import { podSandboxConfig } from "./sandbox-config.ts";
 import { podLogDirectory } from "../types/log-paths.ts";
 import { stopName, endUnwanted, KILL_ALL } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
-import { resizePod } from "./resize.ts";
-import type { ResizeError } from "./resize.ts";
-import { containerType, startContainer, withoutReason } from "./start-container.ts";
-import type { StartInput } from "./start-container.ts";
+import { resizePod, type ResizeError } from "./resize.ts";
+import { containerType, startContainer, withoutReason, type StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import { messageOf } from "@deltaloop/kube/objects";
-import type { KubeObject } from "@deltaloop/kube/objects";
+import { messageOf, type KubeObject } from "@deltaloop/kube/objects";
 import type { NoteActuated } from "../allocation/allocation-manager.ts";
 
 export interface ActionsInput {
@@ -189,11 +184,8 @@ async function createSandbox(
 }
 
 /**
- * The runtime handler of the pod's RuntimeClass; empty for the default.
- *
- * @throws when the class is missing or cannot be read
- *
- * Source: pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
+ * The runtime handler of the pod's RuntimeClass; empty for the default. @throws when the class is missing or cannot be read Source:
+ * pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
  */
 async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: { runtimeClassName = "" } }: NodePod): Promise<string> {
   if (runtimeClassName === "") return "";

@@ -1,11 +1,10 @@
 /** Sandbox configuration (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
-import { kernelHostname } from "./dns-config.ts";
-import type { PodDns } from "./dns-config.ts";
+import { kernelHostname, type PodDns } from "./dns-config.ts";
+import { withDots } from "../allocation/sysctls.ts";
 import { LABELS } from "../types/labels.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { podCgroup } from "../container-manager/cgroup-name.ts";
 import { overheadResources, sandboxResources } from "./resources.ts";
 import { sandboxSecurity } from "./security-context.ts";
@@ -20,11 +19,8 @@ export interface PodSandboxInput {
 }
 
 /**
- * The configuration for RunPodSandbox and its containers; a pure function of the input.
- *
- * @throws {PodSandboxConfigError} for a hostname that does not fit
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
+ * The configuration for RunPodSandbox and its containers; a pure function of the input. @throws {PodSandboxConfigError} for a hostname that
+ * does not fit Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
  */
 export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodSandboxInput): PodSandboxConfig {
   const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;
@@ -76,11 +72,6 @@ function portKey({ containerPort, hostIP = "", hostPort = 0, protocol = "TCP" }:
 
 function protocolOf(protocol: string | undefined): PortMapping["protocol"] {
   return protocol === "UDP" || protocol === "SCTP" ? protocol : "TCP";
-}
-
-function withDots(name: string): string {
-  const first = /[./]/u.exec(name)?.[0];
-  return first === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
 }
 
 function withoutTrailingSlash(path: string): string {

@@ -8,8 +8,7 @@ import type {
 } from "../../ports/cri-types.ts";
 import { ContainerConfigError } from "./environment.ts";
 import type { NodeOptions } from "../types/node-options.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, PodSpec } from "../types/pod.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type PodSpec } from "../types/pod.ts";
 
 /** Paths masked or read-only with `procMount: Default`. Source: pkg/securitycontext/util.go. */
 const MASKED_PATHS = [
@@ -41,12 +40,10 @@ export interface ContainerSecurityInput {
 }
 
 /**
- * The container's values override the pod's, which override the image's.
- *
- * @throws {ContainerConfigError} when runAsNonRoot is violated or cannot be verified; for a seccomp profile without a file
- *
- * Source: pkg/kubelet/kuberuntime/security_context.go determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs
- * from upstream: AppArmor uses the runtime's default; unsupported-features.ts holds pods with other profiles.
+ * The container's values override the pod's, which override the image's. @throws {ContainerConfigError} when runAsNonRoot is violated or
+ * cannot be verified; for a seccomp profile without a file Source: pkg/kubelet/kuberuntime/security_context.go
+ * determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs from upstream: AppArmor uses the runtime's default;
+ * unsupported-features.ts holds pods with other profiles.
  */
 export function containerSecurity(input: ContainerSecurityInput): LinuxContainerSecurityContext {
   const { container, image, pod, targetContainerId } = input;

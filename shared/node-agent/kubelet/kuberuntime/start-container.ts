@@ -6,28 +6,23 @@ import type { BackOffEntry, NodeRow } from "../../ports/node-store.ts";
 import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";
 import { containerConfig, isHostsFileManaged, planMounts } from "./container-config.ts";
-import { ContainerConfigError, makeEnvironment, serviceInfo } from "./environment.ts";
-import type { ServiceInfo } from "./environment.ts";
+import { ContainerConfigError, makeEnvironment, serviceInfo, type ServiceInfo } from "./environment.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import { hostsFile } from "./dns-config.ts";
 import { CONFIG_ANNOTATIONS, isStaticPod } from "../types/labels.ts";
 import { allocatableOf } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { newestOf } from "../types/observed-pod.ts";
-import type { ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { newestOf, type ObservedPod } from "../types/observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { restartBackOffKey, restartDecision } from "../pod-workers/back-off.ts";
 import { containerLogLink, podLogDirectory } from "../types/log-paths.ts";
 import type { NoteActuated } from "../allocation/allocation-manager.ts";
 import { ensureImage } from "../images/ensure-image.ts";
-import { HookError, runHook } from "./lifecycle-hooks.ts";
-import type { LifecycleHandler } from "./lifecycle-hooks.ts";
-import { killStarted, unlessGone } from "./kill-pod.ts";
+import { HookError, runHook, type LifecycleHandler } from "./lifecycle-hooks.ts";
+import { killStarted, unlessGone, type EndPodPorts } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
 import { StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import type { EndPodPorts } from "./kill-pod.ts";
 
 export interface StartInput {
   readonly pod: NodePod;
@@ -88,9 +83,8 @@ export function containerType(pod: NodePod, { name }: ContainerSpec): "init_cont
 }
 
 /**
- * Removes earlier instances that were created but not started, once their successor exists: a lost sync could still start them.
- *
- * Differs from upstream, which has no lost syncs and leaves them to garbage collection.
+ * Removes earlier instances that were created but not started, once their successor exists: a lost sync could still start them. Differs
+ * from upstream, which has no lost syncs and leaves them to garbage collection.
  */
 async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, observed }: StartInput): Promise<void> {
   for (const { id, name, state } of observed.containers)
@@ -109,10 +103,8 @@ function isConfigError(error: unknown): error is Error {
 }
 
 /**
- * Returns the back-off to store when the container starts. The first start after a stop for restart is immediate; the stop counts
- * from the second try on.
- *
- * Source: kuberuntime_manager.go SyncPod, which calls doBackOff with the state before its kills.
+ * Returns the back-off to store when the container starts. The first start after a stop for restart is immediate; the stop counts from the
+ * second try on. Source: kuberuntime_manager.go SyncPod, doBackOff.
  */
 async function checkBackOff(
   ports: Pick<NodePorts, "store" | "clock" | "podEvent">,

@@ -1,8 +1,6 @@
 /**
- * Parses `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15). The first value of a parameter counts; a switch is on
- * unless it is `0` or `false`.
- *
- * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions; apimachinery
+ * Parses `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15). The first value of a parameter counts; a switch is on unless it is
+ * `0` or `false`. Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions; apimachinery
  * pkg/runtime/conversion.go.
  */
 
@@ -30,9 +28,8 @@ const STREAMS = ["All", "Stdout", "Stderr"];
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/u;
 
 /**
- * `tail` is an older name of `tailLines`; `tail=all` means all.
- *
- * Differs from upstream: refuses `stream=Stderr` (gate off in 1.36) before looking up the pod.
+ * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: refuses `stream=Stderr` (gate off in 1.36) before
+ * looking up the pod.
  */
 export function parseContainerLogRequest(query: Query, nowMs: number): ParsedLogRequest {
   const sinceTime = query.get("sinceTime") ?? "";

@@ -1,6 +1,6 @@
 /**
- * Selects the container instance of a log request, or the error for the client (node-agent §15). Source:
- * pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
+ * Selects the container instance of a log request, or the error for the client (node-agent §15). Source: pkg/kubelet/kubelet_pods.go
+ * validateContainerLogStatus.
  */
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { ContainerStatusEntry } from "../types/pod.ts";

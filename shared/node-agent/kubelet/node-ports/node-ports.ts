@@ -75,7 +75,7 @@ export interface PodCgroups {
   /** Updates the limits before a container starts with other ones. */
   refit(pod: NodePod): Promise<void>;
   updateQos(): Promise<void>;
-  /** Pods with a cgroup, whoever created it. */
+  /** Pods with a cgroup, including those of other processes. */
   podUids(): Promise<readonly string[]>;
   /** Processes and threads by pod UID. */
   processes(): Promise<ReadonlyMap<string, number>>;

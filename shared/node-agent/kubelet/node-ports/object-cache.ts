@@ -8,12 +8,9 @@
  * OC5 pods may reference tens of thousands of objects: the largest namespace loses entries first, and each namespace has at most
  *    `READS_AT_ONCE_MAX` reads in flight, which leaves calls for others, such as heartbeats.
  */
-import type { KubeObject } from "@deltaloop/kube/objects";
-import { parseTime } from "@deltaloop/kube/objects";
-import type { Clock } from "@deltaloop/base";
-import { isTooManyRequests, isUnanswered, NotSentError, CALLS_AT_ONCE_MAX } from "@deltaloop/kube/client";
-import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
-import { NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
+import { parseTime, type KubeObject } from "@deltaloop/kube/objects";
+import { isTooManyRequests, isUnanswered, NotSentError, CALLS_AT_ONCE_MAX, type KubeReader, type KubeWriter } from "@deltaloop/kube/client";
+import { NODE_CALL_WAIT_MS_MAX, type Clock } from "@deltaloop/base";
 
 const FRESH_MS = 5_000;
 /** Short, because callers retry soon; long enough to merge their reads. */

@@ -9,8 +9,8 @@
 import type { Clock } from "@deltaloop/base";
 
 /**
- * How long a sync waits for a step before it ends and the step continues (node-agent §18.7). Short, because a waiting sync does
- * not react to changes of its pod.
+ * How long a sync waits for a step before it ends and the step continues (node-agent §18.7). Short, because a waiting sync does not react
+ * to changes of its pod.
  */
 export const STEP_WAIT_MS = 2_000;
 

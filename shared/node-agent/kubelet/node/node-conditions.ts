@@ -1,7 +1,6 @@
 /** Node conditions that the kubelet owns (node-agent §14.2). */
 import type { V1NodeCondition } from "@kubernetes/client-node";
-import { formatTime } from "@deltaloop/kube/objects";
-import type { Wire } from "@deltaloop/kube/objects";
+import { formatTime, type Wire } from "@deltaloop/kube/objects";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
 
 export type NodeCondition = Wire<V1NodeCondition>;
@@ -64,8 +63,8 @@ export function conditionOf(conditions: readonly NodeCondition[] | undefined, ty
 }
 
 /**
- * Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition; several errors read as Go prints an
- * aggregate, `[a, b]`.
+ * Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a,
+ * b]`.
  */
 function readyCondition({ runtimeError, networkError, shuttingDown, missingCapacity }: NodeHealth): Observed {
   const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;

@@ -18,8 +18,7 @@ import {
 import { nodeReference } from "../events/event-recorder.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "./node-object.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { enqueuePod } from "../pod-workers/update-worker.ts";
-import type { EnqueuePorts } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
 type NodeIdentityPorts = EnqueuePorts & Pick<NodePorts, "cri" | "kube" | "files" | "log" | "record" | "options">;
 

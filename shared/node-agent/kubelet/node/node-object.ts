@@ -1,17 +1,14 @@
 /** The Node, its Lease and the Events about its changes (node-agent §14.1 to §14.3). */
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
-import type { Lease, Wire } from "@deltaloop/kube/objects";
 import type { Image } from "../../ports/cri-types.ts";
-import { allocatableOf, missingCapacity, resourceQuantities } from "../types/node-options.ts";
+import { allocatableOf, missingCapacity, resourceQuantities, type NodeOptions, type NodeResources } from "../types/node-options.ts";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
-import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { DEFAULT_LABELS, PROVIDED_NODE_IP, UNINITIALIZED } from "./registration.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "@deltaloop/kube/quantity";
-import { KUBERNETES_VERSION } from "@deltaloop/kube/objects";
+import { KUBERNETES_VERSION, type Lease, type Wire } from "@deltaloop/kube/objects";
 import { canonicalJson } from "../types/json-equal.ts";
-import type { NodeEvent } from "../events/event-recorder.ts";
-import { nodeReference } from "../events/event-recorder.ts";
+import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 
 export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
 
@@ -54,8 +51,8 @@ export interface NodeStatusInput {
 }
 
 /**
- * The Node to create. The hostname label is the node name: topology spread and affinity use it. Source:
- * pkg/kubelet/kubelet_node_status.go initialNode.
+ * The Node to create. The hostname label is the node name: topology spread and affinity use it. Source: pkg/kubelet/kubelet_node_status.go
+ * initialNode.
  */
 export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   const { options } = input;
@@ -102,8 +99,7 @@ export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">
 }
 
 /**
- * For the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source: nodestatus/setters.go
- * NodeAddress.
+ * For the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source: nodestatus/setters.go NodeAddress.
  */
 function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
   return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
@@ -126,9 +122,8 @@ function nodeAddresses(
 }
 
 /**
- * The complete status; keeps fields, conditions and resources of others from `previous`.
- *
- * Source: kubelet_node_status.go defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
+ * The complete status; keeps fields, conditions and resources of others from `previous`. Source: kubelet_node_status.go
+ * defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
   const { options, facts, runtimeVersion, runtimeError, networkError, shuttingDown, pressure, images, previous, nowMs } = input;
@@ -165,16 +160,15 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
 }
 
 /**
- * Declared features, sorted. Without one, the API server refuses resizes of plain init containers.
- *
- * Source: component-helpers nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without
- * ExtendWebSocketsToKubelet, which the server does not support (node-agent §15), and pod-level resources.
+ * Declared features, sorted. Without one, the API server refuses resizes of plain init containers. Source: component-helpers
+ * nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without ExtendWebSocketsToKubelet, which the server does
+ * not support (node-agent §15), and pod-level resources.
  */
 const DECLARED_FEATURES: readonly string[] = ["InPlacePodVerticalScalingInitContainers"];
 
 /**
- * The strategic merge patch. Replaces addresses as a whole, because they merge by type and a dual-stack node has two InternalIPs.
- * Source: component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
+ * The strategic merge patch. Replaces addresses as a whole, because they merge by type and a dual-stack node has two InternalIPs. Source:
+ * component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
  */
 export function nodeStatusPatch(status: NodeStatus): object {
   return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };

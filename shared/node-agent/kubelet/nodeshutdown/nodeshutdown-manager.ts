@@ -5,22 +5,19 @@
  * GS2 during a shutdown the node is not Ready and admits no pod, until the shutdown is cancelled.
  * GS3 groups of pods end one after another, each within its own seconds.
  *
- * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: retries a failed
- * watch; a new watch starts with the current state; a cancelled shutdown spares the remaining groups.
+ * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: retries a failed watch; a
+ * new watch starts with the current state; a cancelled shutdown spares the remaining groups.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { InhibitLock, Logind } from "../../ports/logind.ts";
 import type { AbnormalTermination } from "../../ports/node-store.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { groupByPriority, periodRequestedMs, shutdownGraceSeconds } from "./grace-periods.ts";
-import type { ShutdownGroup } from "./grace-periods.ts";
-import { readShutdownState, SHUTDOWN_STATE_FILE, writtenShutdownState } from "./shutdown-state.ts";
-import type { ShutdownState } from "./shutdown-state.ts";
+import { groupByPriority, periodRequestedMs, shutdownGraceSeconds, type ShutdownGroup } from "./grace-periods.ts";
+import { readShutdownState, SHUTDOWN_STATE_FILE, writtenShutdownState, type ShutdownState } from "./shutdown-state.ts";
 import type { NodePod } from "../types/pod.ts";
 import { activePodsOf } from "../allocation/admission-input.ts";
-import { updateWorker } from "../pod-workers/update-worker.ts";
-import type { EnqueuePorts } from "../pod-workers/update-worker.ts";
+import { updateWorker, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
 type NodeShutdownPorts = EnqueuePorts & Pick<NodePorts, "files" | "log" | "metrics" | "record" | "options">;
 
@@ -31,10 +28,7 @@ const TERMINATED: AbnormalTermination = {
   isDisruption: true,
   unlessSucceeded: true,
 };
-/**
- * Grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. Longer each time on a machine that
- * has nobody to ask.
- */
+/** Grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. */
 const RECONNECT_MS = 1_000;
 const RECONNECT_MS_MAX = 60_000;
 /** Doubled each time. Source: nodeshutdown_manager_linux.go start. */

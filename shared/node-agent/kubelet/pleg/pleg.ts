@@ -3,17 +3,12 @@ import type { Container, RuntimeCondition } from "../../ports/cri-types.ts";
 import { deadInstancesOf, instanceOf } from "../kuberuntime/container-gc.ts";
 import { LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { countRunning, relist, withUnread } from "./relist.ts";
-import type { PodLifecycleEvent, Running } from "./relist.ts";
+import { countRunning, relist, withUnread, type PodLifecycleEvent, type Running } from "./relist.ts";
 import { shouldPodContentBeRemoved } from "../pod-workers/worker-queries.ts";
 import { removeContainer, storedContainers } from "../kuberuntime/remove-container.ts";
-import { enqueuePod } from "../pod-workers/update-worker.ts";
-import type { EnqueuePorts } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
-/**
- * Age of a relist from which the runtime counts as hung. Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that
- * is older says that the runtime hangs.
- */
+/** Age of a relist from which the runtime counts as hung. Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold. */
 const RELIST_STALE_MS = 180_000;
 
 /** Relists the runtime. @throws when the runtime does not answer; the record stays, so the next relist finds the same changes */

@@ -14,8 +14,6 @@ export interface Relisted {
   readonly record: RelistRecord;
   /** In the order of the record; ContainerRemoved follows its ContainerDied. */
   readonly events: readonly PodLifecycleEvent[];
-  /** UIDs with any difference, including changes without an event. */
-  readonly changed: readonly string[];
 }
 
 const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
@@ -30,22 +28,19 @@ const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
  *
  *     running → exited: Died     exited → gone: Removed     running → gone: Died, Removed     anything → created, unknown: none
  *
- * Source: pkg/kubelet/pleg/generic.go Relist, generateEvents. Differs from upstream: created and unknown are two states, which
- * only `changed` shows.
+ * Source: pkg/kubelet/pleg/generic.go Relist, generateEvents. Differs from upstream: created and unknown are two states.
  */
 export function relist(before: RelistRecord | undefined, sandboxes: readonly PodSandbox[], containers: readonly Container[]): Relisted {
   const old = before?.states ?? {};
   const states = listed(sandboxes, containers);
   const events: PodLifecycleEvent[] = [];
-  const changed = new Set<string>();
   for (const id of new Set([...Object.keys(old), ...Object.keys(states)])) {
     const [was, is] = [old[id], states[id]];
     const uid = (was ?? is)?.uid;
     if (uid === undefined || was?.state === is?.state) continue;
-    changed.add(uid);
     for (const type of eventTypes(was?.state, is?.state)) events.push({ uid, type, id });
   }
-  return { record: { states }, events, changed: [...changed] };
+  return { record: { states }, events };
 }
 
 /** The record without the changes of the unread pods, so that the next relist finds these changes again. */
@@ -89,8 +84,8 @@ export interface Running {
 }
 
 /**
- * Counts pods and containers that have a pod UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics.
- * Differs from upstream: a state without containers is set to 0.
+ * Counts pods and containers that have a pod UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics. Differs from
+ * upstream: a state without containers is set to 0.
  */
 export function countRunning(sandboxes: readonly PodSandbox[], containers: readonly Container[]): Running {
   const count = { created: 0, running: 0, exited: 0, unknown: 0 };

@@ -1,6 +1,5 @@
 import type { CachedStatus, WorkerRecord } from "../../ports/node-store.ts";
-import { isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { workerState } from "./pod-worker.ts";
 
 export interface KnownPods {
@@ -20,10 +19,9 @@ export interface KnownPods {
  *     not terminal      active     active     active        –
  *     terminal          –          –          active        –
  *
- * The phase is the API's or the cached one. A terminal pod without a worker was rejected or ended before the agent started.
- *
- * Source: pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: before the first relist, the
- * worker of a terminal pod is terminating and holds no resources. Otherwise running pods could be rejected after a restart.
+ * The phase is the API's or the cached one. A terminal pod without a worker was rejected or ended before the agent started. Source:
+ * pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: before the first relist, the worker of a
+ * terminal pod is terminating and holds no resources. Otherwise running pods could be rejected after a restart.
  */
 export function activePods({ desired, records, statuses, hasRelisted }: KnownPods): readonly NodePod[] {
   return desired.filter(({ metadata: { uid }, status }) => {

@@ -1,8 +1,7 @@
 /** Back-off of pods and volumes (node-agent §1, §6.8, §10). */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { goDuration } from "../types/go-duration.ts";
-import { containerHash } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { containerHash, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 
 /** Source: pkg/kubelet/kubelet.go, client-go util/flowcontrol/backoff.go. */
@@ -31,10 +30,7 @@ export function nextBackOff(entry: BackOffEntry | undefined, failedAtMs: number,
   return { delayMs: startsOver ? INITIAL_MS : Math.min(entry.delayMs * 2, MAX_MS), lastUpdateMs: nowMs };
 }
 
-/**
- * The entry after a volume operation failed; success deletes it. 0.5 s → 1 s → … → 64 s → 122 s. Source: exponential_backoff.go
- * Update.
- */
+/** The entry after a volume operation failed; success deletes it. 0.5 s → 1 s → … → 64 s → 122 s. Source: exponential_backoff.go Update. */
 export function nextVolumeBackOff(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
   return { delayMs: entry === undefined ? VOLUME_INITIAL_MS : Math.min(entry.delayMs * 2, VOLUME_MAX_MS), lastUpdateMs: nowMs };
 }

@@ -1,7 +1,6 @@
 /**
- * One pod's worker as a state machine over its record (node-agent §4). Event sources call `acceptUpdate` at any time; the holder
- * of
- * the pod's message runs `startSync`, the sync, `endSync`. Each of the three is one NodeStore.update.
+ * One pod's worker as a state machine over its record (node-agent §4). Event sources call `acceptUpdate` at any time; the holder of the
+ * pod's message runs `startSync`, the sync, `endSync`. Each of the three is one NodeStore.update.
  *
  *     (none) ──▶ syncing ──▶ terminating ──▶ terminated ──▶ finished ──housekeeping──▶ (none)
  *                                └─ known at runtime only ──────────────────────────────▲
@@ -51,10 +50,8 @@ export interface Accepted {
 const ABNORMAL_TERMINATIONS_MAX = 8;
 
 /**
- * Merges `update` into the record; returns the same record if the update is ignored.
- *
- * Source: pkg/kubelet/pod_workers.go UpdatePod. Differs from upstream: a new record stores `observedRuntime`. Records can be lost
- * while the pod runs, and the pod must still be stopped.
+ * Merges `update` into the record; returns the same record if the update is ignored. Source: pkg/kubelet/pod_workers.go UpdatePod. Differs
+ * from upstream: a new record stores `observedRuntime`. Records can be lost while the pod runs, and the pod must still be stopped.
  */
 export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate): Accepted {
   const ignored: Accepted = { record, cancel: false, enqueue: false };
@@ -137,11 +134,10 @@ export interface SyncStart {
 }
 
 /**
- * Takes `pending` and issues a sync token. For an unstarted pod, `gate` decides: `notYet` keeps the update; `never` finishes the
- * pod without work, and the caller releases its full name.
- *
- * Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod, acknowledgeTerminating. Differs from upstream:
- * acknowledges termination here, before the runtime is observed. No other sync runs, and this one starts nothing.
+ * Takes `pending` and issues a sync token. For an unstarted pod, `gate` decides: `notYet` keeps the update; `never` finishes the pod
+ * without work, and the caller releases its full name. Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod,
+ * acknowledgeTerminating. Differs from upstream: acknowledges termination here, before the runtime is observed. No other sync runs, and
+ * this one starts nothing.
  */
 export function startSync(record: WorkerRecord, gate: StartVerdict, nowMs: number): SyncStart {
   const { pending, ...rest } = record;
@@ -175,10 +171,8 @@ export type SyncEnd =
   | { readonly kind: "failed" };
 
 /**
- * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Undefined
- * deletes the record.
- *
- * Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
+ * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Undefined deletes
+ * the record. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
  * completeTerminated. Differs from upstream: a pod that ended by itself gets its effective grace period here.
  */
 export function endSync(
@@ -216,8 +210,7 @@ function endedByItself(record: WorkerRecord, nowMs: number): WorkerRecord {
 }
 
 /**
- * Makes the last update pending again, unless one is pending or no sync has run. Source: pkg/kubelet/pod_workers.go
- * requeueLastPodUpdate.
+ * Makes the last update pending again, unless one is pending or no sync has run. Source: pkg/kubelet/pod_workers.go requeueLastPodUpdate.
  */
 export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRecord {
   if (record.pending !== undefined || record.token === 0) return record;
@@ -255,8 +248,8 @@ const GRACE_SECONDS_MIN = 1;
  *     recorded 30, deletion 5, override 2          → 2, shortened
  *     recorded 0,  deletion 0                      → 1
  *
- * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: 0 is raised to 1. Upstream also uses 0
- * for "unset", so an override of 30 beside a deletion with grace 0 yields 30, and a recorded 1 can grow.
+ * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: 0 is raised to 1. Upstream also uses 0 for
+ * "unset", so an override of 30 beside a deletion with grace 0 yields 30, and a recorded 1 can grow.
  */
 export function effectiveGrace({ recorded, deletion, override, spec }: RequestedGrace): EffectiveGrace {
   let seconds = recorded;

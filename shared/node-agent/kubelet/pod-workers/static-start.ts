@@ -1,6 +1,5 @@
 /**
- * The start gate of static pods (node-agent §4.5): one pod per full name runs, the others wait in arrival order. NodeStore.update
- * applies:
+ * The start gate of static pods (node-agent §4.5): one pod per full name runs, the others wait in arrival order. NodeStore.update applies:
  *
  * - `joinWaiting` when an update of an unstarted static pod was accepted; idempotent.
  * - `startGate` before each sync of an unstarted static pod; the caller stores the row that it returns.
@@ -17,8 +16,8 @@ export type StartVerdict = "start" | "notYet" | "never";
  *     waiting [gone, terminating, self, next] → start, row: started self, waiting [next]
  *     waiting [other, self]                   → not yet, row unchanged
  *
- * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a started record counts as much as
- * the row, because either can be lost alone.
+ * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a started record counts as much as the row,
+ * because either can be lost alone.
  */
 export function startGate(
   uid: string,
@@ -48,15 +47,15 @@ function startedUidOf(fullName: string, records: ReadonlyMap<string, WorkerRecor
   return undefined;
 }
 
-/** Appends the pod to the waiting list. Source: pkg/kubelet/pod_workers.go UpdatePod, where the worker is made. */
+/** Appends the pod to the waiting list. Source: pkg/kubelet/pod_workers.go UpdatePod. */
 export function joinWaiting(start: StaticStart | undefined, uid: string): StaticStart {
   if (start === undefined) return { waitingUids: [uid] };
   return start.startedUid === uid || start.waitingUids.includes(uid) ? start : { ...start, waitingUids: [...start.waitingUids, uid] };
 }
 
 /**
- * Removes `uid` from the row; undefined if no pod is left. Source: pkg/kubelet/pod_workers.go completeTerminated,
- * cleanupUnstartedPod, removeTerminatedWorker.
+ * Removes `uid` from the row; undefined if no pod is left. Source: pkg/kubelet/pod_workers.go completeTerminated, cleanupUnstartedPod,
+ * removeTerminatedWorker.
  */
 export function releaseFullName(start: StaticStart | undefined, uid: string): StaticStart | undefined {
   if (start === undefined || (start.startedUid !== uid && !start.waitingUids.includes(uid))) return start;

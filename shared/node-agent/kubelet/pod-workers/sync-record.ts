@@ -3,12 +3,9 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { WorkerRecord } from "../../ports/node-store.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { Pause } from "../node-ports/operations.ts";
-import { endSync, startSync } from "./pod-worker.ts";
-import type { SyncEnd, SyncStart } from "./pod-worker.ts";
-import { releaseFullName, startGate } from "./static-start.ts";
-import type { StartVerdict } from "./static-start.ts";
-import { requeueDelayMs, updateWorker } from "./update-worker.ts";
-import type { FencedUpdate, SyncOutcome, EnqueuePorts } from "./update-worker.ts";
+import { endSync, startSync, type SyncEnd, type SyncStart } from "./pod-worker.ts";
+import { releaseFullName, startGate, type StartVerdict } from "./static-start.ts";
+import { requeueDelayMs, updateWorker, type FencedUpdate, type SyncOutcome, type EnqueuePorts } from "./update-worker.ts";
 
 /** Takes the pending update of the worker of `uid`; undefined if there is no worker. */
 export async function beginSync(ports: Pick<NodePorts, "store" | "clock" | "random">, uid: string): Promise<SyncStart | undefined> {

@@ -4,10 +4,8 @@ import { isPastActiveDeadline } from "./active-deadline.ts";
 import { isStaticPod } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { runningByRelist } from "../node-ports/relist-record.ts";
-import { acceptUpdate } from "./pod-worker.ts";
-import type { Accepted, PodUpdate } from "./pod-worker.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { acceptUpdate, type Accepted, type PodUpdate } from "./pod-worker.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { joinWaiting } from "./static-start.ts";
 
 export type UpdateWorkerPorts = Pick<NodePorts, "store" | "clock" | "operations" | "condition" | "send">;
@@ -156,9 +154,7 @@ const NETWORK_NOT_READY = "network is not ready";
  * | error, with a back-off | when it ends, at most 60 s; up to half of that longer |
  * | any other error | 10 to 15 s |
  *
- * Source: pkg/kubelet/pod_workers.go completeWork.
- *
- * @param random in [0, 1)
+ * Source: pkg/kubelet/pod_workers.go completeWork. @param random in [0, 1)
  */
 export function requeueDelayMs(outcome: SyncOutcome, random: number): number {
   const jittered = (ms: number): number => Math.round(ms * (1 + random * JITTER));

@@ -1,7 +1,5 @@
 /**
- * Queries on pod workers (node-agent §4.8). `syncedOnce`: housekeeping has seen all sources; before that, unknown UIDs keep
- * everything.
- *
+ * Queries on pod workers (node-agent §4.8). `syncedOnce`: housekeeping has seen all sources; before that, unknown UIDs keep everything.
  * Source: pkg/kubelet/pod_workers.go, the methods of these names.
  */
 import type { WorkerRecord } from "../../ports/node-store.ts";
@@ -16,10 +14,6 @@ export function isTerminationRequested(record: Known, _syncedOnce: boolean): boo
   return record?.terminatingAtMs !== undefined;
 }
 
-export function shouldContainersBeTerminating(record: Known, syncedOnce: boolean): boolean {
-  return record === undefined ? syncedOnce : record.startedTerminating === true;
-}
-
 export function shouldRuntimeObjectsBeRemoved(record: Known, syncedOnce: boolean): boolean {
   return record === undefined ? syncedOnce : record.terminatedAtMs !== undefined;
 }
@@ -28,12 +22,4 @@ export function shouldRuntimeObjectsBeRemoved(record: Known, syncedOnce: boolean
 export function shouldPodContentBeRemoved(record: Known, syncedOnce: boolean): boolean {
   if (record === undefined) return syncedOnce;
   return record.evicted === true || (record.deleted === true && record.terminatedAtMs !== undefined);
-}
-
-export function isKnownTerminated(record: Known, _syncedOnce: boolean): boolean {
-  return record?.terminatedAtMs !== undefined;
-}
-
-export function isFinished(record: Known, syncedOnce: boolean): boolean {
-  return record === undefined ? syncedOnce : record.finished === true;
 }

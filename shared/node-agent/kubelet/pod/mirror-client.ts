@@ -1,9 +1,7 @@
 /** Maintains mirror pods (node-agent §2.7). */
-import { describeError, isAlreadyExists, isNotFound, isUnanswered } from "@deltaloop/kube/client";
-import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
+import { describeError, isAlreadyExists, isNotFound, isUnanswered, type KubeReader, type KubeWriter } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
-import { fullName, parseNodePod } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, parseNodePod, type NodePod } from "../types/pod.ts";
 import type { PodManager } from "./pod-manager.ts";
 import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
 
@@ -46,8 +44,8 @@ export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: 
 }
 
 /**
- * The body of the create request. The Node owner reference lets the node's identity create it. Source:
- * pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+ * The body of the create request. The Node owner reference lets the node's identity create it. Source: pkg/kubelet/pod/mirror_client.go
+ * CreateMirrorPod.
  */
 export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly uid: string }): object {
   const { name, namespace, labels, annotations } = pod.metadata;
@@ -68,9 +66,8 @@ export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly 
 export type MirrorStep = "none" | "create" | "deleteThenCreate";
 
 /**
- * The next action for the mirror of a static pod. Deletes use grace 0 and the mirror's UID; creates need the Node. A create that
- * conflicts with an equal mirror counts as done. Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods,
- * pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
+ * The next action for the mirror of a static pod. Deletes use grace 0 and the mirror's UID; creates need the Node. A create that conflicts
+ * with an equal mirror counts as done. Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods, pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
  */
 export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorStep {
   if (mirror === undefined) return "create";

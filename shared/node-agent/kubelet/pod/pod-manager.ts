@@ -6,12 +6,10 @@
  * PM3 of several desired pods with one full name, the latest wins; the previous one returns when that is removed.
  */
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
-import { fullName } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, type NodePod } from "../types/pod.ts";
 
 /**
- * The pod manager. Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where upstream's worker keeps
- * the pod.
+ * The pod manager. Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where upstream's worker keeps the pod.
  */
 export class PodManager {
   readonly #pods = new Map<string, NodePod>();
@@ -84,8 +82,8 @@ function lastOf(pods: ReadonlyMap<string, NodePod>, name: string): NodePod | und
 }
 
 /**
- * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: its status and deletion
- * belong to another pod.
+ * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: its status and deletion belong to
+ * another pod.
  */
 export function apiPodOf(pods: PodManager, pod: NodePod): NodePod | undefined {
   if (!isStaticPod(pod)) return pod;

@@ -5,8 +5,7 @@ import type { ContainerSpec, ProbeSpec } from "../types/pod.ts";
 import type { ExecSyncResponse } from "../../ports/cri-types.ts";
 import type { ProbeKind } from "../../ports/node-store.ts";
 import type { V1HTTPGetAction } from "@kubernetes/client-node";
-import type { Wire } from "@deltaloop/kube/objects";
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "@deltaloop/kube/objects";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, type Wire } from "@deltaloop/kube/objects";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const TIMEOUT_SECONDS = 1;
@@ -20,10 +19,8 @@ export type ProbeRequest =
   | { readonly kind: "invalid"; readonly message: string };
 
 /**
- * The request of a probe.
- *
- * Source: pkg/kubelet/prober/prober.go runProbe. Differs from upstream: without a host the probe is invalid; Go dials the node
- * itself.
+ * The request of a probe. Source: pkg/kubelet/prober/prober.go runProbe. Differs from upstream: without a host the probe is invalid; Go
+ * dials the node itself.
  */
 export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: string): ProbeRequest {
   const timeoutSeconds = spec.timeoutSeconds || TIMEOUT_SECONDS;

@@ -1,6 +1,6 @@
 /**
- * Probe logic as step functions over the probe record (node-agent §11): `beforeProbe` decides whether to run, the caller runs the
- * probe, `afterProbe` evaluates.
+ * Probe logic as step functions over the probe record (node-agent §11): `beforeProbe` decides whether to run, the caller runs the probe,
+ * `afterProbe` evaluates.
  *
  * PB1 an outcome counts for the container id in the record; a new id starts with the initial result.
  * PB2 a probe that cannot run changes nothing.
@@ -8,8 +8,7 @@
  * PB4 only a hold resets `run`, not a new container; as upstream.
  */
 import type { ProbeKind, ProbeRecord, ProbeResult } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, ProbeSpec } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod, type ProbeSpec } from "../types/pod.ts";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const FAILURE_THRESHOLD = 3;
@@ -40,8 +39,8 @@ export interface ProbedContainer {
 }
 
 /**
- * `run`: execute the probe and call `afterProbe`. Otherwise store `record`; undefined deletes it. A `stopped` record is kept for
- * the status. `published` as in AfterProbe.
+ * `run`: execute the probe and call `afterProbe`. Otherwise store `record`; undefined deletes it. A `stopped` record is kept for the
+ * status. `published` as in AfterProbe.
  */
 export type ProbeStep =
   | { readonly run: true; readonly record: ProbeRecord; readonly published?: ProbeResult }
@@ -70,10 +69,8 @@ export function initialResult(kind: ProbeKind): ProbeResult {
 /**
  * Whether the probe runs now.
  *
- * started 4 s ago, initialDelaySeconds 5 → waits; 5.2 s ago → runs
- *
- * Source: worker.go doProbe, up to the call of the probe. Differs from upstream: a finished probe keeps its last result in a
- * `stopped` record. Upstream drops it and treats containers without a worker as started.
+ * started 4 s ago, initialDelaySeconds 5 → waits; 5.2 s ago → runs. Source: worker.go doProbe. Differs from upstream: a finished probe
+ * keeps its last result in a `stopped` record. Upstream drops it and treats containers without a worker as started.
  */
 export function beforeProbe(input: ProbeInput): ProbeStep {
   const { kind, container } = input;
@@ -101,7 +98,7 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
  *
  *     failureThreshold 3, result Success:   F F S F F  → stays      F F S F F F → Failure at the sixth, and on hold
  *
- * Source: worker.go doProbe, after the call of the probe.
+ * Source: worker.go doProbe.
  */
 export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord, outcome: "Success" | "Failure" | "error"): AfterProbe {
   if (outcome === "error") return { record };
@@ -122,7 +119,7 @@ function recordOf(kind: ProbeKind, record: ProbeRecord, containerId: string): Pr
   return { ...counters, containerId, result: initialResult(kind) };
 }
 
-/** Source: pkg/kubelet/prober/results/results_manager.go Set; kubelet.go syncLoopIteration for what nobody acts on. */
+/** Source: pkg/kubelet/prober/results/results_manager.go Set; kubelet.go syncLoopIteration. */
 function publication(kind: ProbeKind, before: ProbeRecord, after: ProbeRecord): { readonly published?: ProbeResult } {
   const isKnown = before.containerId === after.containerId && before.result === after.result;
   if (isKnown || after.result === undefined || (kind === "liveness" && after.result !== "Failure")) return {};
@@ -177,8 +174,8 @@ const PERIOD_SECONDS = 10;
  *
  *     due 0, period 10 s:   now 2 s → 10 s      now 10 s → 10 s      now 31 s → 40 s
  *
- * Source: pkg/kubelet/prober/worker.go run, by Go's Ticker.
- * Differs from upstream: skips a slot missed during a long run; a Ticker keeps one and fires it at once.
+ * Source: pkg/kubelet/prober/worker.go run. Differs from upstream: skips a slot missed during a long run; a Ticker keeps one and fires it
+ * at once.
  */
 export function nextDueMs(dueMs: number, periodSeconds: number | undefined, nowMs: number): number {
   const periodMs = periodMsOf(periodSeconds);
@@ -194,8 +191,8 @@ export interface FirstDue {
 }
 
 /**
- * Immediately, but within one period after the agent's start delayed by a random part of a period, to spread the node's probes.
- * Source: worker.go run.
+ * Immediately, but within one period after the agent's start delayed by a random part of a period, to spread the node's probes. Source:
+ * worker.go run.
  */
 export function firstDueMs({ agentStartedAtMs, periodSeconds, nowMs, random }: FirstDue): number {
   const periodMs = periodMsOf(periodSeconds);

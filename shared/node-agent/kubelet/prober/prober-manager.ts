@@ -4,15 +4,13 @@ import type { ProbeOutcome } from "../../ports/prober.ts";
 import { isDeadlineExceeded } from "../../ports/cri-error.ts";
 import { parseTime, messageOf } from "@deltaloop/kube/objects";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "./probe.ts";
 import type { ProbedContainer } from "./probe.ts";
 import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "./probe-request.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
-import { enqueuePod } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 import type { ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
-import type { EnqueuePorts } from "../pod-workers/update-worker.ts";
 
 export interface PodProbes {
   readonly ensure: () => Promise<void>;
@@ -52,8 +50,8 @@ async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" 
 }
 
 /**
- * A container started or ready before this agent started stays so until its probe says otherwise. Prevents an outage when the
- * agent restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
+ * A container started or ready before this agent started stays so until its probe says otherwise. Prevents an outage when the agent
+ * restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart.
  */
 function resumed(
   { condition, pods }: Pick<NodePorts, "pods" | "condition">,
@@ -166,9 +164,8 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
 const ENDED_POLL_MS = 1_000;
 
 /**
- * The outcome of `run`, or `error` once its container has ended: its timeout may be very long.
- *
- * Differs from upstream: prober_manager.go stops a worker only between probes.
+ * The outcome of `run`, or `error` once its container has ended: its timeout may be very long. Differs from upstream: prober_manager.go
+ * stops a worker only between probes.
  */
 async function whileRunning(
   { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
@@ -258,8 +255,7 @@ export interface PodProbeResults {
 }
 
 /**
- * Results by container id: undefined without such a probe, the initial result before the first run. `nameOf` maps ids to
- * container names.
+ * Results by container id: undefined without such a probe, the initial result before the first run. `nameOf` maps ids to container names.
  */
 async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,

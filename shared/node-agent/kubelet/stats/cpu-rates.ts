@@ -1,8 +1,7 @@
 /**
- * CPU usage rates. Runtimes and kernels report only total time, so a rate is computed between two samples.
- *
- * Source: pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken
- * on request, not by eviction each ten seconds.
+ * CPU usage rates. Runtimes and kernels report only total time, so a rate is computed between two samples. Source:
+ * pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken on request, not by
+ * eviction each ten seconds.
  */
 
 /** Total CPU time at a moment. */

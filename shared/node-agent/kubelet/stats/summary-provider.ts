@@ -2,13 +2,11 @@
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import type { MachineFigures } from "../../ports/machine.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { countsForEviction } from "../eviction/usage.ts";
-import type { PodUsages } from "../eviction/usage.ts";
+import { countsForEviction, type PodUsages } from "../eviction/usage.ts";
 import { CpuRates } from "./cpu-rates.ts";
 import { summaryOf } from "./summary.ts";
-import { measurePods } from "../eviction/measure.ts";
+import { measurePods, type MeasurePodsPorts } from "../eviction/measure.ts";
 import { volumePlaces } from "../volume/volume-measures.ts";
-import type { MeasurePodsPorts } from "../eviction/measure.ts";
 
 type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
 type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;

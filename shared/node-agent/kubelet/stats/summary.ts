@@ -1,9 +1,8 @@
 /**
- * `/stats/summary`: resource usage of the node, its pods and containers, as upstream's Summary (node-agent §15).
- *
- * Source: kubelet pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
- * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: no swap, I/O, accelerators or pod network; a pod's
- * CPU and memory are the sum of its containers'.
+ * `/stats/summary`: resource usage of the node, its pods and containers, as upstream's Summary (node-agent §15). Source: kubelet
+ * pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
+ * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: no swap, I/O, accelerators or pod network; a pod's CPU and
+ * memory are the sum of its containers'.
  */
 import type { Container, ContainerStats, FilesystemUsage, PodSandbox } from "../../ports/cri-types.ts";
 import type { MachineFigures } from "../../ports/machine.ts";

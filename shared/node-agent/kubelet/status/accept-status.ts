@@ -1,10 +1,8 @@
 /** Decides how a new status enters the cache (node-agent §13.5). The cache serves requests and the API server; a version is sent once. */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
-import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
-import type { ContainerStateEntry } from "./container-statuses.ts";
+import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
+import { UNSEEN_AT_END, UNSEEN_EXIT, type ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../types/observed-pod.ts";
 import { jsonEqual } from "../types/json-equal.ts";
@@ -14,14 +12,12 @@ import { isStaticPod } from "../types/labels.ts";
 const MESSAGE_BYTES_MAX = 12_288;
 
 /**
- * The entry to store for `next`; returns `cached` if nothing changes, or if a container would illegally leave Terminated (a bug
- * of the agent or the runtime). `force` stores an equal status too.
+ * The entry to store for `next`; returns `cached` if nothing changes, or if a container would illegally leave Terminated (a bug of the
+ * agent or the runtime). `force` stores an equal status too.
  *
- * Without a cache entry, `given.pod.status` is the previous status; pass a static pod's mirror's. A rejected update then yields
- * an entry with the API server's status that needs no sending.
- *
- * Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus. Differs from upstream: `podIsFinished` also
- * applies to static pods, where nothing uses it.
+ * Without a cache entry, `given.pod.status` is the previous status; pass a static pod's mirror's. A rejected update then yields an entry
+ * with the API server's status that needs no sending. Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
+ * Differs from upstream: `podIsFinished` also applies to static pods, where nothing uses it.
  */
 export function acceptStatus(
   cached: CachedStatus | undefined,
@@ -90,8 +86,7 @@ function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: strin
 }
 
 /**
- * A condition's time changes with its status; resize conditions have their own times. Source: status_manager.go
- * updateLastTransitionTime.
+ * A condition's time changes with its status; resize conditions have their own times. Source: status_manager.go updateLastTransitionTime.
  */
 function withTransitionTimes(
   before: PodStatus,
@@ -132,8 +127,7 @@ function cutToBytes(text: string, bytesMax: number): string {
 }
 
 /**
- * Whether all fields of the agent are equal: conditions by status, reason and message. Source: status_manager.go
- * isPodStatusByKubeletEqual.
+ * Whether all fields of the agent are equal: conditions by status, reason and message. Source: status_manager.go isPodStatusByKubeletEqual.
  */
 function isSameStatus(a: PodStatus, b: PodStatus): boolean {
   const owned = ({ conditions = [] }: PodStatus): readonly unknown[] =>
@@ -163,9 +157,8 @@ export function withoutFields(status: PodStatus, fields: readonly Field[]): PodS
 }
 
 /**
- * Compares like the API server: absent, null, empty string and empty list are equal.
- *
- * Source: apimachinery pkg/api/equality Semantic.DeepEqual, for values from JSON.
+ * Compares like the API server: absent, null, empty string and empty list are equal. Source: apimachinery pkg/api/equality
+ * Semantic.DeepEqual, for values from JSON.
  */
 export function sameField(a: unknown, b: unknown): boolean {
   return jsonEqual(a, b, isEmpty);
@@ -183,10 +176,9 @@ function isEmpty(value: unknown): boolean {
  *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a unchanged, Failed
  *     init i1 waiting, i2 ended 1, a waiting → i1 Terminated 137, Failed
  *
- * A static pod keeps its phase.
- *
- * Source: pkg/kubelet/status/status_manager.go TerminatePod, hasPodInitialized, initializedContainers. Differs from upstream: also
- * reads from `status` whether the pod was initialized; such containers, and the pod, are neither started nor ready.
+ * A static pod keeps its phase. Source: pkg/kubelet/status/status_manager.go TerminatePod, hasPodInitialized, initializedContainers.
+ * Differs from upstream: also reads from `status` whether the pod was initialized; such containers, and the pod, are neither started nor
+ * ready.
  */
 export function terminatedStatus(pod: NodePod, status: PodStatus, nowMs: number): PodStatus {
   const { containerStatuses, initContainerStatuses, conditions } = status;

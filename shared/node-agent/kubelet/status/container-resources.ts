@@ -9,8 +9,7 @@ import type { ContainerSpec, ContainerStatusEntry } from "../types/pod.ts";
 import { SHARES_MIN } from "../container-manager/cpu-limits.ts";
 
 /**
- * Minimum values, at which kernel units cannot distinguish amounts. Source: pkg/kubelet/cm/helpers_linux.go MinShares,
- * MinMilliCPULimit.
+ * Minimum values, at which kernel units cannot distinguish amounts. Source: pkg/kubelet/cm/helpers_linux.go MinShares, MinMilliCPULimit.
  */
 const MILLI_CPU_LIMIT_MIN = 10;
 const SHARES_PER_CPU = 1024;
@@ -19,8 +18,8 @@ const MILLI_PER_CPU = 1000;
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * The allocated resources; for a running container with the runtime's CPU and memory, or else the previous ones. Lists that are
- * not allocated are omitted.
+ * The allocated resources; for a running container with the runtime's CPU and memory, or else the previous ones. Lists that are not
+ * allocated are omitted.
  *
  *     allocated cpu 200m; runtime 102 shares → allocatedResources cpu 200m, resources.requests cpu 100m
  *     allocated cpu 1m; runtime 2 shares     → cpu 1m in both

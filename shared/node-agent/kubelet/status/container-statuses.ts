@@ -4,16 +4,12 @@ import { formatTime } from "@deltaloop/kube/objects";
 import type { WaitingReason } from "../../ports/node-store.ts";
 import { isStoppedForRestart, newestOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
-import { isSidecar } from "../types/pod.ts";
+import { isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { statusResources } from "./container-resources.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 
 /** Exit of a container whose end was not observed: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;
-/**
- * Upstream's texts, which users and tools search for. Source: pkg/kubelet/kubelet_pods.go, status_manager.go; people and tools
- * look for these texts.
- */
+/** Upstream's texts, which users and tools search for. Source: pkg/kubelet/kubelet_pods.go, status_manager.go. */
 export const UNSEEN_AT_END = "The container could not be located when the pod was terminated";
 const UNSEEN_AFTER_RUNNING = "The container could not be located when the pod was deleted.  The container used to be Running";
 const UNSEEN_INIT_CONTAINER =
@@ -197,10 +193,9 @@ export function probedStatuses(known: Known & { readonly probes: ReadinessProbes
  *     started, readiness probe without Success  → started, not ready
  *     started, no readiness probe, or Success   → ready
  *
- * A plain init container is ready once it exited with 0.
- *
- * Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted. Differs from upstream: without a probe result, a
- * container is not started or not ready, also after an agent restart (gate ChangeContainerStatusOnKubeletRestart).
+ * A plain init container is ready once it exited with 0. Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
+ * Differs from upstream: without a probe result, a container is not started or not ready, also after an agent restart (gate
+ * ChangeContainerStatusOnKubeletRestart).
  */
 export function withReadiness(
   containers: readonly ContainerSpec[],

@@ -1,8 +1,7 @@
 /** Generates a pod's status from the observed state (node-agent §13.1–13.4). */
 import type { AbnormalTermination, PodAllocation, PodStatus, WaitingReason } from "../../ports/node-store.ts";
 import { resizeConditions } from "../allocation/resize-conditions.ts";
-import { containerStatuses, probedStatuses } from "./container-statuses.ts";
-import type { ReadinessProbes } from "./container-statuses.ts";
+import { containerStatuses, probedStatuses, type ReadinessProbes } from "./container-statuses.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, ownedConditions } from "./pod-conditions.ts";
 import type { PodCondition, ContainerStatusEntry, NodePod } from "../types/pod.ts";
@@ -74,11 +73,9 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
 type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "message">;
 
 /**
- * The phase. A terminal one stays, the API server's first; else eviction, passed deadline, or the phase of the containers. Reason
- * and message stay with their phase.
- *
- * Differs from upstream: terminal phases never change (node-agent §0). Upstream may change an unsent one, and puts a deadline's
- * reason on an ended pod.
+ * The phase. A terminal one stays, the API server's first; else eviction, passed deadline, or the phase of the containers. Reason and
+ * message stay with their phase. Differs from upstream: terminal phases never change (node-agent §0). Upstream may change an unsent one,
+ * and puts a deadline's reason on an ended pod.
  */
 function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]): Phase {
   const { pod, previous, abnormal } = input;
@@ -99,8 +96,8 @@ function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]):
 }
 
 /**
- * Conditions of others from the API server, and DisruptionTarget as last decided here. Source: kubelet_pods.go
- * generateAPIPodStatus; pkg/kubelet/eviction/eviction_manager.go evictPod.
+ * Conditions of others from the API server, and DisruptionTarget as last decided here. Source: kubelet_pods.go generateAPIPodStatus;
+ * pkg/kubelet/eviction/eviction_manager.go evictPod.
  */
 function othersConditions({ pod, previous, abnormal }: StatusInput): readonly PodCondition[] {
   const external = (pod.status?.conditions ?? []).filter(({ type }) => !isOwnedCondition(type));
@@ -139,10 +136,9 @@ export function hostAddresses(hostIps: readonly string[]): Pick<PodStatus, "host
  *
  *     node 10.0.0.1, runtime [fd00::5 10.1.0.5 10.1.0.6] → 10.1.0.5, fd00::5
  *
- * Host-network pods keep the node's addresses and add a later second family. Others keep theirs while no sandbox is ready.
- *
- * Source: pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs.
- * Differs from upstream: upstream loses the address of a pod without a ready sandbox on restart.
+ * Host-network pods keep the node's addresses and add a later second family. Others keep theirs while no sandbox is ready. Source:
+ * pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs. Differs from upstream: upstream
+ * loses the address of a pod without a ready sandbox on restart.
  */
 export function podAddresses({
   pod,

@@ -3,13 +3,12 @@ import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { isMirrorPod } from "../types/labels.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
-import type { PodCondition, NodePod } from "../types/pod.ts";
-import { isTerminalPhase } from "../types/pod.ts";
+import { isTerminalPhase, type PodCondition, type NodePod } from "../types/pod.ts";
 import { API_SERVER_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**
- * The status to send: the cached one with others' conditions from `api`. While containers may run, a terminal phase, its reason
- * and DisruptionTarget are held back: observers take a terminal pod's resources as free.
+ * The status to send: the cached one with others' conditions from `api`. While containers may run, a terminal phase, its reason and
+ * DisruptionTarget are held back: observers take a terminal pod's resources as free.
  *
  *     api Running, cached Failed Evicted, containers may run → Running, DisruptionTarget not sent
  *     the same, all have stopped                             → Failed Evicted, DisruptionTarget True, Ready False PodFailed
@@ -53,10 +52,9 @@ const ADDRESS_LISTS: readonly string[] = ["hostIPs", "podIPs"];
  *
  *     { metadata: { uid }, status: { phase: "Running", reason: null, conditions: [{ type: "Ready", status: "True", reason: null }] } }
  *
- * Contains only differences, so others' conditions stay. Removed fields are null, removed own conditions `$patch: delete`. Container
- * lists are replaced; address lists use `$patch: replace`.
- *
- * Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in staging/src/k8s.io/api/core/v1/types.go.
+ * Contains only differences, so others' conditions stay. Removed fields are null, removed own conditions `$patch: delete`. Container lists
+ * are replaced; address lists use `$patch: replace`. Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in
+ * staging/src/k8s.io/api/core/v1/types.go.
  */
 export function statusPatch(pod: { readonly uid: string }, api: PodStatus | undefined, merged: PodStatus): object | undefined {
   const { conditions: oldConditions = [], ...old } = api ?? {};
@@ -93,8 +91,8 @@ function conditionsPatch(old: readonly PodCondition[], conditions: readonly PodC
 }
 
 /**
- * Whether the API object may be deleted: deletion requested, phase terminal, nothing left on the node. Never for mirror pods.
- * Source: status_manager.go canBeDeleted.
+ * Whether the API object may be deleted: deletion requested, phase terminal, nothing left on the node. Never for mirror pods. Source:
+ * status_manager.go canBeDeleted.
  */
 export function canBeDeleted(apiPod: NodePod, cached: CachedStatus): boolean {
   const isDeleting = apiPod.metadata.deletionTimestamp !== undefined && !isMirrorPod(apiPod);

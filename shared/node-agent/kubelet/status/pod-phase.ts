@@ -1,9 +1,7 @@
 /** The phase of a pod, from its containers (node-agent §13.2). */
 import { isStaticPod } from "../types/labels.ts";
-import { isStoppedForRestart, restartPolicyOf } from "../types/observed-pod.ts";
-import type { ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { isStoppedForRestart, restartPolicyOf, type ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
 
@@ -40,9 +38,7 @@ interface Counts {
  *        all exited with 0                                                      → Succeeded, else Failed
  *     anything else                                                             → Pending
  *
- * Ignores stopped sidecars. `statuses`: of init and regular containers.
- *
- * Source: pkg/kubelet/kubelet_pods.go getPhase.
+ * Ignores stopped sidecars. `statuses`: of init and regular containers. Source: pkg/kubelet/kubelet_pods.go getPhase.
  */
 export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod, terminal: boolean): PodPhase {
   const counts = count(pod, statuses, observed);
@@ -124,8 +120,8 @@ function isRestartable(pod: NodePod, container: ContainerSpec, exitCode: number)
 }
 
 /**
- * Whether initialization is complete: a restarting sidecar must not return the pod to Pending. Source:
- * pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
+ * Whether initialization is complete: a restarting sidecar must not return the pod to Pending. Source: pkg/kubelet/container/helpers.go
+ * HasAnyActiveRegularContainerStarted.
  */
 function hasRegularContainerInSandbox(pod: NodePod, { sandboxes, containers }: ObservedPod): boolean {
   const [newest] = sandboxes;

@@ -7,8 +7,7 @@ import { isMirrorPod, isStaticPod } from "../types/labels.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "./merge-status.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { parseNodePod } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { parseNodePod, type NodePod } from "../types/pod.ts";
 import { couldHaveRunningContainers } from "../pod-workers/worker-queries.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
 import type { PodProbeResults } from "../prober/prober-manager.ts";
@@ -94,12 +93,9 @@ export async function storeTerminated(ports: StoreStatusPorts, pod: NodePod, upd
 }
 
 /**
- * Sends the cached status of one pod and completes its deletion if due. Ignores a missing or replaced API object.
- *
- * Differs from upstream, which reads the pod before each write: patches against the last response. Concurrent changes of owned
- * fields arrive by watch and cause a read.
- *
- * @throws other API errors; the next tick retries
+ * Sends the cached status of one pod and completes its deletion if due. Ignores a missing or replaced API object. Differs from upstream:
+ * upstream reads the pod before each write; this patches against the last response. Concurrent changes of owned fields arrive by watch and
+ * cause a read. @throws other API errors; the next tick retries
  */
 export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise<void> {
   const cached = await ports.store.read("statuses", uid);

@@ -51,10 +51,7 @@ export const DEFAULT_EVICTION_HARD: Statements = new Map([
   ["imagefs.inodesFree", "5%"],
 ]);
 
-/**
- * The pods' maximum grace period has no upstream default, so it is 0. Source: pkg/kubelet/apis/config/v1beta1/defaults.go; there
- * is none for the pods' grace, so it is 0.
- */
+/** The pods' maximum grace period has no upstream default, so it is 0. Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
 export const DEFAULT_EVICTION: EvictionPolicy = {
   thresholds: parseThresholds({ hard: DEFAULT_EVICTION_HARD }),
   maxPodGracePeriodSeconds: 0,
@@ -88,11 +85,8 @@ export function amountOf(value: ThresholdValue, capacity: number): number {
 }
 
 /**
- * Parses `memory.available<1Gi,nodefs.available<10%`; `separator` is `=` for grace periods and minimum reclaims.
- *
- * @throws {EvictionSettingError}
- *
- * Source: component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go. @throws {EvictionSettingError}
+ * Parses `memory.available<1Gi,nodefs.available<10%`; `separator` is `=` for grace periods and minimum reclaims. Source:
+ * component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go. @throws {EvictionSettingError}
  */
 export function parseStatements(text: string, separator: "<" | "="): Statements {
   const pairs = text.split(",").filter((pair) => pair !== "");
@@ -105,7 +99,7 @@ export function parseStatements(text: string, separator: "<" | "="): Statements 
   );
 }
 
-/** @throws {EvictionSettingError} Source: helpers.go ParseThresholdConfig. @throws {EvictionSettingError} */
+/** Parses all thresholds. Source: helpers.go ParseThresholdConfig. @throws {EvictionSettingError} */
 export function parseThresholds({
   hard,
   soft = new Map(),
@@ -213,9 +207,8 @@ export interface Disks {
 }
 
 /**
- * Derives `containerfs` thresholds from `imagefs` or `nodefs`, where the containers are; overrides configured ones. Source:
- * helpers.go UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds none, instead of one of 0 that is never
- * met.
+ * Derives `containerfs` thresholds from `imagefs` or `nodefs`, where the containers are; overrides configured ones. Source: helpers.go
+ * UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds none, instead of one of 0 that is never met.
  */
 export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, splitsContainerFs }: Disks): readonly Threshold[] {
   const like = hasImageFs && !splitsContainerFs ? "imagefs" : "nodefs";

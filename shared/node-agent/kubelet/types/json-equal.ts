@@ -1,10 +1,8 @@
 /** JSON comparison independent of key order; `undefined` fields are absent. */
 
 /**
- * Whether two JSON values are equal. Identical objects compare in constant time; allocates only key lists, because every pod
- * change is compared.
- *
- * @param isAbsent values that count as no field; default `undefined`
+ * Whether two JSON values are equal. Identical objects compare in constant time; allocates only key lists, because every pod change is
+ * compared. @param isAbsent values that count as no field; default `undefined`
  */
 export function jsonEqual(a: unknown, b: unknown, isAbsent: (value: unknown) => boolean = isUndefined): boolean {
   if (a === b) return true;

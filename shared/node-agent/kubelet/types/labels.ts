@@ -1,6 +1,5 @@
 /**
- * Labels and annotations of the kubelet (node-agent §0, §2, §7.1). Source: kubelet/pkg/types/labels.go,
- * pkg/kubelet/types/pod_update.go.
+ * Labels and annotations of the kubelet (node-agent §0, §2, §7.1). Source: kubelet/pkg/types/labels.go, pkg/kubelet/types/pod_update.go.
  */
 
 export const LABELS = {

@@ -1,7 +1,6 @@
 import type { V1Taint } from "@kubernetes/client-node";
 import { canonicalQuantity } from "@deltaloop/kube/quantity";
-import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction-thresholds.ts";
-import type { EvictionPolicy, Signal } from "./eviction-thresholds.ts";
+import { amountOf, DEFAULT_EVICTION, isHard, type EvictionPolicy, type Signal } from "./eviction-thresholds.ts";
 import type { Wire } from "@deltaloop/kube/objects";
 
 /** Options of a node agent; paths and ports have upstream's defaults (node-agent §0, §1). */
@@ -111,7 +110,8 @@ type Quantities = Readonly<Record<string, string>>;
  *
  *     memory 16Gi → 16284Mi        ephemeral-storage 61255492Ki → 56453061334
  *
- * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go MachineInfo.
+ * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go
+ * MachineInfo.
  */
 export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): NodeResources {
   const { cpuMilli, memoryBytes, ephemeralStorageBytes, hugePageBytes = {}, reserved = {} } = capacity;

@@ -24,8 +24,6 @@ export interface ObservedPod {
   readonly sandboxes: readonly ObservedSandbox[];
   /** Newest first; equal names are instances of one container. */
   readonly containers: readonly ObservedContainer[];
-  /** Earliest time of the observation. */
-  readonly readAtMs: number;
 }
 
 export interface ObservedSandbox {
@@ -78,14 +76,6 @@ export function newestOf(observed: ObservedPod, container: string): ObservedCont
 export function isStoppedForRestart(observed: ObservedPod, container: string): boolean {
   const newest = newestOf(observed, container);
   return newest?.state === "CONTAINER_EXITED" && newest.endedForRestart === true;
-}
-
-/** The state before the first sandbox. */
-export function nothingObserved(
-  pod: { readonly uid: string; readonly name: string; readonly namespace: string },
-  readAtMs: number,
-): ObservedPod {
-  return { ...pod, ips: [], sandboxes: [], containers: [], readAtMs };
 }
 
 /** Combines list entry and status; `terminationMessage` as read from file or log. */
@@ -145,12 +135,11 @@ export function observedPod(
   pod: { readonly uid: string; readonly name: string; readonly namespace: string },
   sandboxes: readonly ObservedSandbox[],
   containers: readonly ObservedContainer[],
-  readAtMs: number,
 ): ObservedPod {
   const newestFirst = <T extends { readonly createdAtMs: number }>(items: readonly T[]): readonly T[] =>
     items.toSorted((a, b) => b.createdAtMs - a.createdAtMs);
   const sorted = newestFirst(sandboxes);
-  return { ...pod, ips: addressesOf(sorted[0]), sandboxes: sorted, containers: newestFirst(containers), readAtMs };
+  return { ...pod, ips: addressesOf(sorted[0]), sandboxes: sorted, containers: newestFirst(containers) };
 }
 
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/iu;
@@ -169,8 +158,8 @@ export interface ProbeAnswers {
 }
 
 /**
- * The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. Pods with
- * `restartPolicyRules` are held (unsupported-features.ts). Source: pkg/api/v1/pod/util.go ContainerShouldRestart.
+ * The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. Pods with `restartPolicyRules` are held
+ * (unsupported-features.ts). Source: pkg/api/v1/pod/util.go ContainerShouldRestart.
  */
 export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string {
   return container.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
@@ -183,7 +172,7 @@ export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string 
  *     EXITED 0 → under Always            EXITED 1 → under Always and OnFailure
  *     EXITED, stopped for a restart → yes
  *
- * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream, which stops and restarts in one step.
+ * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream: upstream stops and restarts in one step.
  */
 export function shouldContainerBeRestarted(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   if (pod.metadata.deletionTimestamp !== undefined) return false;

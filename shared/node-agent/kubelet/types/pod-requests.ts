@@ -1,7 +1,6 @@
 /** Requests and limits of a pod and its QoS class (node-agent §7.6, §13.4). */
 import { numericQuantity, parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
-import { initContainersOf, isSidecar } from "./pod.ts";
-import type { ContainerSpec, NodePod } from "./pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "./pod.ts";
 
 /** Resource name → amount in units of 10⁻⁹. */
 export type Requests = ReadonlyMap<string, bigint>;
@@ -10,8 +9,8 @@ const NOTHING: Requests = new Map();
 const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
 
 /**
- * The sum of containers and sidecars, or the largest init container with its preceding sidecars, plus overhead. Pod-level
- * `spec.resources` replace the sum.
+ * The sum of containers and sidecars, or the largest init container with its preceding sidecars, plus overhead. Pod-level `spec.resources`
+ * replace the sum.
  *
  *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
  *
@@ -86,10 +85,9 @@ type Quantities = Readonly<Record<string, string>> | undefined;
  *     cpu and memory limited in every container, requests equal → Guaranteed
  *     anything else                                             → Burstable
  *
- * Includes init containers; ephemeral containers have no resources.
- *
- * Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS. Differs from upstream: ignores pod-level resources, whose pods
- * are held (unsupported-features.ts). Compares per container instead of sums, which is equal unless requests exceed limits.
+ * Includes init containers; ephemeral containers have no resources. Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS.
+ * Differs from upstream: ignores pod-level resources, whose pods are held (unsupported-features.ts). Compares per container instead of
+ * sums, which is equal unless requests exceed limits.
  */
 export function qosClass(pod: NodePod): QosClass {
   const written = pod.status?.qosClass;

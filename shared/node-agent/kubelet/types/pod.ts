@@ -59,11 +59,7 @@ export function isTerminalPhase(phase: string | undefined): phase is "Succeeded"
   return phase === "Succeeded" || phase === "Failed";
 }
 
-/**
- * Checks the fields that the agent relies on; the API server validates the rest.
- *
- * @throws {TypeError} naming what is missing
- */
+/** Checks the fields that the agent relies on; the API server validates the rest. @throws {TypeError} naming what is missing */
 export function parseNodePod(value: unknown): NodePod {
   const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // checked field by field
   for (const field of ["name", "namespace", "uid"] as const)
@@ -81,8 +77,8 @@ const FNV_PRIME = 0x01000193;
 const encoder = new TextEncoder();
 
 /**
- * The kubelet's container hash, so that each takes over the other's containers: FNV-1a (32 bits) of Go's printed bytes of the
- * JSON of image and name. Stored in annotations, so it must never change.
+ * The kubelet's container hash, so that each takes over the other's containers: FNV-1a (32 bits) of Go's printed bytes of the JSON of image
+ * and name. Stored in annotations, so it must never change.
  *
  *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
  *

@@ -3,8 +3,7 @@ import { ownAt } from "@deltaloop/base";
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import type { Labels } from "@deltaloop/kube/objects";
 import type { NodeResources } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 
 const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
 
@@ -14,9 +13,7 @@ const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
  *     metadata.labels          → cluster="c1"\nzone="a \"quoted\" one"
  *     metadata.labels['zone']  → a "quoted" one
  *
- * @throws {VolumeError} for an unsupported field
- *
- * Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
+ * @throws {VolumeError} for an unsupported field Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
  */
 export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
   const [, map, key = ""] = SUBSCRIPT.exec(fieldPath) ?? [];
@@ -70,15 +67,13 @@ function escaped(code: number): string {
 }
 
 /**
- * A request or limit in units of the divisor, rounded up; an unset limit of cpu, memory or ephemeral storage is the node's
- * allocatable.
+ * A request or limit in units of the divisor, rounded up; an unset limit of cpu, memory or ephemeral storage is the node's allocatable.
  *
  *     limits.cpu 1250m, divisor 1     → 2
  *     limits.memory 64Mi, divisor 1Ki → 65536
  *
- * @throws {VolumeError} for an unknown container or resource
- *
- * Source: pkg/api/v1/resource/helpers.go ExtractResourceValueByContainerNameAndNodeAllocatable.
+ * @throws {VolumeError} for an unknown container or resource Source: pkg/api/v1/resource/helpers.go
+ * ExtractResourceValueByContainerNameAndNodeAllocatable.
  */
 export function resourceFieldText(
   pod: NodePod,
@@ -130,8 +125,8 @@ function units(text: string, unit: bigint): bigint {
 }
 
 /**
- * A referenced object, key or field is missing. Normal until it is created; the pod retries. Shown in the FailedMount event;
- * contains names, never values.
+ * A referenced object, key or field is missing. Normal until it is created; the pod retries. Shown in the FailedMount event; contains
+ * names, never values.
  */
 export class VolumeError extends Error {
   override readonly name = "VolumeError";

@@ -1,20 +1,15 @@
 /** Prepares the volumes of a pod before its sandbox (node-agent §5.1 steps 9 and 10, §10). */
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import type { KubeObject } from "@deltaloop/kube/objects";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../types/referenced-objects.ts";
-import { allocatableOf } from "../types/node-options.ts";
-import type { NodeResources } from "../types/node-options.ts";
+import { allocatableOf, type NodeResources } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { messageOf } from "@deltaloop/kube/objects";
+import { messageOf, type KubeObject } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import { StepError } from "../node-ports/operations.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
-import { tokenRenewalAtMs, tokensOf, volumePayload } from "./volume-payload.ts";
-import type { TokenSpec } from "./volume-payload.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
+import { tokenRenewalAtMs, tokensOf, volumePayload, type TokenSpec } from "./volume-payload.ts";
 import { VolumeError } from "./downward-api.ts";
-import { fsGroupOf, volumePlans } from "./volumes.ts";
-import type { VolumePlan } from "./volumes.ts";
+import { fsGroupOf, volumePlans, type VolumePlan } from "./volumes.ts";
 import { retriedInSync, VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
 
 export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | "objects" | "podEvent" | "options" | "resources">;
@@ -61,10 +56,8 @@ export function podVolumes(ports: PrepareVolumesPorts & Pick<NodePorts, "operati
 }
 
 /**
- * Reads the referenced objects and sets up the volumes; retries while the next try is due within this sync. Mounted volumes of a
- * running pod stay usable if an update fails.
- *
- * @throws {AggregateError} of volumes without a path
+ * Reads the referenced objects and sets up the volumes; retries while the next try is due within this sync. Mounted volumes of a running
+ * pod stay usable if an update fails. @throws {AggregateError} of volumes without a path
  */
 async function mountVolumes(
   ports: PrepareVolumesPorts & Pick<NodePorts, "operations">,
@@ -226,10 +219,8 @@ interface Names {
 }
 
 /**
- * ConfigMaps and Secrets that the environment, volumes and image pulls reference.
- *
- * Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames, VisitPodSecretNames. Differs from upstream: omits secrets of volume
- * types that the agent does not mount (§10).
+ * ConfigMaps and Secrets that the environment, volumes and image pulls reference. Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames,
+ * VisitPodSecretNames. Differs from upstream: omits secrets of volume types that the agent does not mount (§10).
  */
 export function podReferences(pod: NodePod): PodReferences {
   const containers = [...initContainersOf(pod), ...pod.spec.containers, ...ephemeralContainersOf(pod)];

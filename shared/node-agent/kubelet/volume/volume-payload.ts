@@ -3,8 +3,7 @@ import type { VolumeFile } from "../../ports/node-files.ts";
 import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodeResources } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod, VolumeSpec } from "../types/pod.ts";
+import { initContainersOf, type NodePod, type VolumeSpec } from "../types/pod.ts";
 import { fsGroupOf } from "./volumes.ts";
 
 /** The API's default mode. */
@@ -36,10 +35,7 @@ type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
 type Payload = ReadonlyMap<string, VolumeFile>;
 
 /**
- * The files of one volume.
- *
- * @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`; shown in the FailedMount event
- *
+ * The files of one volume. @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`; shown in the FailedMount event
  * Source: pkg/volume/{configmap,secret} MakePayload, pkg/volume/downwardapi CollectData, pkg/volume/projected collectData.
  */
 export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
@@ -124,8 +120,8 @@ function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS
 }
 
 /**
- * Owner and mode of a token file: the single user of all containers, else fsGroup, else the volume's mode. Source:
- * pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
+ * Owner and mode of a token file: the single user of all containers, else fsGroup, else the volume's mode. Source: pkg/volume/projected
+ * collectData; pkg/volume/util FsUserFrom.
  */
 function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
   const containers = [...initContainersOf(pod), ...pod.spec.containers];
@@ -176,10 +172,8 @@ const JITTER_MAX_MS = 10_000;
  *     life 1 h,  random 0.5 → 47 min 55 s
  *     life 48 h, random 0   → 24 h
  *
- * @param random in [0, 1)
- *
- * Source: pkg/kubelet/token/token_manager.go requiresRefresh.
- * Differs from upstream: jitter is drawn once per token, and not truncated to seconds.
+ * @param random in [0, 1) Source: pkg/kubelet/token/token_manager.go requiresRefresh. Differs from upstream: jitter is drawn once per
+ * token, and not truncated to seconds.
  */
 export function tokenRenewalAtMs(issuedAtMs: number, expiresAtMs: number, random: number): number {
   const ofLifeMs = expiresAtMs - (expiresAtMs - issuedAtMs) / 5;

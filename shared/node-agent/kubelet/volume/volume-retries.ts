@@ -1,6 +1,6 @@
 /**
- * Retries volume operations after 0.5 s, doubling to 122 s, per volume (node-agent §10). API requests for a new pod, such as
- * tokens, often fail at first.
+ * Retries volume operations after 0.5 s, doubling to 122 s, per volume (node-agent §10). API requests for a new pod, such as tokens, often
+ * fail at first.
  */
 import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";

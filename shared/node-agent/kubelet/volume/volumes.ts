@@ -14,12 +14,9 @@ export type VolumePlan = { readonly name: string; readonly plugin: string } & (
 );
 
 /**
- * One plan per volume, in spec order. All must succeed before the sandbox is created.
- *
- * @param allocatableMemoryBytes maximum size of a tmpfs; default: the kernel's
- *
- * Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go SetDefaults_Volume
- * (without a source: an emptyDir).
+ * One plan per volume, in spec order. All must succeed before the sandbox is created. @param allocatableMemoryBytes maximum size of a
+ * tmpfs; default: the kernel's Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go
+ * SetDefaults_Volume.
  */
 export function volumePlans(pod: NodePod, allocatableMemoryBytes?: number): readonly VolumePlan[] {
   return (pod.spec.volumes ?? []).map((volume) => volumePlan(pod, volume, allocatableMemoryBytes));
@@ -78,8 +75,7 @@ function unsupported(name: string, what: string): VolumePlan {
 }
 
 /**
- * The limit of the pod's memory cgroup; 0 unless every container has a limit. Source: pkg/kubelet/cm/helpers_linux.go
- * ResourceConfigForPod.
+ * The limit of the pod's memory cgroup; 0 unless every container has a limit. Source: pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod.
  */
 function memoryLimitOf({ spec, ...pod }: NodePod): number {
   const asRequested = (container: ContainerSpec): ContainerSpec => ({

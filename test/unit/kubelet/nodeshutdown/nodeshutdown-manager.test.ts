@@ -226,7 +226,7 @@ test("[node-agent 457] extends a short shutdown delay; logs an error if that fai
   const { node } = await started({ logind: { ...deaf, overrideInhibitDelay: async () => undefined }, log: (line) => lines.push(line) });
   await node.advance(130 * SECONDS);
   expect(deaf.locks()).toBe(0);
-  expect(lines.filter((line) => line.includes("would not be noticed"))).toMatchObject([
+  expect(lines.filter((line) => line.includes("failed to watch for node shutdowns"))).toMatchObject([
     expect.stringContaining("the shutdown delay is limited to 5 s, but the grace periods need 30 s"),
   ]);
 });
