@@ -1,4 +1,4 @@
-/** Plans housekeeping after `syncKnownPods` (node-agent §3.2, steps 4 to 12; §18.4). Requires all sources to be ready. */
+/** Plans housekeeping after `syncKnownPod` (node-agent §3.2, steps 4 to 12; §18.4). Requires all sources to be ready. */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "../pod-workers/pod-worker.ts";
 
@@ -9,7 +9,7 @@ import { workerState } from "../pod-workers/pod-worker.ts";
 export interface HousekeepingInput {
   /** Including mirror pods. */
   readonly desired: ReadonlyMap<string, DesiredPod>;
-  /** After `syncKnownPods`. */
+  /** After `syncKnownPod`. */
   readonly records: ReadonlyMap<string, WorkerRecord>;
   /** From the runtime. */
   readonly runningUids: ReadonlySet<string>;
