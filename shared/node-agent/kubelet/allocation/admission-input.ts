@@ -12,7 +12,15 @@ export type ActivePodsPorts = Pick<NodePorts, "store" | "pods" | "condition">;
 type AdmissionPorts = Pick<NodePorts, "condition" | "options" | "resources">;
 
 /** The active pods (node-agent §14.4), each with its allocated resources. */
-export async function activePodsOf({ store, pods, condition }: ActivePodsPorts): Promise<readonly NodePod[]> {
+export async function activePodsOf({
+  store,
+  pods,
+  condition,
+}: {
+  readonly store: Pick<NodePorts["store"], "rows">;
+  readonly pods: Pick<NodePorts["pods"], "desired">;
+  readonly condition: { readonly relisted?: object };
+}): Promise<readonly NodePod[]> {
   const [records, statuses, allocations] = [await store.rows("workers"), await store.rows("statuses"), await store.rows("allocations")];
   const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
   return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));

@@ -14,8 +14,7 @@
 import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup, type CgroupPath } from "./cgroup-name.ts";
 import { cgroupFiles } from "./cgroup-files.ts";
 import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod, type ResourceConfig } from "./resource-config.ts";
-import { allocatedPod } from "../allocation/allocation.ts";
-import { activePods } from "../pod-workers/active-pods.ts";
+import { activePodsOf } from "../allocation/admission-input.ts";
 import type { PodManager } from "../pod/pod-manager.ts";
 import type { QosClass } from "../types/pod-requests.ts";
 import type { Observation } from "../types/eviction-thresholds.ts";
@@ -257,14 +256,8 @@ export class ContainerManager implements PodCgroups {
   }
 
   async #updateQos(): Promise<void> {
-    const { store, pods, condition, options, resources } = this.#ports;
-    const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
-    const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
-    const allocations = await store.rows("allocations");
-    const configs = qosConfigs(
-      active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid))),
-      resources,
-    );
+    const { condition, options, resources } = this.#ports;
+    const configs = qosConfigs(await activePodsOf(this.#ports), resources);
     const burstable = this.#keepShares && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
     for (const qos of CLASSES) {
       const config = qos === "Burstable" ? burstable : configs[qos];

@@ -3,8 +3,7 @@ import { ownAt } from "@deltaloop/base";
 import { parseTime } from "@deltaloop/kube/objects";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { BackOffEntry, NodeRow } from "../../ports/node-store.ts";
-import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
-import { NodeFilesError } from "../../ports/node-files.ts";
+import { isUnanswered, NotSentError } from "@deltaloop/kube/client";
 import { containerConfig, isHostsFileManaged, planMounts } from "./container-config.ts";
 import { ContainerConfigError, makeEnvironment, serviceInfo, type ServiceInfo } from "./environment.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
@@ -21,6 +20,7 @@ import { ensureImage } from "../images/ensure-image.ts";
 import { HookError, runHook, type LifecycleHandler } from "./lifecycle-hooks.ts";
 import { killStarted, unlessGone, type EndPodPorts } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
+import { isExternalError } from "../volume/volume-retries.ts";
 import { StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
@@ -93,13 +93,7 @@ async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, obs
 
 /** The configuration is invalid or unavailable. */
 function isConfigError(error: unknown): error is Error {
-  return (
-    error instanceof ContainerConfigError ||
-    error instanceof NodeFilesError ||
-    error instanceof KubeApiError ||
-    error instanceof UnansweredError ||
-    error instanceof NotSentError
-  );
+  return error instanceof ContainerConfigError || isExternalError(error);
 }
 
 /**

@@ -38,7 +38,7 @@ export async function withVolumeBackOff<T>(
   try {
     value = await act();
   } catch (cause) {
-    if (!isExpected(cause)) throw cause;
+    if (!(cause instanceof VolumeError || isExternalError(cause))) throw cause;
     const next = nextVolumeBackOff(entry, clock.now());
     await update("backOffs", key, () => next);
     throw new VolumeRetryError(cause.message, next.lastUpdateMs + next.delayMs, cause);
@@ -65,13 +65,9 @@ export async function retriedInSync<T>(
   }
 }
 
-/** Errors that users or time resolve; others are bugs. */
-function isExpected(error: unknown): error is Error {
+/** Errors of files and the API server, which users or time resolve. */
+export function isExternalError(error: unknown): error is Error {
   return (
-    error instanceof VolumeError ||
-    error instanceof NodeFilesError ||
-    error instanceof KubeApiError ||
-    error instanceof UnansweredError ||
-    error instanceof NotSentError
+    error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError || error instanceof NotSentError
   );
 }
