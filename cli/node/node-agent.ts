@@ -20,8 +20,8 @@ import {
   relistPods,
   flushStatuses,
   VolumeMeasures,
-  wake,
-  wakeDue,
+  enqueuePod,
+  enqueueDue,
 } from "@deltaloop/node-agent/kubelet";
 import { createPodStatus } from "../../functions/node/pod-status/handler.ts";
 import { createPodSync } from "../../functions/node/pod-sync/handler.ts";
@@ -91,7 +91,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     ...parts,
     known: new KnownStatuses(parts.cri),
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
-    operations: new Operations(clock, (uid) => void wake(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
+    operations: new Operations(clock, (uid) => void enqueuePod(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
     puller: new ImagePuller(clock, options.imagePulls),
     volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),
@@ -135,7 +135,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
       { name: "runtime check", everyMs: 5_000, act: () => checkRuntime(ports) },
       { name: "control groups", everyMs: 60_000, act: () => ports.containerManager.maintain() },
       { name: "relist", everyMs: 1_000, act: () => relistPods(ports) },
-      { name: "sync tick", everyMs: 1_000, act: () => wakeDue(ports) },
+      { name: "sync tick", everyMs: 1_000, act: () => enqueueDue(ports) },
       { name: "housekeeping", everyMs: 2_000, act: unlessRuntimeAway(() => housekeep(ports, removing)) },
       { name: "pending resizes", everyMs: 30_000, act: () => sources.retryResizes() },
       { name: "statuses", everyMs: 10_000, act: () => flushStatuses(ports) },
@@ -144,7 +144,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
       { name: "container garbage", everyMs: 60_000, act: unlessRuntimeAway(() => collectGarbage(ports)) },
       { name: "image garbage", everyMs: 300_000, act: unlessRuntimeAway(() => images.collect()) },
       { name: "log rotation", everyMs: 10_000, act: unlessRuntimeAway(() => logs.rotate()) },
-      { name: "eviction", everyMs: 1_000, act: unlessRuntimeAway(() => evictor.look()) },
+      { name: "eviction", everyMs: 1_000, act: unlessRuntimeAway(() => evictor.synchronize()) },
     ],
   };
 }

@@ -14,7 +14,7 @@ import {
   parseStatements,
   parseThresholds,
   PodManager,
-  SummaryTeller,
+  SummaryProvider,
 } from "@deltaloop/node-agent/kubelet";
 import type { EvictionPolicy, Statements, ImageGcPolicy, NodeOptions, MachineFacts } from "@deltaloop/node-agent/kubelet";
 import { runHealthServer, startNodeApi } from "@deltaloop/node-agent/server";
@@ -112,7 +112,7 @@ async function serve(serving: Serving): Promise<void> {
   const condition = startCondition(clock.now());
   const pods = new PodManager();
   const backend = createNodeBackend({ pods, store, cri, condition });
-  const summary = new SummaryTeller(readMachineFigures);
+  const summary = new SummaryProvider(readMachineFigures);
   const runtimeLogsDir = await serving.node.logsDirectory();
   // The Node says at which port its agent listens, so that comes first.
   const api = await startNodeApi({
@@ -124,7 +124,7 @@ async function serve(serving: Serving): Promise<void> {
     backend,
     metrics,
     configuration: kubeletConfiguration(flags, serving.options),
-    summary: (asked) => summary.tell(asked),
+    summary: (asked) => summary.summary(asked),
     nodeUsage: readMachineUsage,
     log,
     clock,
@@ -161,7 +161,7 @@ async function serve(serving: Serving): Promise<void> {
       "api",
     ],
   });
-  summary.of(agent.ports);
+  summary.attach(agent.ports);
   const lost = new AbortController();
   const ending = AbortSignal.any([serving.ending, lost.signal]);
   /** Without certificates there is nothing left to do: the agent ends in order, and its next start may join anew. */

@@ -25,10 +25,10 @@ export { shutdownGracePeriods, shutdownMistakes } from "./kubelet/nodeshutdown/g
 export type { ShutdownSettings } from "./kubelet/nodeshutdown/grace-periods.ts";
 export { NodeShutdown } from "./kubelet/nodeshutdown/nodeshutdown-manager.ts";
 export { checkRuntime, relistPods } from "./kubelet/pleg/pleg.ts";
-export { LostSyncError, wake, wakeDue } from "./kubelet/pod-workers/update-worker.ts";
+export { LostSyncError, enqueuePod, enqueueDue } from "./kubelet/pod-workers/update-worker.ts";
 export { PodManager } from "./kubelet/pod/pod-manager.ts";
 export { runProbe } from "./kubelet/prober/prober-manager.ts";
-export { SummaryTeller } from "./kubelet/stats/summary-provider.ts";
+export { SummaryProvider } from "./kubelet/stats/summary-provider.ts";
 export { flushStatus, flushStatuses } from "./kubelet/status/status-manager.ts";
 export type { FlushStatusPorts } from "./kubelet/status/status-manager.ts";
 export { syncPod } from "./kubelet/sync.ts";

@@ -1,57 +1,47 @@
 /**
- * One turn of one pod's worker (node-agent §4.6, §5): take what is pending, look at the runtime, do what is left to do, say when to
- * look again. Level-based: whatever a crash interrupted, the next turn sees and finishes (§18.8).
+ * One sync of one pod (node-agent §4.6, §5). Level-based: the next sync completes whatever a crash interrupted (§18.8).
  *
- * KS1 at most one turn of a pod runs at a time (the queue's group), and a turn that was given up for lost cannot write (the fence).
- * KS2 nothing is decided on a state that was observed before the turn began (node-ports/known-statuses.ts has what does not change meanwhile).
- * KS3 nothing of a pod is started once its end was asked for: the record is read again before each step that cannot be taken back.
- * KS4 a turn waits for no step longer than 2 s; longer steps go on as operations and wake the pod.
+ * KS1 at most one sync of a pod runs at a time (the queue's group); the fence rejects writes of a sync that was given up as lost.
+ * KS2 a sync decides on state observed after it began; node-ports/known-statuses.ts caches what cannot change meanwhile.
+ * KS3 nothing starts once the pod is terminating: the record is read again before each irreversible step.
+ * KS4 a sync waits at most 2 s for a step; longer steps continue as operations that enqueue the pod when they end.
  */
 import type { PodStatus, WorkerRecord } from "../ports/node-store.ts";
 import { computePodActions } from "./kuberuntime/compute-pod-actions.ts";
 import { isStaticPod } from "./types/labels.ts";
 import type { NodePorts } from "./node-ports/node-ports.ts";
-import { earliestRetryMs, Pause } from "./node-ports/operations.ts";
-import type { StartError } from "./node-ports/operations.ts";
+import { earliestRetryMs, Pause, type StartError } from "./node-ports/operations.ts";
 import type { ObservedPod } from "./types/observed-pod.ts";
 import type { SyncEnd } from "./pod-workers/pod-worker.ts";
-import { isTerminalPhase } from "./types/pod.ts";
-import type { NodePod } from "./types/pod.ts";
-import { fencedUpdate, LostSyncError } from "./pod-workers/update-worker.ts";
-import { allocatedPodOf, noteActuated } from "./allocation/allocation-manager.ts";
-import { endPod, stopName } from "./kuberuntime/kill-pod.ts";
+import { isTerminalPhase, type NodePod } from "./types/pod.ts";
+import { fencedUpdate, LostSyncError, type FencedUpdate, type SyncOutcome } from "./pod-workers/update-worker.ts";
+import { allocatedPodOf, noteActuated, type NoteActuated } from "./allocation/allocation-manager.ts";
+import { endPod, stopName, type EndOptions } from "./kuberuntime/kill-pod.ts";
 import { observePod } from "./kuberuntime/observe-pod.ts";
 import { ensurePodCgroup } from "./kuberuntime/pod-cgroup.ts";
-import { MountError, podVolumes } from "./volume/prepare-volumes.ts";
-import { podProbes } from "./prober/prober-manager.ts";
+import { MountError, podVolumes, type PodVolumes } from "./volume/prepare-volumes.ts";
+import { podProbes, type PodProbes } from "./prober/prober-manager.ts";
 import { reconcileMirror } from "./pod/mirror-client.ts";
 import { noteResize, ResizeError } from "./kuberuntime/resize.ts";
 import { isHookRunning, runActions } from "./kuberuntime/run-actions.ts";
 import { VolumeRetryError } from "./volume/volume-retries.ts";
-import { computeStatus, storeStatus, storeTerminated } from "./status/status-manager.ts";
+import { computeStatus, storeStatus, storeTerminated, type StatusRequest } from "./status/status-manager.ts";
 import { unsupportedFeature } from "./config/unsupported-features.ts";
 import { messageOf } from "@deltaloop/kube/objects";
-import type { StatusRequest } from "./status/status-manager.ts";
-import type { FencedUpdate, SyncOutcome } from "./pod-workers/update-worker.ts";
 import { beginSync, completeSync, release } from "./pod-workers/sync-record.ts";
-import type { EndOptions } from "./kuberuntime/kill-pod.ts";
-import type { NoteActuated } from "./allocation/allocation-manager.ts";
-import type { PodProbes } from "./prober/prober-manager.ts";
-import type { PodVolumes } from "./volume/prepare-volumes.ts";
 
-/** One sync of a pod, with the functions that only this one may use. */
+/** One sync of a pod, with the functions bound to it. */
 interface PodSync {
   readonly pod: NodePod;
   readonly record: WorkerRecord;
   readonly update: FencedUpdate;
-  /** Reads the pod from the runtime. */
   readonly observe: () => Promise<ObservedPod>;
   readonly probes: PodProbes;
   readonly volumes: PodVolumes;
-  /** Computes and stores the status of what was observed. */
+  /** Computes and stores the status of the observed pod. */
   readonly report: (observed: ObservedPod, as?: Pick<StatusRequest, "abnormal"> & { readonly terminal?: true }) => Promise<PodStatus>;
   readonly terminated: () => Promise<void>;
-  /** Ends all containers of the pod. @throws {Pause} while they get their time */
+  /** Stops all containers of the pod. @throws {Pause} while they use their grace period */
   readonly end: (observed: ObservedPod, options: EndOptions) => Promise<void>;
   readonly noteResize: (observed: ObservedPod, error?: ResizeError) => Promise<void>;
   readonly noteActuated: NoteActuated;
@@ -75,17 +65,17 @@ function podSync(ports: NodePorts, pod: NodePod, record: WorkerRecord, update: F
   };
 }
 
-/** Never throws for what a pod does wrong: that is said by Events and status, and looked at again. @throws {LostSyncError} */
+/** Reports failures of the pod by Events and status, then requeues it. @throws {LostSyncError} */
 export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
   const start = await beginSync(ports, uid);
   if (start === undefined || start.work === "idle") return;
   const { record, work } = start;
   const update = fencedUpdate(ports, { uid, token: record.token });
   const known = await allocatedPodOf(ports, uid);
-  // Of a pod whose spec nobody has any more, what runs is ended by what the runtime says.
+  // Without a spec, the sync stops whatever the runtime lists.
   const isRuntimeOnly = work === "terminatingRuntime" || known === undefined;
   const sync = podSync(ports, isRuntimeOnly ? runtimePod(uid, record) : known, record, update);
-  // Its end was asked for before it could begin: nothing ran, and nothing has to be looked at.
+  // Termination was requested before the first sync, so nothing has run.
   if (work === "finishedUnstarted") {
     if (known !== undefined) await sync.terminated();
     return await release(ports, uid, record);
@@ -115,7 +105,7 @@ async function doWork(ports: NodePorts, work: "sync" | "terminating" | "terminat
   }
 }
 
-/** Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: what was done shows in the status at once, not after the next relist. */
+/** Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: the status reflects actions at once, not after the next relist. */
 async function syncRunning(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const { pod, record, observe, report, probes } = sync;
   const { uid } = pod.metadata;
@@ -123,7 +113,7 @@ async function syncRunning(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   await sync.noteResize(observed);
   await probes.ensure();
   const status = await report(observed);
-  await probes.hurryReadiness(status);
+  await probes.probeUnreadySoon(status);
   if (isTerminalPhase(status.phase)) {
     const { reason, message = "" } = status;
     if (reason === DEADLINE_EXCEEDED) ports.podEvent(pod, { type: "Normal", reason, message });
@@ -138,17 +128,24 @@ async function syncRunning(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const field = unsupportedFeature(pod);
   if (field !== undefined) await holdUnsupported(ports, sync, observed, field);
   await ensurePodCgroup(ports, pod, observed, sync.end);
-  if (isHookRunning(ports, pod)) throw new Pause("a postStart hook goes on");
+  if (isHookRunning(ports, pod)) throw new Pause("a postStart hook is running");
   if (isStaticPod(pod)) await reconcileMirror(ports, pod);
   const { objects, volumePaths } = await sync.volumes.mount({ isUp: observed.sandboxes[0]?.state === "SANDBOX_READY" });
 
   const actions = computePodActions(pod, observed, await probes.answers(observed));
-  const mayGoOn = async (): Promise<void> => {
+  const ensureNotTerminating = async (): Promise<void> => {
     const now = await ports.store.read("workers", uid);
     if (now?.token !== record.token) throw new LostSyncError(uid);
-    if (now.terminatingAtMs !== undefined) throw new Pause("the pod is to end", { isTerminating: true });
+    if (now.terminatingAtMs !== undefined) throw new Pause("the pod is terminating", { isTerminating: true });
   };
-  const { acted, failed, goesOn, resizeError } = await runActions(ports, { ...sync, observed, actions, volumePaths, objects, mayGoOn });
+  const { acted, failed, isRunning, resizeError } = await runActions(ports, {
+    ...sync,
+    observed,
+    actions,
+    volumePaths,
+    objects,
+    ensureNotTerminating,
+  });
   if (acted) {
     const after = await observe();
     await sync.noteResize(after, resizeError);
@@ -156,7 +153,7 @@ async function syncRunning(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   }
   const failures = [...failed.values(), ...(resizeError === undefined ? [] : [resizeError])];
   if (failures.length > 0) throw new AggregateError(failures, failures.map(described).join("; "));
-  if (!goesOn) ports.operations.tidy(uid);
+  if (!isRunning) ports.operations.tidy(uid);
   return { kind: "synced", terminalPhase: false };
 }
 
@@ -164,7 +161,7 @@ function described(failure: StartError | ResizeError): string {
   return `${failure instanceof ResizeError ? "ResizePodInPlaceError" : failure.reason}: ${failure.message}`;
 }
 
-/** What the turn goes by (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop, whose only FailedSync this is. */
+/** Observes the pod for this sync (KS2). Source: pkg/kubelet/pod_workers.go podWorkerLoop. */
 async function determine(ports: Pick<NodePorts, "podEvent">, { pod, observe }: PodSync): Promise<ObservedPod> {
   return await observe().catch((error: unknown) => {
     ports.podEvent(pod, { type: "Warning", reason: "FailedSync", message: `error determining status: ${messageOf(error)}` });
@@ -172,10 +169,10 @@ async function determine(ports: Pick<NodePorts, "podEvent">, { pod, observe }: P
   });
 }
 
-/** The active deadline ends a pod by its status. Source: pkg/kubelet/active_deadline.go. */
+/** Status reason of a pod that exceeded its active deadline. Source: pkg/kubelet/active_deadline.go. */
 const DEADLINE_EXCEEDED = "DeadlineExceeded";
 
-/** Such a pod waits, with its reason, for an agent that can run it: a ReplicaSet replaces failed ones without limit (§0). */
+/** Keeps the pod Pending: a ReplicaSet would replace Failed pods without limit (§0). */
 async function holdUnsupported(
   ports: Pick<NodePorts, "podEvent">,
   { pod, update, report }: PodSync,
@@ -196,22 +193,22 @@ async function syncTerminating(ports: NodePorts, sync: PodSync): Promise<SyncEnd
   const { uid } = pod.metadata;
   const abnormal = record.abnormalTerminations.at(-1);
   const why = { ...(abnormal && { abnormal }) };
-  await update("restarts", uid, () => undefined); // nothing of it starts again: what it ended with counts
+  await update("restarts", uid, () => undefined); // no container restarts from here on
   const before = await determine(ports, sync);
   await report(before, why);
   await probes.stop(["liveness", "startup"]);
-  const goingOn = ports.operations.names(uid);
-  if (goingOn.some((name) => name.startsWith("sandbox:"))) throw new Pause("a sandbox is being made, and must be there to be stopped");
+  const operations = ports.operations.names(uid);
+  if (operations.some((name) => name.startsWith("sandbox:"))) throw new Pause("a sandbox is being created and cannot be stopped yet");
 
   const graceSeconds = record.gracePeriodSeconds;
-  const isBeingKilled = goingOn.some((name) => name.startsWith("kill"));
-  const skipHook = (id: string): boolean => isBeingKilled || goingOn.includes(stopName(id));
+  const isBeingKilled = operations.some((name) => name.startsWith("kill"));
+  const skipHook = (id: string): boolean => isBeingKilled || operations.includes(stopName(id));
   await sync.end(before, { name: `kill:${graceSeconds}`, graceSeconds, skipHook });
   await probes.stop(["readiness"]);
   await ports.containerManager.updateQos();
   const after = { ...(await observe()), ips: before.ips };
   const running = after.containers.filter(({ state }) => state === "CONTAINER_RUNNING");
-  if (running.length > 0) throw new Error(`containers run on after they were stopped: ${running.map(({ name }) => name).join(", ")}`);
+  if (running.length > 0) throw new Error(`containers still running after stop: ${running.map(({ name }) => name).join(", ")}`);
   await report(after, { ...why, terminal: true });
   return { kind: "terminatingDone" };
 }
@@ -220,13 +217,13 @@ function runtimePod(uid: string, { fullName }: WorkerRecord): NodePod {
   return { metadata: { uid, name: fullName, namespace: "" }, spec: { containers: [] } };
 }
 
-/** What only the runtime knows of: no status, no hooks, no Events. */
+/** Terminates a pod that only the runtime knows: no status, hooks or Events. */
 async function terminateRuntimePod({ record, observe, end }: PodSync): Promise<SyncEnd> {
   await end(await observe(), { name: "kill", graceSeconds: record.gracePeriodSeconds, skipHook: () => true, isSilent: true });
   return { kind: "terminatingRuntimeDone" };
 }
 
-/** Source: pkg/kubelet/kubelet.go SyncTerminatedPod. Dead containers stay for their logs, until they are collected. */
+/** Dead containers remain for their logs until garbage collection. Source: pkg/kubelet/kubelet.go SyncTerminatedPod. */
 async function syncTerminated(ports: NodePorts, sync: PodSync): Promise<SyncEnd> {
   const { pod, report } = sync;
   const { uid } = pod.metadata;

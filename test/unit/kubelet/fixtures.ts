@@ -6,7 +6,7 @@
  */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import type { Labels } from "../../../shared/kube/objects/wire.ts";
-import { nothingObserved, observedPod } from "../../../shared/node-agent/kubelet/types/observed-pod.ts";
+import { observedPod } from "../../../shared/node-agent/kubelet/types/observed-pod.ts";
 import type {
   ObservedContainer,
   ObservedPod,
@@ -161,7 +161,6 @@ export interface ObservedOptions {
   readonly sandboxes?: readonly ObservedSandbox[];
   /** Sorted newest first by the builder. Default: foo1, foo2 and foo3 RUNNING. */
   readonly containers?: readonly ObservedContainer[];
-  readonly readAtMs?: number;
 }
 
 /** What the runtime says of the default pod: one READY sandbox, foo1 to foo3 RUNNING. */
@@ -171,13 +170,12 @@ export function observed({
   namespace = POD.namespace,
   sandboxes = [sandbox()],
   containers = ["foo1", "foo2", "foo3"].map((running) => container({ name: running })),
-  readAtMs = NOW_MS,
 }: ObservedOptions = {}): ObservedPod {
-  return deepFreeze(observedPod({ uid, name, namespace }, sandboxes, containers, readAtMs));
+  return deepFreeze(observedPod({ uid, name, namespace }, sandboxes, containers));
 }
 
-/** Nothing of the default pod was ever made. */
-export const NOTHING: ObservedPod = deepFreeze(nothingObserved(POD, NOW_MS));
+/** The default pod before its first sandbox. */
+export const NOTHING: ObservedPod = deepFreeze({ ...POD, ips: [], sandboxes: [], containers: [] });
 
 /** No probe has run yet. */
 export const NO_PROBES: ProbeAnswers = { liveness: () => undefined, startup: () => undefined };

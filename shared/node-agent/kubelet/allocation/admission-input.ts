@@ -1,4 +1,3 @@
-/** What stands behind admission: the pods that hold room on this node, and the node as it was last read (node-agent §14.4). */
 import type { KubeObject, Labels } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod } from "./allocation.ts";
@@ -12,14 +11,22 @@ import type { NodePod } from "../types/pod.ts";
 export type ActivePodsPorts = Pick<NodePorts, "store" | "pods" | "condition">;
 type AdmissionPorts = Pick<NodePorts, "condition" | "options" | "resources">;
 
-/** With what is allocated to each. */
-export async function activePodsOf({ store, pods, condition }: ActivePodsPorts): Promise<readonly NodePod[]> {
+/** The active pods (node-agent §14.4), each with its allocated resources. */
+export async function activePodsOf({
+  store,
+  pods,
+  condition,
+}: {
+  readonly store: Pick<NodePorts["store"], "rows">;
+  readonly pods: Pick<NodePorts["pods"], "desired">;
+  readonly condition: { readonly relisted?: object };
+}): Promise<readonly NodePod[]> {
   const [records, statuses, allocations] = [await store.rows("workers"), await store.rows("statuses"), await store.rows("allocations")];
   const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
   return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));
 }
 
-/** Undefined: the node is not known. */
+/** The input of admission; undefined while the Node is unknown. */
 export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
@@ -28,7 +35,7 @@ export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: read
   return node && { pod, others, node, allocatable, pressure, ...(shuttingDown && { shuttingDown }) };
 }
 
-/** One that admission has let in before, with what it had then. */
+/** The pod with the resources of its earlier admission, if any. */
 export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: NodePod): Promise<NodePod> {
   const allocation: PodAllocation | undefined = await store.read("allocations", pod.metadata.uid);
   return allocatedPod(pod, allocation);
@@ -36,7 +43,7 @@ export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: Node
 
 type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
 
-/** Of a static pod, a node that was never registered says nothing: it must start with the API server away. */
+/** Static pods are also admitted without a Node: they must start without the API server. */
 function nodeOf({ options, condition }: Pick<NodePorts, "condition" | "options">, pod: NodePod): NodeFacts | undefined {
   const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
   if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;

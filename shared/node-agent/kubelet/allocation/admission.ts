@@ -1,7 +1,4 @@
-/**
- * Whether a pod that has come to this node may run on it (node-agent §14.4). The scheduler may have thought so on old figures,
- * and nobody asked for a static pod.
- */
+/** Admission of pods on this node (node-agent §14.4). The scheduler may have used stale data, and static pods bypass it. */
 import type { Labels, Wire } from "@deltaloop/kube/objects";
 import { EVICTED, nodeConditionMessage } from "../eviction/messages.ts";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
@@ -9,41 +6,42 @@ import { isCriticalPod } from "../types/critical-pod.ts";
 import { hostPortConflict } from "./host-ports.ts";
 import { isStaticPod } from "../types/labels.ts";
 import { matchesNodeAffinity } from "./node-affinity.ts";
-import { hugePagesName } from "../types/node-options.ts";
-import type { NodeResources } from "../types/node-options.ts";
+import { hugePagesName, type NodeResources } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
-import { preemptionFor } from "./preemption.ts";
-import type { Preemption } from "./preemption.ts";
+import { preemptionFor, type Preemption } from "./preemption.ts";
 import { forbiddenSysctl } from "./sysctls.ts";
 import type { V1Toleration } from "@kubernetes/client-node";
 
 export interface AdmissionInput {
   readonly pod: NodePod;
-  /** The active pods of this node but itself. */
+  /** The other active pods of this node. */
   readonly others: readonly NodePod[];
   readonly node: { readonly labels: Labels; readonly name: string; readonly taints: readonly Taint[] };
   readonly allocatable: NodeResources;
-  /** What the node runs short of. Default: nothing. */
+  /** Pressure conditions of the node. Default: none. */
   readonly pressure?: readonly PressureCondition[];
   readonly shuttingDown?: true;
 }
 
 export type Admission =
-  | { readonly admitted: true; /** Once these have gone. */ readonly preemption?: Extract<Preemption, { readonly kind: "preempts" }> }
+  | {
+      readonly admitted: true;
+      /** Pods that must terminate first. */ readonly preemption?: Extract<Preemption, { readonly kind: "preempts" }>;
+    }
   | {
       readonly admitted: false;
-      /** Of the event and the pod's status. */
+      /** Reason of the Event and of the status. */
       readonly reason: string;
-      /** The status says `Pod was rejected: ` before it. */
+      /** The status prefixes it with `Pod was rejected: `. */
       readonly message: string;
-      /** Nothing but the node's labels and taints stand in the way, and they may have changed: read the Node once and ask again. */
+      /** Only node labels or taints reject the pod, and they may be stale: read the Node and admit again. */
       readonly rereadNode?: true;
     };
 
 type Rejection = Extract<Admission, { readonly admitted: false }>;
 
-/** In whole units; `cpu` in thousandths. */
+/** In whole units; `cpu` in millicores. */
 interface OutOf {
   readonly resource: string;
   readonly requested: number;
@@ -51,37 +49,34 @@ interface OutOf {
   readonly capacity: number;
 }
 
-/** When the Node cannot be read. */
+/** Rejection when the Node cannot be read. */
 export const INVALID_NODE_INFO: Admission = { admitted: false, reason: "InvalidNodeInfo", message: "Kubelet cannot get node info." };
 
-/** Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
 const NODE_SHUTDOWN: Admission = { admitted: false, reason: "NodeShutdown", message: "Pod was rejected as the node is shutting down." };
 
-/** What may be other by now than when the Node was last read: its labels and taints. */
-const OF_THE_NODE: ReadonlySet<string> = new Set(["NodeAffinity", "TaintToleration"]);
+/** Predicates on the Node's labels and taints, which may be stale. */
+const NODE_PREDICATES: ReadonlySet<string> = new Set(["NodeAffinity", "TaintToleration"]);
 const OS = "linux";
 const OS_LABEL = "kubernetes.io/os";
 
 /**
- * The first thing that stands against the pod decides.
- *
- * Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck, pkg/kubelet/sysctl. Differs
- * from upstream: on a node that shuts down nobody makes room.
+ * Returns the first rejection, if any. Source: pkg/kubelet/lifecycle/predicate.go Admit, pkg/scheduler/eventhandlers.go AdmissionCheck,
+ * pkg/kubelet/sysctl. Differs from upstream: no preemption on a node that is shutting down.
  */
 export function admit(input: AdmissionInput): Admission {
-  const beforehand = pressureRejection(input) ?? sysctlRejection(input.pod) ?? osRejection(input.pod);
-  if (beforehand !== undefined) return beforehand;
+  const early = pressureRejection(input) ?? sysctlRejection(input.pod) ?? osRejection(input.pod);
+  if (early !== undefined) return early;
   const [shortages, placements] = [shortagesOf(input), placementRejections(input)];
   const isCritical = isCriticalPod(input.pod);
   const rejections = isCritical ? placements : [...shortages.map(outOf), ...placements];
   const [first] = rejections;
-  if (first !== undefined) return rejections.every(({ reason }) => OF_THE_NODE.has(reason)) ? { ...first, rereadNode: true } : first;
+  if (first !== undefined) return rejections.every(({ reason }) => NODE_PREDICATES.has(reason)) ? { ...first, rereadNode: true } : first;
   if (input.shuttingDown) return NODE_SHUTDOWN;
-  return shortages.length === 0 ? { admitted: true } : makingRoom(input, shortages);
+  return shortages.length === 0 ? { admitted: true } : preemptFor(input, shortages);
 }
 
-/** A critical pod is not turned away for want of anything, while others can go for it. Source: preemption.go HandleAdmissionFailure. */
-function makingRoom({ pod, others }: AdmissionInput, shortages: readonly OutOf[]): Admission {
+/** Preempts pods for a critical pod, if that frees enough. Source: preemption.go HandleAdmissionFailure. */
+function preemptFor({ pod, others }: AdmissionInput, shortages: readonly OutOf[]): Admission {
   const wanted = shortages.map(({ resource, requested, used, capacity }) => ({ resource, missing: requested - (capacity - used) }));
   const preemption = preemptionFor(pod, others, wanted);
   if (preemption.kind === "preempts") return { admitted: true, preemption };
@@ -91,9 +86,8 @@ function makingRoom({ pod, others }: AdmissionInput, shortages: readonly OutOf[]
 }
 
 /**
- * Memory alone: only pods that asked for nothing and do not tolerate it; anything else: all but critical ones.
- *
- * Source: pkg/kubelet/eviction/eviction_manager.go Admit.
+ * Under memory pressure alone, rejects only BestEffort pods without the toleration; otherwise rejects all but critical pods. Source:
+ * pkg/kubelet/eviction/eviction_manager.go Admit.
  */
 function pressureRejection({ pod, pressure = [] }: AdmissionInput): Rejection | undefined {
   if (pressure.length === 0 || isCriticalPod(pod)) return undefined;
@@ -117,10 +111,8 @@ function osRejection({ metadata, spec }: NodePod): Rejection | undefined {
 }
 
 /**
- * Every resource of which there is not enough left. Huge pages of a size that the machine has not are not offered; other resources that
- * a node would have to offer itself are somebody else's when it does not know them.
- *
- * Source: plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
+ * All resources of which too little is left. Unknown huge page sizes have capacity 0; other unknown resources are ignored. Source:
+ * plugins/noderesources/fit.go fitsRequest; predicate.go removeMissingExtendedResources.
  */
 function shortagesOf({ pod, others, allocatable }: AdmissionInput): readonly OutOf[] {
   const requests = podRequests(pod);
@@ -144,8 +136,8 @@ function shortagesOf({ pod, others, allocatable }: AdmissionInput): readonly Out
 }
 
 function outOf({ resource, requested, used, capacity }: OutOf): Rejection {
-  const figures = `requested: ${requested}, used: ${used}, capacity: ${capacity}`;
-  return rejected(`OutOf${resource}`, `Node didn't have enough resource: ${resource}, ${figures}`);
+  const amounts = `requested: ${requested}, used: ${used}, capacity: ${capacity}`;
+  return rejected(`OutOf${resource}`, `Node didn't have enough resource: ${resource}, ${amounts}`);
 }
 
 function placementRejections({ pod, others, node }: AdmissionInput): readonly Rejection[] {
@@ -173,7 +165,7 @@ export interface Taint {
   readonly effect: string;
 }
 
-/** An empty key or effect of a toleration stands for all. Source: k8s.io/api core/v1 toleration.go ToleratesTaint. */
+/** An empty key or effect of a toleration matches all. Source: k8s.io/api core/v1 toleration.go ToleratesTaint. */
 function isTolerated(taint: Taint, tolerations: readonly Wire<V1Toleration>[]): boolean {
   return tolerations.some(({ key = "", operator = "Equal", value = "", effect = "" }) => {
     if (effect !== "" && effect !== taint.effect) return false;

@@ -1,6 +1,5 @@
-/** Whether a pod may have what its spec asks for by now, and who is asked first (node-agent §6.11). */
-import { admit } from "./admission.ts";
-import type { Admission, AdmissionInput } from "./admission.ts";
+/** Decides on in-place resizes and their order (node-agent §6.11). */
+import { admit, type Admission, type AdmissionInput } from "./admission.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
 import { isStaticPod } from "../types/labels.ts";
 import type { PodAllocation } from "../../ports/node-store.ts";
@@ -11,13 +10,12 @@ import type { Refusal } from "./resize-conditions.ts";
 const RESIZED = ["cpu", "memory"] as const;
 
 /**
- * Undefined: it may. What no other pod's end can make room for is infeasible, everything else is deferred.
+ * Why a resize is refused, if it is. Infeasible if it exceeds the node's capacity, otherwise Deferred.
  *
  *     4 CPUs, another pod has 3, asked for 2 → Deferred        asked for 5 → Infeasible
  *
- * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream's v1.36, which leaves the
- * infeasible to the API server (plugin PodResizeValidator, validation of static pods) and would defer it: an older API server lets
- * it through, and a pod that waits for what never comes should say so. The words are those of kubelets before.
+ * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream: v1.36 leaves infeasible resizes to
+ * the API server. Older API servers accept them, so this reports them with the messages of older kubelets.
  */
 export function resizeRefusal(input: AdmissionInput): Refusal | undefined {
   return infeasible(input) ?? deferred(admit(input));
@@ -39,11 +37,7 @@ function deferred(admission: Admission): Refusal | undefined {
   return admission.admitted ? undefined : { cause: admission.reason, reason: "Deferred", message: admission.message };
 }
 
-/**
- * Who asks for less first, then by priority, then Guaranteed before others, then who has waited longest.
- *
- * Source: allocation_manager.go sortPendingResizes.
- */
+/** Decreases first, then by priority, then Guaranteed pods, then the longest waiting. Source: allocation_manager.go sortPendingResizes. */
 export function inResizeOrder(pods: readonly NodePod[], allocations: ReadonlyMap<string, PodAllocation>): readonly NodePod[] {
   const ranked = pods.map((pod) => {
     const allocation = allocations.get(pod.metadata.uid);

@@ -1,14 +1,13 @@
 /**
- * What is granted to each pod: in the NodeStore, where turns are fenced, and in a file that outlives the agent (node-agent §6.11).
+ * Allocated resources of pods, in the NodeStore and in a checkpoint file (node-agent §6.11).
  *
- * AL1 what was granted, or set in the runtime, is on disk before anything rests on it: a grant before the call that sets it, what a
- *    container is made with before it is made.
- * AL2 the file is read before the first pod of any source is admitted.
+ * AL1 grants are on disk before the call that applies them; container resources before the container is created.
+ * AL2 the checkpoint is read before the first pod is admitted.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
-import { allocatedPod, asksForOther, granted, sameResources } from "./allocation.ts";
+import { allocatedPod, isResizeRequested, granted, sameResources } from "./allocation.ts";
 import { ALLOCATIONS_FILE, readAllocations, writtenAllocations } from "./checkpoint.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
@@ -16,14 +15,14 @@ import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
 type AllocationPorts = Pick<NodePorts, "store" | "files" | "log">;
 
-/** A file that cannot be read is as none: each pod has what its spec asks for. */
+/** Loads the checkpoint. If it is unreadable, each pod gets the resources of its spec. */
 export async function loadAllocations({ store, files, log }: AllocationPorts): Promise<void> {
   try {
     const text = await files.readCheckpoint(ALLOCATIONS_FILE);
     if (text === undefined) return;
     for (const [uid, allocation] of readAllocations(text)) await store.update("allocations", uid, (row) => row ?? allocation);
   } catch (error) {
-    log.error("what was granted to pods cannot be read: each has what its spec asks for", {
+    log.error("failed to read the allocation checkpoint; using the resources of the specs", {
       file: ALLOCATIONS_FILE,
       error: messageOf(error),
     });
@@ -31,9 +30,8 @@ export async function loadAllocations({ store, files, log }: AllocationPorts): P
 }
 
 /**
- * Answering its argument, `change` changes nothing and nothing is written.
- *
- * @throws {LostSyncError} @throws {NodeFilesError}
+ * Updates an allocation and the checkpoint; writes nothing if `change` returns its argument. @throws {LostSyncError} @throws
+ * {NodeFilesError}
  */
 export async function updateAllocation(
   ports: AllocationPorts,
@@ -52,18 +50,18 @@ export async function updateAllocation(
   return after;
 }
 
-/** An admitted pod has what it asks for; one that was admitted by an earlier agent keeps what it had. */
+/** Allocates the spec's resources to an admitted pod, unless it has an allocation. */
 export async function allocate(ports: AllocationPorts, pod: NodePod): Promise<void> {
   const { uid, namespace, name } = pod.metadata;
   await updateAllocation(ports, uid, (row) => row ?? granted(pod)).catch((error: unknown) => {
-    // The pod runs all the same: only a resize of it is forgotten by a restart.
-    ports.log.warn("what a pod was granted was not written down", { pod: `${namespace}/${name}`, error: messageOf(error) });
+    // The pod runs anyway; only its resizes are lost on restart.
+    ports.log.warn("failed to write the allocation checkpoint", { pod: `${namespace}/${name}`, error: messageOf(error) });
   });
 }
 
 export type NoteActuated = (actuated: { readonly name: string; readonly resources: ContainerResources }) => Promise<void>;
 
-/** The container has, or is about to be made with, `resources`. */
+/** Records the resources that the container has or is about to be created with. */
 export async function noteActuated(
   ports: AllocationPorts,
   pod: NodePod,
@@ -81,13 +79,13 @@ export async function noteActuated(
 }
 
 /**
- * The pod that a turn works on. While nobody has decided on what its spec asks for now, its status must not say that this was seen:
- * who waits for a resize waits for the generation, and then looks for conditions.
+ * The pod as a sync uses it. An undecided resize keeps the old observedGeneration: clients wait for the generation, then read the
+ * conditions.
  */
 export async function allocatedPodOf({ store, pods }: Pick<NodePorts, "store" | "pods">, uid: string): Promise<NodePod | undefined> {
   const pod = pods.get(uid);
   const allocation = await store.read("allocations", uid);
-  if (pod === undefined || !asksForOther(pod, allocation)) return pod;
+  if (pod === undefined || !isResizeRequested(pod, allocation)) return pod;
   const allocated = allocatedPod(pod, allocation);
   if (allocation?.pending !== undefined) return allocated;
   const { generation: _, ...metadata } = pod.metadata;

@@ -1,14 +1,10 @@
-/**
- * What this node has granted to a pod (node-agent §6.11). All that is made of the pod, and all that admission counts, goes by this and
- * not by the spec, which may ask for something else by now.
- */
+/** Allocated resources of a pod (node-agent §6.11). Syncs and admission use these, not the spec. */
 import { ownAt } from "@deltaloop/base";
 import { quantitiesEqual } from "@deltaloop/kube/quantity";
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 
-/** All that `pod` asks for is granted; what was set in the runtime stays written down. */
+/** Grants everything that `pod` requests; keeps the actuated resources. */
 export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
   const containers = [...initContainersOf(pod), ...pod.spec.containers].map(({ name, resources = {} }) => {
     const actuated = ownAt(before?.containers, name)?.actuated;
@@ -18,14 +14,14 @@ export function granted(pod: NodePod, before?: PodAllocation): PodAllocation {
 }
 
 /**
- * The pod as this node works on it; `pod` itself while it asks for what it has.
+ * The pod with its allocated resources; `pod` itself if nothing differs.
  *
  *     spec cpu 200m, allocated cpu 100m → the same pod with cpu 100m
  *
  * Source: pkg/kubelet/allocation/allocation_manager.go updatePodFromAllocation.
  */
 export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined): NodePod {
-  if (!asksForOther(pod, allocation)) return pod;
+  if (!isResizeRequested(pod, allocation)) return pod;
   const withAllocated = <T extends ContainerSpec>(container: T): T => {
     const allocated = ownAt(allocation?.containers, container.name)?.allocated;
     return allocated === undefined || sameResources(container.resources ?? {}, allocated)
@@ -43,17 +39,17 @@ export function allocatedPod(pod: NodePod, allocation: PodAllocation | undefined
   };
 }
 
-/** The spec differs from what is allocated: a resize was asked for, and is not granted. */
-export function asksForOther(pod: NodePod, allocation: PodAllocation | undefined): boolean {
+/** Whether the spec differs from the allocation, so a resize is requested. */
+export function isResizeRequested(pod: NodePod, allocation: PodAllocation | undefined): boolean {
   if (allocation === undefined) return false;
-  const isOther = ({ name, resources = {} }: ContainerSpec): boolean => {
+  const differs = ({ name, resources = {} }: ContainerSpec): boolean => {
     const allocated = ownAt(allocation.containers, name)?.allocated;
     return allocated !== undefined && !sameResources(resources, allocated);
   };
-  return initContainersOf(pod).some(isOther) || pod.spec.containers.some(isOther);
+  return initContainersOf(pod).some(differs) || pod.spec.containers.some(differs);
 }
 
-/** By value: `1000m` is `1`. */
+/** Compares by value: `1000m` equals `1`. */
 export function sameResources(a: ContainerResources, b: ContainerResources): boolean {
   return a === b || (sameAmounts(a.requests, b.requests) && sameAmounts(a.limits, b.limits));
 }

@@ -1,24 +1,24 @@
-/** What is granted, as a file keeps it over a restart of the agent (node-agent §6.11). */
+/** The allocation checkpoint (node-agent §6.11). */
 import type { PodAllocation } from "../../ports/node-store.ts";
 
-/** Below the agent's root. Upstream's `allocated_pods_state` may lie beside it, in another form: neither reads the other's. */
+/** Below the agent's root. Upstream's `allocated_pods_state` has another format and is ignored. */
 export const ALLOCATIONS_FILE = "deltaloop-allocations.json";
 const VERSION = 1;
 
-/** Key: UID. */
+/** Serializes allocations by UID. */
 export function writtenAllocations(allocations: ReadonlyMap<string, PodAllocation>): string {
   return JSON.stringify({ version: VERSION, pods: Object.fromEntries(allocations) });
 }
 
-/** @throws {TypeError} when it is none of ours */
+/** Parses a checkpoint. @throws {TypeError} for an unknown format */
 export function readAllocations(text: string): ReadonlyMap<string, PodAllocation> {
   const { version, pods } = parsed(text);
-  if (version !== VERSION) throw new TypeError(`version ${String(version)} is not known`);
-  if (!isObject(pods)) throw new TypeError("it has no pods");
+  if (version !== VERSION) throw new TypeError(`version ${String(version)} is not supported`);
+  if (!isObject(pods)) throw new TypeError("pods is missing");
   return new Map(
     Object.entries(pods).map(([uid, row]) => {
       if (!isObject(row) || !isObject(row["containers"])) throw new TypeError(`pod ${uid} has no containers`);
-      return [uid, row as unknown as PodAllocation]; // written by writtenAllocations, and whole: the file is replaced at once
+      return [uid, row as unknown as PodAllocation]; // written atomically by writtenAllocations
     }),
   );
 }
@@ -28,9 +28,9 @@ function parsed(text: string): { readonly version?: unknown; readonly pods?: unk
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch (error) {
-    throw new TypeError("it is no JSON", { cause: error });
+    throw new TypeError("not JSON", { cause: error });
   }
-  throw new TypeError("it is no object");
+  throw new TypeError("not an object");
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,6 +1,4 @@
-/** Ports of the host that pods take for themselves. */
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type NodePod } from "../types/pod.ts";
 
 interface HostPort {
   readonly ip: string;
@@ -11,10 +9,8 @@ interface HostPort {
 const ANY_ADDRESS = "0.0.0.0";
 
 /**
- * Whether `pod` wants a port that one of `others` has: same protocol and number, same address or one of the two all addresses.
- * Init containers' ports do not count, except sidecars'.
- *
- * Source: plugins/nodeports Fits, scheduler framework HostPortInfo.CheckConflict.
+ * Whether `pod` uses a host port of one of `others`: same protocol and port, and the same address or the wildcard. Init containers other
+ * than sidecars do not count. Source: plugins/nodeports Fits, scheduler framework HostPortInfo.CheckConflict.
  */
 export function hostPortConflict(pod: NodePod, others: readonly NodePod[]): boolean {
   const taken = others.flatMap(hostPortsOf);

@@ -1,4 +1,3 @@
-/** Whether a node is one that a pod may run on: its nodeSelector and its required node affinity. */
 import type { V1NodeSelectorRequirement, V1NodeSelectorTerm } from "@kubernetes/client-node";
 import { ownAt } from "@deltaloop/base";
 import type { Labels, Wire } from "@deltaloop/kube/objects";
@@ -6,7 +5,10 @@ import type { PodSpec } from "../types/pod.ts";
 
 type Requirement = Wire<V1NodeSelectorRequirement>;
 
-/** Source: component-helpers scheduling/corev1/nodeaffinity GetRequiredNodeAffinity, Match. */
+/**
+ * Whether the node matches the pod's nodeSelector and required node affinity. Source: component-helpers scheduling/corev1/nodeaffinity
+ * GetRequiredNodeAffinity, Match.
+ */
 export function matchesNodeAffinity(spec: PodSpec, node: { readonly name: string; readonly labels: Labels }): boolean {
   for (const [key, value] of Object.entries(spec.nodeSelector ?? {})) if (ownAt(node.labels, key) !== value) return false;
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
@@ -21,7 +23,7 @@ function matchesTerm(
   if (matchExpressions.length + matchFields.length === 0) return false;
   return (
     matchExpressions.every((expression) => holds(expression, ownAt(node.labels, expression.key))) &&
-    // The node's name is the only field there is, and it is tested against one value.
+    // `metadata.name` with one value is the only supported field.
     matchFields.every((field) => field.key === "metadata.name" && field.values?.length === 1 && holds(field, node.name))
   );
 }
@@ -43,7 +45,7 @@ function holds({ operator, values = [] }: Requirement, value: string | undefined
       return operator === "Gt" ? number > bound : number < bound;
     }
     default:
-      return false; // a word newer than we are: the API server knows it, we must not guess
+      return false; // an operator that this version does not know
   }
 }
 

@@ -1,23 +1,18 @@
 /**
- * Grants what pods ask for by now, where there is room (node-agent §6.11). Level-based: whoever asks for other than it has is looked at
- * each time something changed on the node, and each 30 s. Only ever run one at a time, and not beside an admission (PodSources).
- *
- * Source: pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream, which keeps a queue, looks at it
- * when it thinks that room was made, and each three minutes.
+ * Grants pending resizes (node-agent §6.11), after each change on the node and each 30 s. PodSources serializes it with admissions. Source:
+ * pkg/kubelet/allocation/allocation_manager.go retryPendingResizes. Differs from upstream: upstream keeps a queue and retries each three
+ * minutes.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";
 import { inResizeOrder, resizeRefusal } from "./admit-resize.ts";
-import { asksForOther } from "./allocation.ts";
-import { isNewsOfPending, resizeMessage, withGranted, withoutPending, withPending } from "./resize-conditions.ts";
-import type { Refusal } from "./resize-conditions.ts";
+import { isResizeRequested } from "./allocation.ts";
+import { isPendingChanged, resizeMessage, withGranted, withoutPending, withPending, type Refusal } from "./resize-conditions.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { activePodsOf, admissionInput } from "./admission-input.ts";
+import { isTerminalPhase, type NodePod } from "../types/pod.ts";
+import { activePodsOf, admissionInput, type ActivePodsPorts } from "./admission-input.ts";
 import { updateAllocation } from "./allocation-manager.ts";
-import { wake } from "../pod-workers/update-worker.ts";
-import type { ActivePodsPorts } from "./admission-input.ts";
+import { enqueuePod } from "../pod-workers/update-worker.ts";
 
 type DecidePorts = ActivePodsPorts & Pick<NodePorts, "files" | "clock" | "log" | "podEvent" | "options" | "resources">;
 export type RetryResizesPorts = DecidePorts & Pick<NodePorts, "operations" | "send">;
@@ -26,31 +21,31 @@ export async function retryPendingResizes(ports: RetryResizesPorts): Promise<voi
   if (!ports.condition.sourcesReady) return;
   const { store, pods, log } = ports;
   const allocations = await store.rows("allocations");
-  const asking = pods.desired().filter((pod) => {
+  const resizing = pods.desired().filter((pod) => {
     const allocation = allocations.get(pod.metadata.uid);
-    return allocation?.pending !== undefined || asksForOther(pod, allocation);
+    return allocation?.pending !== undefined || isResizeRequested(pod, allocation);
   });
-  if (asking.length === 0) return;
+  if (resizing.length === 0) return;
   const records = await store.rows("workers");
-  const living = asking.filter(
+  const living = resizing.filter(
     ({ metadata, status }) => records.get(metadata.uid)?.terminatingAtMs === undefined && !isTerminalPhase(status?.phase),
   );
   for (const pod of inResizeOrder(living, allocations)) {
     const { uid, namespace, name } = pod.metadata;
     try {
-      if (await decide(ports, pod)) await wake(ports, uid, "a resize was decided on");
+      if (await decide(ports, pod)) await enqueuePod(ports, uid, "resize decided");
     } catch (error) {
-      log.warn("a resize was not decided on, it is tried again", { pod: `${namespace}/${name}`, error: messageOf(error) });
+      log.warn("failed to decide on a resize; will retry", { pod: `${namespace}/${name}`, error: messageOf(error) });
     }
   }
 }
 
-/** @returns whether its status has something new to say */
+/** @returns whether the pod's status changes */
 async function decide(ports: DecidePorts, pod: NodePod): Promise<boolean> {
   const { uid, generation = 0 } = pod.metadata;
   const before = await ports.store.read("allocations", uid);
   if (before === undefined) return false;
-  const isReverted = !asksForOther(pod, before);
+  const isReverted = !isResizeRequested(pod, before);
   const refusal = isReverted ? undefined : await refusalOf(ports, pod);
   const nowMs = ports.clock.now();
   const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
@@ -60,7 +55,7 @@ async function decide(ports: DecidePorts, pod: NodePod): Promise<boolean> {
   };
   const after = await updateAllocation(ports, uid, change);
   if (after === undefined || after === before) return false;
-  if (refusal !== undefined && isNewsOfPending(before, after)) tellPending(ports, pod, refusal);
+  if (refusal !== undefined && isPendingChanged(before, after)) emitPending(ports, pod, refusal);
   if (refusal === undefined && !isReverted)
     ports.podEvent(pod, { type: "Normal", reason: "ResizeStarted", message: resizeMessage("Pod resize started", pod, generation) });
   return true;
@@ -72,7 +67,7 @@ async function refusalOf(ports: ActivePodsPorts & Pick<NodePorts, "options" | "r
   return resizeRefusal(input);
 }
 
-function tellPending(ports: Pick<NodePorts, "podEvent">, pod: NodePod, { cause, reason, message }: Refusal): void {
+function emitPending(ports: Pick<NodePorts, "podEvent">, pod: NodePod, { cause, reason, message }: Refusal): void {
   const text = resizeMessage(`Pod resize ${cause}`, pod, pod.metadata.generation ?? 0, message);
   ports.podEvent(pod, { type: "Warning", reason: `Resize${reason}`, message: text });
 }

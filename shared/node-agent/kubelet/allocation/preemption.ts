@@ -1,22 +1,20 @@
 /**
- * Who makes room for a critical pod of which the node has not enough of something (node-agent §14.4): pods that want less for their quality
- * of service first, and of those as few as there can be.
- *
- * Source: pkg/kubelet/preemption/preemption.go getPodsToPreempt; pkg/kubelet/types/pod_update.go Preemptable.
+ * Selects the pods to preempt for a critical pod (node-agent §14.4): lower QoS classes first, and as few as possible. Source:
+ * pkg/kubelet/preemption/preemption.go getPodsToPreempt; pkg/kubelet/types/pod_update.go Preemptable.
  */
 import type { NodePod } from "../types/pod.ts";
 import { isCriticalPod } from "../types/critical-pod.ts";
 import { podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
 
-/** What a pod would need in addition, in whole units; `cpu` in thousandths. */
+/** Missing amount in whole units; `cpu` in millicores. */
 export interface Shortage {
   readonly resource: string;
   readonly missing: number;
 }
 
 export type Preemption =
-  | { readonly kind: "preempts"; readonly pods: readonly NodePod[]; /** What it is counted under. */ readonly signal: string }
-  /** All of them together would not do. */
+  | { readonly kind: "preempts"; readonly pods: readonly NodePod[]; /** Label of the metric. */ readonly signal: string }
+  /** Preempting all candidates would not free enough. */
   | { readonly kind: "impossible"; readonly missing: readonly Shortage[] };
 
 /** @param active the other active pods @param shortages at least one */
@@ -27,7 +25,7 @@ export function preemptionFor(critical: NodePod, active: readonly NodePod[], sho
   const [bestEffort, burstable, guaranteed] = (["BestEffort", "Burstable", "Guaranteed"] as const).map((wanted) =>
     candidates.filter((pod) => qosClass(pod) === wanted),
   ) as [NodePod[], NodePod[], NodePod[]]; // one of each class
-  // What the better classes must give is what all of the lesser ones could not; these then give what is still missing.
+  // Each class provides only what the lower classes together cannot.
   const ofGuaranteed = nearest(guaranteed, without(shortages, [...bestEffort, ...burstable]));
   const ofBurstable = nearest(burstable, without(shortages, [...bestEffort, ...ofGuaranteed]));
   const ofBestEffort = nearest(bestEffort, without(shortages, [...ofBurstable, ...ofGuaranteed]));
@@ -44,7 +42,7 @@ function amountOf(pod: NodePod, resource: string): number {
   return resource === "pods" ? 1 : wholeAmount(podRequests(pod), resource);
 }
 
-/** What is still missing when these are gone. */
+/** The shortages that remain without these pods. */
 function without(shortages: readonly Shortage[], pods: readonly NodePod[]): readonly Shortage[] {
   return shortages.flatMap(({ resource, missing }) => {
     const left = pods.reduce((rest, pod) => rest - amountOf(pod, resource), missing);
@@ -52,7 +50,7 @@ function without(shortages: readonly Shortage[], pods: readonly NodePod[]): read
   });
 }
 
-/** Again and again the one that leaves least to be wanted; of two alike the smaller, of two the same the later. */
+/** Repeatedly takes the pod that covers most of the shortages; on ties the smaller, then the later one. */
 function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): readonly NodePod[] {
   const rest = [...pods];
   const taken: NodePod[] = [];
@@ -65,7 +63,7 @@ function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): read
       const isBetter = distance < bestDistance || (distance === bestDistance && isNoLarger(pod, rest[best]));
       if (isBetter) [best, bestDistance] = [i, distance];
     }
-    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // the last one takes its place, which decides who is the later of two
+    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // the last pod takes its place, which decides ties
     rest.pop();
     if (pod === undefined) break;
     taken.push(pod);
@@ -74,7 +72,7 @@ function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): read
   return taken;
 }
 
-/** Each shortage counts alike, whatever it is measured in. */
+/** Weights all shortages equally, independent of their units. */
 function distanceOf(pod: NodePod, shortages: readonly Shortage[]): number {
   return shortages.reduce((sum, { resource, missing }) => sum + (Math.max(0, missing - amountOf(pod, resource)) / missing) ** 2, 0);
 }

@@ -1,4 +1,4 @@
-/** What a pod's status says of a resize (node-agent §6.11): waiting to be granted, or granted and being set in the runtime. */
+/** Resize conditions in the pod status (node-agent §6.11): pending or in progress. */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { PodAllocation, ResizeCondition } from "../../ports/node-store.ts";
 import type { PodCondition, NodePod } from "../types/pod.ts";
@@ -6,13 +6,13 @@ import { granted } from "./allocation.ts";
 
 /** Why a resize is not granted. */
 export interface Refusal {
-  /** Of the event: `OutOfcpu`. */
+  /** Cause in the Event: `OutOfcpu`. */
   readonly cause: string;
   readonly reason: "Deferred" | "Infeasible";
   readonly message: string;
 }
 
-/** `allocation` itself when the condition says the same already. Its time moves with the reason alone. */
+/** Sets the pending condition; its time changes only with the reason. Returns `allocation` itself if nothing changes. */
 export function withPending(allocation: PodAllocation, pod: NodePod, { reason, message }: Refusal, nowMs: number): PodAllocation {
   const { pending: was } = allocation;
   const observedGeneration = pod.metadata.generation ?? 0;
@@ -20,8 +20,8 @@ export function withPending(allocation: PodAllocation, pod: NodePod, { reason, m
   return { ...allocation, pending: { reason, message, observedGeneration, sinceMs: was?.reason === reason ? was.sinceMs : nowMs } };
 }
 
-/** Upstream tells people again only of another reason or another generation, not of other figures. */
-export function isNewsOfPending(before: PodAllocation, after: PodAllocation): boolean {
+/** As upstream, emits an Event only for another reason or generation, not for other amounts. */
+export function isPendingChanged(before: PodAllocation, after: PodAllocation): boolean {
   const [was, is] = [before.pending, after.pending];
   return is !== undefined && (was?.reason !== is.reason || was.observedGeneration !== is.observedGeneration);
 }
@@ -30,16 +30,14 @@ export function withoutPending({ pending: _, ...allocation }: PodAllocation): Po
   return allocation;
 }
 
-/** Granted: what was said of an earlier resize is over. Source: allocation_manager.go handlePodResourcesResize. */
+/** Grants the resize and clears the pending condition. Source: allocation_manager.go handlePodResourcesResize. */
 export function withGranted(allocation: PodAllocation, pod: NodePod, nowMs: number): PodAllocation {
   return { ...granted(pod, allocation), inProgress: { observedGeneration: pod.metadata.generation ?? 0, sinceMs: nowMs } };
 }
 
 /**
- * Not all of it is set, by an error if there was one. The generation is that of the first time; an error stays until all is set.
- * `allocation` itself when the condition says the same already.
- *
- * Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
+ * Sets the in-progress condition. It keeps the first generation; an error stays until the resize is complete. Returns `allocation` itself
+ * if nothing changes. Source: pkg/kubelet/status/status_manager.go SetPodResizeInProgressCondition.
  */
 export function withInProgress(
   allocation: PodAllocation,
@@ -57,7 +55,7 @@ export function withoutInProgress({ inProgress: _, ...allocation }: PodAllocatio
   return allocation;
 }
 
-/** In upstream's order. */
+/** The conditions in upstream's order. */
 export function resizeConditions({ pending, inProgress }: Pick<PodAllocation, "pending" | "inProgress">): readonly PodCondition[] {
   return [
     ...(pending === undefined ? [] : [condition("PodResizePending", pending)]),
@@ -85,7 +83,7 @@ interface Summary {
 }
 
 /**
- * The text of an Event, in the form that upstream's people and tools know:
+ * The text of an Event, in upstream's format:
  *
  *     Pod resize started: {"containers":[{"name":"app","resources":{"requests":{"cpu":"200m"}}}],"generation":2}
  *

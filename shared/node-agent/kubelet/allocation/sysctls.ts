@@ -1,7 +1,7 @@
-/** Kernel settings that a pod may ask for: those that belong to one of its own namespaces and cannot harm other pods. */
+/** Safe sysctls: namespaced, and harmless to other pods. */
 import type { PodSpec } from "../types/pod.ts";
 
-/** Source: pkg/kubelet/sysctl/safe_sysctls.go; every kernel that Node 24 runs on has them all. */
+/** All kernels that Node.js 24 supports have them. Source: pkg/kubelet/sysctl/safe_sysctls.go. */
 const SAFE_SYSCTLS: readonly string[] = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -17,7 +17,7 @@ const SAFE_SYSCTLS: readonly string[] = [
   "net.ipv4.tcp_wmem",
 ];
 
-/** What is wrong with the first one that is refused. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
+/** Why the first forbidden sysctl is refused. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
 export function forbiddenSysctl(spec: PodSpec): string | undefined {
   for (const { name: written } of spec.securityContext?.sysctls ?? []) {
     const name = withDots(written);
@@ -29,8 +29,8 @@ export function forbiddenSysctl(spec: PodSpec): string | undefined {
   return undefined;
 }
 
-/** `net/ipv4/tcp_rmem` is another spelling; there a dot stands for a slash. */
-function withDots(name: string): string {
+/** Normalizes `net/ipv4/tcp_rmem`, in which a dot stands for a slash. */
+export function withDots(name: string): string {
   const separator = /[./]/u.exec(name)?.[0];
   return separator === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
 }

@@ -1,16 +1,11 @@
 /**
- * A certificate request (PKCS #10) for a node, and what a certificate says: Node's own library reads certificates and writes
- * neither, and a bare machine has no `openssl` yet.
- *
- * The form is that of RFC 2986, and of RFC 5280 §4.2.1.6 for alternative names. The bytes are those that Go makes of the same template, so
- * that a request that a kubelet began is found again.
- *
- * Source: client-go util/cert/csr.go MakeCSRFromTemplate.
+ * PKCS #10 certificate requests (RFC 2986, RFC 5280 §4.2.1.6) and certificate fields. Node.js cannot write requests, and the machine may
+ * lack `openssl`. The bytes equal Go's, so that a request of a kubelet is found again. Source: client-go util/cert/csr.go
+ * MakeCSRFromTemplate.
  */
-import { sign, X509Certificate } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { sign, X509Certificate, type KeyObject } from "node:crypto";
 
-/** Whom a certificate is to be for. */
+/** Subject and names of a certificate. */
 export interface CertificateTemplate {
   readonly commonName: string;
   readonly organizations: readonly string[];
@@ -18,7 +13,7 @@ export interface CertificateTemplate {
   readonly ipAddresses: readonly string[];
 }
 
-/** Whom a certificate is for, and how long. */
+/** Subject, names and validity of a certificate. */
 export interface CertificateFacts extends CertificateTemplate {
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
@@ -49,7 +44,7 @@ const OID = {
   sha256WithRsa: "2a864886f70d01010b",
 };
 
-/** PEM. @param key private, EC or RSA */
+/** Returns PEM. @param key private, EC or RSA */
 export function certificateRequest(template: CertificateTemplate, key: KeyObject, publicKey: KeyObject): string {
   const info = requestInfo(template, publicKey);
   const algorithm = key.asymmetricKeyType === "rsa" ? sequence(oid(OID.sha256WithRsa), der(TAG.null)) : sequence(oid(OID.ecdsaWithSha256));
@@ -58,7 +53,7 @@ export function certificateRequest(template: CertificateTemplate, key: KeyObject
   return ["-----BEGIN CERTIFICATE REQUEST-----", ...lines, "-----END CERTIFICATE REQUEST-----", ""].join("\n");
 }
 
-/** Whether `pem` asks for the same with the same key: all but the signature, which is another one each time. */
+/** Whether `pem` requests the same for the same key; ignores the signature. */
 export function isSameRequest(pem: string, template: CertificateTemplate, publicKey: KeyObject): boolean {
   const [, base64 = ""] = /-----BEGIN CERTIFICATE REQUEST-----([^-]*)-----END/u.exec(pem) ?? [];
   const info = requestInfo(template, publicKey);
@@ -67,7 +62,7 @@ export function isSameRequest(pem: string, template: CertificateTemplate, public
   return [2, 3, 4].some((at) => request.subarray(at, at + info.length).equals(info));
 }
 
-/** What is signed: version, subject, key and attributes. */
+/** The signed part: version, subject, key and attributes. */
 function requestInfo(template: CertificateTemplate, publicKey: KeyObject): Buffer {
   const { commonName, organizations } = template;
   const subject = sequence(
@@ -96,7 +91,7 @@ function oid(hex: string): Buffer {
   return der(TAG.oid, Buffer.from(hex, "hex"));
 }
 
-/** As Go's encoding/asn1 chooses. */
+/** Same string type as Go's encoding/asn1. */
 function text(value: string): Buffer {
   return der(/^[A-Za-z0-9 '()+,\-./:=?]*$/u.test(value) ? TAG.printable : TAG.utf8, Buffer.from(value));
 }
@@ -111,11 +106,11 @@ function lengthOf(length: number): Buffer {
   return length < 0x100 ? Buffer.of(0x81, length) : Buffer.of(0x82, length >> 8, length & 0xff);
 }
 
-/** 4 or 16 bytes. @throws for what is no address */
+/** 4 or 16 bytes. @throws for an invalid address */
 function ipBytes(address: string): Buffer {
   if (!isAddress(address)) throw new RangeError(`not an IP address: "${address}"`);
   if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
-  // A URL's host has at most one `::` and no IPv4 tail.
+  // A URL's host has at most one `::` and no IPv4 suffix.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");
   const words = (part: string): readonly string[] => part.split(":").filter((word) => word !== "");
   const [first, last] = [words(head), words(tail ?? "")];
@@ -128,7 +123,7 @@ export function isAddress(text: string): boolean {
   return /^(?:\d{1,3}\.){3}\d{1,3}$/u.test(text) && text.split(".").every((part) => Number(part) < 256);
 }
 
-/** Of the first certificate in `pem`. @throws when there is none */
+/** Reads the first certificate of `pem`. @throws when there is none */
 export function readCertificate(pem: string): CertificateFacts {
   const certificate = new X509Certificate(pem);
   const subject = certificate.subject.split("\n").map((line) => line.split(/=(.*)/su));
@@ -145,7 +140,7 @@ export function readCertificate(pem: string): CertificateFacts {
   };
 }
 
-/** However it is written. */
+/** Compares addresses independent of their notation. */
 export function isSameAddress(one: string, other: string): boolean {
   return isAddress(one) && isAddress(other) && ipBytes(one).equals(ipBytes(other));
 }

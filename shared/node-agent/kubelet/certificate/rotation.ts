@@ -1,14 +1,13 @@
-/** When a certificate of the node is replaced, and by what (node-agent §14.6). */
+/** Certificate rotation (node-agent §14.6). */
 import type { V1Node } from "@kubernetes/client-node";
 import type { Wire } from "@deltaloop/kube/objects";
-import { isAddress, isSameAddress } from "./certificate-request.ts";
-import type { CertificateFacts, CertificateTemplate } from "./certificate-request.ts";
+import { isAddress, isSameAddress, type CertificateFacts, type CertificateTemplate } from "./certificate-request.ts";
 
 const ROTATED_FROM = 0.7;
 const ROTATION_SPREAD = 0.2;
 
 /**
- * After 70 to 90 % of its life, so that nodes that joined together do not ask together.
+ * After 70 to 90 % of the lifetime, so that nodes that joined together do not renew together.
  *
  *     from 0 s to 100 s, random 0 → 70 s, 0.5 → 80 s, 0.999 → 89.98 s
  *
@@ -18,7 +17,7 @@ export function rotationDeadlineMs({ notBeforeMs, notAfterMs }: CertificateFacts
   return notBeforeMs + (notAfterMs - notBeforeMs) * (ROTATED_FROM + ROTATION_SPREAD * random);
 }
 
-/** Whether it is for all that is asked for; it may be for more. Source: certificate_manager.go certSatisfiesTemplateLocked. */
+/** Whether the certificate covers the template; it may cover more. Source: certificate_manager.go certSatisfiesTemplateLocked. */
 export function satisfies(certificate: CertificateFacts, template: CertificateTemplate | undefined): boolean {
   if (template === undefined) return true;
   return (
@@ -33,14 +32,17 @@ export function sameTemplate(one: CertificateTemplate | undefined, other: Certif
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** With what a node calls the API server. Source: pkg/kubelet/certificate/kubelet.go NewKubeletClientCertificateManager. */
+/** The template of the node's client certificate. Source: pkg/kubelet/certificate/kubelet.go NewKubeletClientCertificateManager. */
 export function clientTemplate(nodeName: string): CertificateTemplate {
   return { commonName: `system:node:${nodeName}`, organizations: ["system:nodes"], dnsNames: [], ipAddresses: [] };
 }
 
 type NodeAddresses = NonNullable<NonNullable<Wire<V1Node>["status"]>["addresses"]>;
 
-/** What a node shows who calls it; none before it has an address. Source: kubelet.go newGetTemplateFn, addressesToHostnamesAndIPs. */
+/**
+ * The template of the node's serving certificate; undefined without an address. Source: kubelet.go newGetTemplateFn,
+ * addressesToHostnamesAndIPs.
+ */
 export function servingTemplate(nodeName: string, addresses: NodeAddresses): CertificateTemplate | undefined {
   const named = addresses.filter(({ address }) => address !== "");
   const ipAddresses = named.flatMap(({ type, address }) => (isAddress(address) && !type.endsWith("DNS") ? [address] : []));

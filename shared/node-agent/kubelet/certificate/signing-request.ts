@@ -1,13 +1,15 @@
-/** CertificateSigningRequests of a node, and what became of them (node-agent §14.6). Source: client-go util/certificate/csr/csr.go. */
-import { createHash } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+/** CertificateSigningRequests of a node and their outcome (node-agent §14.6). Source: client-go util/certificate/csr/csr.go. */
+import { createHash, type KeyObject } from "node:crypto";
 import type { CertificateTemplate } from "./certificate-request.ts";
 
 /** Source: k8s.io/api certificates/v1 types.go. */
 export type SignerName = "kubernetes.io/kube-apiserver-client-kubelet" | "kubernetes.io/kubelet-serving";
 export type KeyUsage = "digital signature" | "key encipherment" | "client auth" | "server auth";
 
-/** An RSA key may encipher, too. Source: certificate_manager.go DefaultKubeletClientGetUsages, DefaultKubeletServingGetUsages. */
+/**
+ * The key usages to request; RSA keys add encipherment. Source: certificate_manager.go DefaultKubeletClientGetUsages,
+ * DefaultKubeletServingGetUsages.
+ */
 export function usagesOf(signerName: SignerName, key: KeyObject): readonly KeyUsage[] {
   const purpose = signerName === "kubernetes.io/kubelet-serving" ? "server auth" : "client auth";
   return ["digital signature", ...(key.asymmetricKeyType === "rsa" ? (["key encipherment"] as const) : []), purpose];
@@ -30,9 +32,8 @@ export function signingRequest(given: {
 }
 
 /**
- * The name of the request with which a node joins: the same for the same key, so that a start that was cut off finds its own again.
- *
- * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go digestedName, requestNodeCertificate.
+ * The name of the bootstrap request: equal for equal keys, so that an interrupted start finds its request again. Source:
+ * pkg/kubelet/certificate/bootstrap/bootstrap.go digestedName, requestNodeCertificate.
  */
 export function joiningRequestName({ commonName, organizations }: CertificateTemplate, publicKey: KeyObject): string {
   const purposes = publicKey.asymmetricKeyType === "rsa" ? ["client auth", "key encipherment"] : ["client auth"];
@@ -55,22 +56,22 @@ interface SigningRequestLike {
   };
 }
 
-/** Source: csr.go WaitForCertificate. @param uid of the one that was made */
+/** The outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
 export function signingOutcome(object: unknown, uid: string): SigningOutcome {
   const { metadata, status } = object as SigningRequestLike; // as the API server has it
   if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };
   const { conditions = [], certificate = "" } = status ?? {};
   for (const { type, reason, message } of conditions) {
-    const told = `reason: ${reason}, message: ${message}`;
-    if (type === "Denied") return { kind: "refused", why: `certificate signing request is denied, ${told}` };
-    if (type === "Failed") return { kind: "refused", why: `certificate signing request failed, ${told}` };
+    const details = `reason: ${reason}, message: ${message}`;
+    if (type === "Denied") return { kind: "refused", why: `certificate signing request is denied, ${details}` };
+    if (type === "Failed") return { kind: "refused", why: `certificate signing request failed, ${details}` };
   }
   const isApproved = conditions.some(({ type }) => type === "Approved");
   if (!isApproved || certificate === "") return { kind: "waiting" };
   return { kind: "issued", certificate: Buffer.from(certificate, "base64").toString() };
 }
 
-/** What was asked for, PEM, and of whom. */
+/** The request (PEM) and its signer. */
 export function requestIn(object: unknown): { readonly request: string; readonly signerName: string | undefined } {
   const { spec } = object as SigningRequestLike; // as above
   return { request: Buffer.from(spec?.request ?? "", "base64").toString(), signerName: spec?.signerName };

@@ -1,10 +1,10 @@
-/** Which API object a pod's spec leans on; a static pod must lean on none, or its mirror would be refused (node-agent §2.1). */
+/** References from a pod spec to API objects. Static pods must have none, or the API server refuses their mirrors (node-agent §2.1). */
 import type { ContainerSpec, PodSpec, VolumeSpec } from "../types/pod.ts";
 
 export interface ApiReference {
   /** Plural, as in the API: `secrets`. */
   readonly resource: string;
-  /** Where the spec names it. */
+  /** Location in the spec. */
   readonly field: string;
 }
 
@@ -53,9 +53,8 @@ const API_PROJECTIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The first reference to an API object, or undefined. A volume of a kind that is not known here counts as one.
- *
- * Source: pkg/api/pod/util.go HasAPIObjectReference; pkg/features/kube_features.go PreventStaticPodAPIReferences.
+ * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference;
+ * pkg/features/kube_features.go PreventStaticPodAPIReferences.
  */
 export function apiReference(spec: PodSpec): ApiReference | undefined {
   if ((spec.serviceAccountName ?? "") !== "") return { resource: "serviceaccounts", field: "serviceAccountName" };
@@ -88,7 +87,7 @@ function volumeReference(volume: VolumeSpec): ApiReference | undefined {
     const resource = API_VOLUMES.get(kind);
     if (resource !== undefined) return { resource, field };
     if (kind !== "projected" && !LOCAL_VOLUMES.includes(kind)) return { resource: "objects of an unknown kind", field };
-    // Secrets for the storage itself: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
+    // Secrets of the storage: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
     if ((source as { readonly secretRef?: unknown }).secretRef !== undefined) return { resource: "secrets", field };
   }
   for (const [kind] of (volume.projected?.sources ?? []).flatMap(sourcesOf)) {

@@ -1,29 +1,27 @@
 /**
- * What one pod source has changed (node-agent §2.5): the list or the pods it sent, against what it sent before.
+ * Changes that a message of one pod source makes (node-agent §2.5).
  *
  *     known 1 2 3, SET 2' 3 4   →   REMOVE 1, ADD 4, UPDATE 2'
  */
-import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
-import type { PodSource } from "../types/labels.ts";
+import { CONFIG_ANNOTATIONS, type PodSource } from "../types/labels.ts";
 import { jsonEqual } from "../types/json-equal.ts";
-import { fullName } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, type NodePod } from "../types/pod.ts";
 
 export type ConfigOp = "ADD" | "UPDATE" | "DELETE" | "REMOVE" | "RECONCILE";
 
-/** `DELETE` is the beginning of a graceful deletion, and an update downstream; `REMOVE` says that the pod is gone. */
+/** `DELETE` starts a graceful deletion and is an update downstream; `REMOVE` means that the pod is gone. */
 export interface PodChange {
   readonly op: ConfigOp;
   readonly pod: NodePod;
 }
 
-/** `SET` carries all pods of the source; of a `REMOVE` only the UIDs count. */
+/** `SET` carries all pods of the source; `REMOVE` uses only the UIDs. */
 export type SourceMessage = { readonly op: "SET" | "ADD" | "UPDATE" | "DELETE" | "REMOVE"; readonly pods: readonly NodePod[] };
 
 export interface SourceState {
   /** By UID. */
   readonly pods: ReadonlyMap<string, NodePod>;
-  /** A SET has come. */
+  /** A SET was received. */
   readonly seen: boolean;
 }
 
@@ -31,25 +29,21 @@ export const UNSEEN_SOURCE: SourceState = { pods: new Map(), seen: false };
 
 export interface Classified {
   readonly state: SourceState;
-  /** In the order in which they are to be handled: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
+  /** In processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
   readonly changes: readonly PodChange[];
-  /** The first SET came and brought nothing: the loop still learns that the source is there. */
+  /** The first SET was empty, which still makes the source ready. */
   readonly emptyAdd: boolean;
-  /** Left out, because a pod before them in this message has their full name; Warning `FailedValidation`. */
+  /** Ignored: an earlier pod of the message has the same full name. Warning `FailedValidation`. */
   readonly duplicates: readonly NodePod[];
 }
 
-/** Never compared, and kept as they were first known. */
+/** Annotations that are never compared and keep their first values. */
 const LOCAL_ANNOTATIONS: readonly string[] = [CONFIG_ANNOTATIONS.source, CONFIG_ANNOTATIONS.mirror, CONFIG_ANNOTATIONS.seen];
-/** Of which sent object a pod that is known was made: whatever a source sends once more is told at a glance. */
-const madeOf = new WeakMap<NodePod, NodePod>();
+/** The sent object of each known pod, to recognize an object that is sent again. */
+const sentPods = new WeakMap<NodePod, NodePod>();
 const ORDER: readonly ConfigOp[] = ["REMOVE", "ADD", "UPDATE", "DELETE", "RECONCILE"];
 
-/**
- * The changes that `message` makes to what is known of its source.
- *
- * Source: pkg/kubelet/config/config.go podStorage.Merge, merge.
- */
+/** Merges `message` into the state of its source. Source: pkg/kubelet/config/config.go podStorage.Merge, merge. */
 export function classify(state: SourceState, source: PodSource, message: SourceMessage, nowMs: number): Classified {
   if (message.op === "REMOVE") return remove(state, message.pods);
   const { unique, duplicates } = withoutDuplicates(message.pods);
@@ -57,9 +51,9 @@ export function classify(state: SourceState, source: PodSource, message: SourceM
   const changes: PodChange[] = [];
   for (const sent of unique) {
     const known = state.pods.get(sent.metadata.uid);
-    const isAsBefore = known !== undefined && madeOf.get(known) === sent;
-    const { pod, op }: Merged = isAsBefore ? { pod: known } : merge(known, annotated(sent, { [CONFIG_ANNOTATIONS.source]: source }), nowMs);
-    madeOf.set(pod, sent);
+    const isResent = known !== undefined && sentPods.get(known) === sent;
+    const { pod, op }: Merged = isResent ? { pod: known } : merge(known, annotated(sent, { [CONFIG_ANNOTATIONS.source]: source }), nowMs);
+    sentPods.set(pod, sent);
     pods.set(pod.metadata.uid, pod);
     if (op !== undefined) changes.push({ op, pod });
   }
@@ -96,22 +90,20 @@ function withoutDuplicates(pods: readonly NodePod[]): { readonly unique: readonl
 
 interface Merged {
   readonly pod: NodePod;
-  /** Absent: nothing that counts has changed. */
+  /** Absent if nothing relevant changed. */
   readonly op?: ConfigOp;
 }
 
 /**
- * What is stored from now on, and what that is to the pod that was stored.
- *
- * Source: config.go checkAndUpdatePod. Differs from upstream: all of the new metadata but the identity is taken over, not only
- * the fields that are compared; a resourceVersion that belongs to another spec helps nobody.
+ * The pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata except the
+ * identity, so that the resourceVersion matches the spec.
  */
 function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): Merged {
   if (known === undefined) return { pod: annotated(sent, { [CONFIG_ANNOTATIONS.seen]: new Date(nowMs).toISOString() }), op: "ADD" };
   if (!differ(known, sent)) {
     if (jsonEqual(known.status, sent.status)) return { pod: known };
     const { status: _old, ...rest } = known;
-    // The spec that says the same is taken as well: a source that sends the pod once more sends that object, which is equal at a glance.
+    // Stores the sent spec, so that the next comparison of the same object is by identity.
     return { pod: { ...rest, spec: sent.spec, ...(sent.status !== undefined && { status: sent.status }) }, op: "RECONCILE" };
   }
   const { uid, name, namespace, annotations = {} } = known.metadata;
@@ -128,12 +120,12 @@ function differ(known: NodePod, sent: NodePod): boolean {
     a.deletionTimestamp !== b.deletionTimestamp ||
     a.deletionGracePeriodSeconds !== b.deletionGracePeriodSeconds ||
     !jsonEqual(a.labels ?? {}, b.labels ?? {}) ||
-    !jsonEqual(foreignAnnotations(known), foreignAnnotations(sent)) ||
+    !jsonEqual(comparedAnnotations(known), comparedAnnotations(sent)) ||
     !jsonEqual(known.spec, sent.spec)
   );
 }
 
-function foreignAnnotations({ metadata: { annotations = {} } }: NodePod): Readonly<Record<string, string>> {
+function comparedAnnotations({ metadata: { annotations = {} } }: NodePod): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !LOCAL_ANNOTATIONS.includes(key)));
 }
 

@@ -1,29 +1,22 @@
 /**
- * What the sources say, handed to the pod workers in order (node-agent §2.5, §2.6, §3).
+ * Passes messages of the pod sources to the pod workers (node-agent §2.5, §2.6, §3).
  *
- * PS1 messages of all sources are handled one at a time; those of one source in the order in which they came.
- * PS2 a source is ready once a SET of it has been handled; all must be before anything is taken away.
+ * PS1 messages of all sources are handled one at a time, those of one source in order.
+ * PS2 a source is ready after its first SET; nothing is removed until all are ready.
  */
-import { admit, INVALID_NODE_INFO } from "../allocation/admission.ts";
-import type { Admission } from "../allocation/admission.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { isMirrorPod } from "../types/labels.ts";
-import type { PodSource } from "../types/labels.ts";
+import { admit, INVALID_NODE_INFO, type Admission } from "../allocation/admission.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
+import { isMirrorPod, type PodSource } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { classify, UNSEEN_SOURCE } from "./pod-config.ts";
-import type { PodChange, SourceMessage, SourceState } from "./pod-config.ts";
-import { isTerminationRequested } from "../pod-workers/worker-questions.ts";
-import { activePodsOf, admissionInput, asAllocated } from "../allocation/admission-input.ts";
+import { classify, UNSEEN_SOURCE, type PodChange, type SourceMessage, type SourceState } from "./pod-config.ts";
+import { isTerminationRequested } from "../pod-workers/worker-queries.ts";
+import { activePodsOf, admissionInput, asAllocated, type ActivePodsPorts } from "../allocation/admission-input.ts";
 import { allocate, loadAllocations } from "../allocation/allocation-manager.ts";
-import { retryPendingResizes } from "../allocation/pending-resizes.ts";
+import { retryPendingResizes, type RetryResizesPorts } from "../allocation/pending-resizes.ts";
 import { preempt } from "../allocation/preempt.ts";
-import { storeStatus } from "../status/status-manager.ts";
+import { storeStatus, type StoreStatusPorts } from "../status/status-manager.ts";
 import { updateWorker } from "../pod-workers/update-worker.ts";
 import { messageOf } from "@deltaloop/kube/objects";
-import type { ActivePodsPorts } from "../allocation/admission-input.ts";
-import type { StoreStatusPorts } from "../status/status-manager.ts";
-import type { RetryResizesPorts } from "../allocation/pending-resizes.ts";
 
 type PodSourcesPorts = RetryResizesPorts & Pick<NodePorts, "metrics" | "readNode">;
 
@@ -38,14 +31,14 @@ export class PodSources {
     this.#states = new Map(registered.map((source) => [source, UNSEEN_SOURCE]));
   }
 
-  /** Resolves when it has been handled. */
+  /** Resolves when the message has been handled. */
   async deliver(source: PodSource, message: SourceMessage): Promise<void> {
     const handled = this.#last.then(() => this.#handle(source, message));
     this.#last = handled.catch(() => undefined);
     await handled;
   }
 
-  /** In turn with the messages: each must see what the one before has granted. */
+  /** Serialized with the messages, so that each sees the previous grants. */
   async retryResizes(): Promise<void> {
     const retried = this.#last.then(() => retryPendingResizes(this.#ports));
     this.#last = retried.catch(() => undefined);
@@ -70,14 +63,14 @@ export class PodSources {
     if (changes.length > 0) await retryPendingResizes(ports);
   }
 
-  /** One pod's trouble is not its neighbours'. What failed is not taken note of, so that the next message brings it again. */
+  /** Isolates failures of one pod. A failed change is not stored, so the next message repeats it. */
   async #tried(change: PodChange): Promise<boolean> {
     try {
       await this.#change(change);
       return true;
     } catch (error) {
       const { namespace, name } = change.pod.metadata;
-      this.#ports.log.error("a change of a pod was not handled, it is tried again", {
+      this.#ports.log.error("failed to handle a pod change; will retry", {
         pod: `${namespace}/${name}`,
         change: change.op,
         error: messageOf(error),
@@ -95,20 +88,20 @@ export class PodSources {
     else ports.pods.set(pod);
     if (isMirrorPod(pod)) {
       const original = ports.pods.staticOf(pod);
-      if (original !== undefined && op !== "RECONCILE") await updateWorker(ports, original, "update", "its mirror changed");
+      if (original !== undefined && op !== "RECONCILE") await updateWorker(ports, original, "update", "mirror pod changed");
       return;
     }
     switch (op) {
       case "ADD":
       case "UPDATE":
       case "DELETE":
-        return await updateWorker(ports, pod, "update", "its spec changed");
+        return await updateWorker(ports, pod, "update", "spec changed");
       case "REMOVE":
-        // Asked for too early it is not lost: housekeeping sees it again.
-        if (ports.condition.sourcesReady) await updateWorker(ports, pod, "kill", "its source has it no longer");
+        // Housekeeping handles removals that come before all sources are ready.
+        if (ports.condition.sourcesReady) await updateWorker(ports, pod, "kill", "removed from its source");
         return;
       case "RECONCILE":
-        if (before !== undefined && readinessGatesChanged(before, pod)) await updateWorker(ports, pod, "sync", "a readiness gate changed");
+        if (before !== undefined && readinessGatesChanged(before, pod)) await updateWorker(ports, pod, "sync", "readiness gate changed");
         return;
       default:
         throw new Error(`unknown change ${String(op satisfies never)}`);
@@ -134,8 +127,8 @@ function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly P
 }
 
 /**
- * After a restart of the agent every pod comes this way again, and is admitted again. It becomes desired only when that is decided:
- * housekeeping gives every desired pod without a verdict a worker.
+ * Admits a new pod; after a restart, every pod again. It becomes desired only afterwards, because housekeeping creates a worker for each
+ * desired pod.
  */
 async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
   const record = await ports.store.read("workers", pod.metadata.uid);
@@ -150,7 +143,7 @@ async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
   }
   ports.pods.set(pod);
   await allocate(ports, pod);
-  await updateWorker(ports, pod, "create", "it is new");
+  await updateWorker(ports, pod, "create", "new pod");
 }
 
 async function admissionOf(
@@ -159,15 +152,15 @@ async function admissionOf(
 ): Promise<Admission> {
   const active = await activePodsOf(ports);
   const before = await asAllocated(ports, pod);
-  const ask = (): Admission => {
+  const evaluate = (): Admission => {
     const input = admissionInput(ports, before, active);
     return input === undefined ? INVALID_NODE_INFO : admit(input);
   };
-  const first = ask();
+  const first = evaluate();
   if (first.admitted || first.rereadNode !== true) return first;
-  // Where it cannot be read, what was known decides.
+  // If the read fails, the known Node decides.
   await ports.readNode().catch(() => undefined);
-  return ask();
+  return evaluate();
 }
 
 async function reject(
@@ -182,8 +175,8 @@ async function reject(
 }
 
 /**
- * Somebody set a condition that a readiness gate of the pod waits for, so that its Ready condition must be computed anew (node-agent §3).
- * Source: pkg/kubelet/kubelet.go HandlePodReconcile, status.NeedToReconcilePodReadiness.
+ * Whether a readiness gate's condition changed, which requires a new Ready condition (node-agent §3). Source: pkg/kubelet/kubelet.go
+ * HandlePodReconcile, status.NeedToReconcilePodReadiness.
  */
 function readinessGatesChanged(before: NodePod, after: NodePod): boolean {
   const statusOf = (pod: NodePod, type: string): string | undefined =>

@@ -1,16 +1,12 @@
-/** A manifest of this node made into a pod (node-agent §2.1): it exists before, and without, any API server. */
+/** Converts a manifest to a static pod (node-agent §2.1). */
 import { createHash } from "node:crypto";
 import { apiReference } from "./api-reference.ts";
 import { canonicalJson } from "../types/json-equal.ts";
 import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
-import { parseNodePod } from "../types/pod.ts";
-import type { NodePod, PodSpec } from "../types/pod.ts";
+import { parseNodePod, type NodePod, type PodSpec } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/**
- * The manifest makes no static pod. Normal: people write manifests. The pod does not run; whoever wrote the file acts on the
- * message, which names it.
- */
+/** The manifest is not a valid static pod. The pod does not run; the message names the manifest to fix. */
 export class StaticPodError extends Error {
   override readonly name = "StaticPodError";
 }
@@ -20,7 +16,7 @@ export interface StaticPodOrigin {
   readonly nodeName: string;
 }
 
-/** What of a manifest is looked at here; anything may be missing, or of another type. */
+/** The fields read here; any may be missing or have another type. */
 interface Manifest {
   readonly apiVersion?: unknown;
   readonly kind?: unknown;
@@ -30,19 +26,17 @@ interface Manifest {
 
 const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-/** It becomes part of paths and keys. */
+/** Part of paths and keys. */
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * The pod of a parsed manifest whose defaults are set. Equal manifests of equal origin on one node have equal UIDs, and any
- * change makes another one, so an edited manifest is another pod; unless the manifest names its UID.
+ * The pod of a parsed manifest with defaults. UID = hash of content, origin and node, unless the manifest sets it: an edited manifest is
+ * another pod.
  *
- *     /etc/manifests/web.yaml `web` on node N1 → default/web-n1, uid = config.hash = MD5 of what it says and where it stands
+ *     /etc/manifests/web.yaml `web` on node N1 → default/web-n1, uid = config.hash = MD5 of content and location
  *
- * Source: pkg/kubelet/config/common.go applyDefaults, tryDecodeSinglePod. Differs from upstream: what is hashed is JSON with
- * sorted keys; names are checked as far as paths and the mirror pod rely on them, the rest of pod validation is not done.
- *
- * @throws {StaticPodError} naming the manifest and what is wrong with it
+ * Source: pkg/kubelet/config/common.go applyDefaults, tryDecodeSinglePod. Differs from upstream: hashes JSON with sorted keys, and
+ * validates only the names that paths and the mirror pod use. @throws {StaticPodError} naming the manifest and the problem
  */
 export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const refuse = (why: string): StaticPodError => new StaticPodError(`${originText(given.origin)}: ${why}`);
@@ -76,7 +70,7 @@ function built(value: object): Built {
     const problem = problemOf(pod);
     return problem === undefined ? { pod } : { problem };
   } catch (error) {
-    // Something is missing, or a field is of another type than the API has.
+    // A field is missing or has the wrong type.
     return { problem: `not a pod as the API has it: ${messageOf(error)}` };
   }
 }
@@ -89,7 +83,7 @@ function problemOf(pod: NodePod): string | undefined {
   return containerProblem(pod.spec);
 }
 
-/** What it says first, then where it stands. */
+/** Hashes the content, then the location. */
 function uidOf(manifest: unknown, { origin, nodeName }: StaticPodOrigin): string {
   const hash = createHash("md5").update(canonicalJson(manifest));
   return (origin.kind === "file" ? hash.update(`host:${nodeName}`).update(`file:${origin.path}`) : hash.update(`url:${origin.url}`)).digest(
@@ -97,7 +91,7 @@ function uidOf(manifest: unknown, { origin, nodeName }: StaticPodOrigin): string
   );
 }
 
-/** Trouble of the node must not evict it. Source: pkg/apis/core/helper AddOrUpdateTolerationInPod. */
+/** Adds the NoExecute toleration, so that node problems do not evict the pod. Source: pkg/apis/core/helper AddOrUpdateTolerationInPod. */
 function toleratingNoExecute({ tolerations = [] }: PodSpec): NonNullable<PodSpec["tolerations"]> {
   const wanted = { operator: "Exists", effect: "NoExecute" };
   const others = tolerations.filter(
@@ -122,7 +116,7 @@ export function originText(origin: StaticPodOrigin["origin"]): string {
   return origin.kind === "file" ? `manifest ${origin.path}` : `manifest at ${shownUrl(origin.url)}`;
 }
 
-/** A URL as people may read it: a user, a password and a query may be secret. */
+/** The URL without user, password and query, which may be secret. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;

@@ -1,11 +1,10 @@
-/** What this agent cannot do yet: a pod that asks for it waits, rather than run without it (node-agent §0). */
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
+/** Features that this agent does not support; a pod that uses one stays Pending (node-agent §0). */
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
 
-/** Kubernetes' annotation of AppArmor profiles, from before there was a field; on pods of manifests nobody turns it into one. */
+/** The old annotation for AppArmor profiles. For static pods, no API server converts it into the field. */
 const APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";
 
-/** Path below the object it is looked for in → whether it is asked for. */
+/** Path below the object → whether the feature is used. */
 type Features<T> = Readonly<Record<string, (object: T) => boolean>>;
 
 const POD_FEATURES: Features<NodePod["spec"]> = {
@@ -32,45 +31,44 @@ const MOUNT_FEATURES: Features<VolumeMount> = { recursiveReadOnly: ({ recursiveR
 const VOLUME_FEATURES: Features<VolumeSpec> = { image: ({ image }) => image !== undefined };
 
 /**
- * The path of the first field that cannot be honoured, for the sentence of event and status; undefined when there is none.
+ * The path of the first unsupported field, for Event and status.
  *
  *     spec.containers[0].restartPolicyRules        spec.initContainers[1].env[0].valueFrom.fileKeyRef
  *
- * Volumes that cannot be mounted are found when they are prepared. In-place resize is missing here: a pod asks for it only once
- * it runs. Upstream has all of this; see the gates of v1.36.
+ * Volume preparation detects unsupported volumes. In-place resize is not listed: it is requested only for running pods.
  */
 export function unsupportedFeature(pod: NodePod): string | undefined {
   const { spec } = pod;
   return first([
-    () => askedFor("spec", spec, POD_FEATURES),
+    () => usedFeature("spec", spec, POD_FEATURES),
     () => appArmorAnnotation(pod),
     () => inList("spec.initContainers", initContainersOf(pod), unsupportedInContainer),
     () => inList("spec.containers", spec.containers, unsupportedInContainer),
     () => inList("spec.ephemeralContainers", ephemeralContainersOf(pod), unsupportedInContainer),
-    () => inList("spec.volumes", spec.volumes ?? [], (path, volume) => askedFor(path, volume, VOLUME_FEATURES)),
+    () => inList("spec.volumes", spec.volumes ?? [], (path, volume) => usedFeature(path, volume, VOLUME_FEATURES)),
   ]);
 }
 
 function unsupportedInContainer(path: string, container: ContainerSpec): string | undefined {
   return first([
-    () => askedFor(path, container, CONTAINER_FEATURES),
-    () => inList(`${path}.env`, container.env ?? [], (at, variable) => askedFor(at, variable, ENV_FEATURES)),
-    () => inList(`${path}.volumeMounts`, container.volumeMounts ?? [], (at, mount) => askedFor(at, mount, MOUNT_FEATURES)),
+    () => usedFeature(path, container, CONTAINER_FEATURES),
+    () => inList(`${path}.env`, container.env ?? [], (at, variable) => usedFeature(at, variable, ENV_FEATURES)),
+    () => inList(`${path}.volumeMounts`, container.volumeMounts ?? [], (at, mount) => usedFeature(at, mount, MOUNT_FEATURES)),
   ]);
 }
 
-function askedFor<T>(path: string, object: T, features: Features<T>): string | undefined {
-  const field = Object.entries(features).find(([, isAskedFor]) => isAskedFor(object))?.[0];
+function usedFeature<T>(path: string, object: T, features: Features<T>): string | undefined {
+  const field = Object.entries(features).find(([, isUsed]) => isUsed(object))?.[0];
   return field === undefined ? undefined : `${path}.${field}`;
 }
 
-function inList<T>(path: string, items: readonly T[], look: (path: string, item: T) => string | undefined): string | undefined {
-  return first(items.map((item, index) => () => look(`${path}[${index}]`, item)));
+function inList<T>(path: string, items: readonly T[], check: (path: string, item: T) => string | undefined): string | undefined {
+  return first(items.map((item, index) => () => check(`${path}[${index}]`, item)));
 }
 
-function first(looks: readonly (() => string | undefined)[]): string | undefined {
-  for (const look of looks) {
-    const found = look();
+function first(checks: readonly (() => string | undefined)[]): string | undefined {
+  for (const check of checks) {
+    const found = check();
     if (found !== undefined) return found;
   }
   return undefined;
@@ -81,7 +79,7 @@ function appArmorAnnotation({ metadata: { annotations = {} } }: NodePod): string
   return found && `metadata.annotations['${found[0]}']`;
 }
 
-/** RuntimeDefault is what the runtime does when it is told nothing. */
+/** RuntimeDefault is the runtime's default. */
 function isOtherAppArmorProfile(type: string | undefined): boolean {
   return type !== undefined && type !== "RuntimeDefault";
 }

@@ -1,26 +1,25 @@
-/** What the control groups of pods are called (node-agent §7.6.1). */
-import { qosClass } from "../types/pod-requests.ts";
-import type { QosClass } from "../types/pod-requests.ts";
+/** Names of pod cgroups (node-agent §7.6.1). */
+import { qosClass, type QosClass } from "../types/pod-requests.ts";
 import type { NodeOptions } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 
-/** A path below the mount of cgroups, as both drivers have it on disk: `/kubepods/burstable`, `/kubepods.slice/kubepods-burstable.slice`. */
+/** A path below the cgroup mount, as on disk: `/kubepods/burstable`, `/kubepods.slice/kubepods-burstable.slice`. */
 export type CgroupPath = string;
 
 type Naming = Pick<NodeOptions, "cgroupRoot" | "cgroupDriver">;
 
-/** Pods without a class of their own, Guaranteed ones, stand directly in it. Source: pkg/kubelet/cm/node_container_manager_linux.go. */
+/** The root of all pod cgroups; Guaranteed pods are its direct children. Source: pkg/kubelet/cm/node_container_manager_linux.go. */
 export function kubepodsCgroup(naming: Naming): CgroupPath {
   return cgroupPath(naming, []);
 }
 
-/** Source: pkg/kubelet/cm/qos_container_manager_linux.go Start. */
+/** The cgroup of a QoS class. Source: pkg/kubelet/cm/qos_container_manager_linux.go Start. */
 export function qosCgroup(naming: Naming, qos: QosClass): CgroupPath {
   return cgroupPath(naming, partsOf(qos));
 }
 
 /**
- * The group of all containers of the pod, which is also what the runtime is told as `cgroup_parent`.
+ * The cgroup of the pod, passed to the runtime as `cgroup_parent`.
  *
  *     cgroupfs: /kubepods/burstable/pod0f1e-22
  *     systemd:  /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0f1e_22.slice
@@ -32,23 +31,23 @@ export function podCgroup(naming: Naming, pod: NodePod): CgroupPath {
 }
 
 /**
- * A group of others, by what the agent was told of it: with the systemd driver the last part is a slice's name, with or without its end.
+ * The path of a configured reserved cgroup. With systemd, the last element is a slice name, with or without suffix.
  *
  *     cgroupfs: /system/kube → /system/kube
  *     systemd:  /kube-node → /kube.slice/kube-node.slice
  *
  * Source: pkg/kubelet/cm/node_container_manager_linux.go enforceExistingCgroup; cgroup_manager_linux.go ParseSystemdToCgroupName.
  */
-export function reservedCgroup({ cgroupDriver }: Naming, told: string): CgroupPath {
-  if (cgroupDriver === "cgroupfs") return told;
-  const name = told.slice(told.lastIndexOf("/") + 1).replace(/\.slice$/u, "");
+export function reservedCgroup({ cgroupDriver }: Naming, configured: string): CgroupPath {
+  if (cgroupDriver === "cgroupfs") return configured;
+  const name = configured.slice(configured.lastIndexOf("/") + 1).replace(/\.slice$/u, "");
   return slices(name.split("-"));
 }
 
-/** `pod<uid>` and, with the systemd driver, `kubepods-besteffort-pod<uid with _>.slice`, below any other root too. */
+/** `pod<uid>`, or with systemd `kubepods-besteffort-pod<uid with _>.slice`, below any root. */
 const OF_POD = /^(?:[^/]*-)?pod([0-9a-f][0-9a-f_-]{7,}?)(?:\.slice)?$/u;
 
-/** The pod whose group is so called, by the last part of its path. Source: pod_container_manager_linux.go GetAllPodsFromCgroups. */
+/** The UID of the pod with this cgroup name. Source: pod_container_manager_linux.go GetAllPodsFromCgroups. */
 export function podUidOf(name: string): string | undefined {
   return OF_POD.exec(name)?.[1]?.replaceAll("_", "-");
 }
@@ -58,9 +57,8 @@ function partsOf(qos: QosClass): readonly string[] {
 }
 
 /**
- * systemd parts its levels by dashes, and repeats all of them in each: a dash of a name is written as an underscore.
- *
- * Source: pkg/kubelet/cm/cgroup_manager_linux.go ToCgroupfs, ToSystemd; github.com/opencontainers/cgroups systemd ExpandSlice.
+ * systemd separates levels by dashes and repeats the parents; dashes in names become underscores. Source:
+ * pkg/kubelet/cm/cgroup_manager_linux.go ToCgroupfs, ToSystemd; github.com/opencontainers/cgroups systemd ExpandSlice.
  */
 function cgroupPath({ cgroupRoot, cgroupDriver }: Naming, below: readonly string[]): CgroupPath {
   const parts = [...cgroupRoot.split("/").filter((part) => part !== ""), "kubepods", ...below];

@@ -1,30 +1,26 @@
 /**
- * The control groups of this node's pods: who has one, and how much it may take (node-agent §7.6.1). Lives as long as the host.
+ * The cgroups of this node's pods and their limits (node-agent §7.6.1).
  *
- *     <cgroup root>/kubepods                    all pods: the machine, less what is kept back
- *                     ├─ pod<uid>               a Guaranteed one
- *                     ├─ burstable/pod<uid>     as heavy as what its pods ask for
- *                     └─ besteffort/pod<uid>    the least
+ *     <cgroup root>/kubepods                    all pods: capacity minus reservations
+ *                     ├─ pod<uid>               a Guaranteed pod
+ *                     ├─ burstable/pod<uid>     weighted by the requests of its pods
+ *                     └─ besteffort/pod<uid>    minimum weight
  *
- * CM1 a pod's group is there, with its limits, before anything of the pod is made.
- * CM2 what one class of pods may take is worked out and written by one at a time, so that the newest is what stays.
+ * CM1 a pod's cgroup exists, with its limits, before anything of the pod is created.
+ * CM2 updates of QoS cgroups are serialized, so that the newest value stays.
  *
  * Source: pkg/kubelet/cm/container_manager_linux.go setupNode, qos_container_manager_linux.go, pod_container_manager_linux.go.
  */
-import type { CgroupPath } from "./cgroup-name.ts";
-import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup } from "./cgroup-name.ts";
+import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup, reservedCgroup, type CgroupPath } from "./cgroup-name.ts";
 import { cgroupFiles } from "./cgroup-files.ts";
-import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod } from "./resource-config.ts";
-import type { ResourceConfig } from "./resource-config.ts";
-import { allocatedPod } from "../allocation/allocation.ts";
-import { activePods } from "../pod-workers/active-pods.ts";
+import { kubepodsConfig, LEAST, qosConfigs, reservedConfig, resourceConfigForPod, type ResourceConfig } from "./resource-config.ts";
+import { activePodsOf } from "../allocation/admission-input.ts";
 import type { PodManager } from "../pod/pod-manager.ts";
 import type { QosClass } from "../types/pod-requests.ts";
 import type { Observation } from "../types/eviction-thresholds.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import { QUOTA_PERIOD } from "./cpu-limits.ts";
-import { nodeReference } from "../events/event-recorder.ts";
-import type { NodeEvent } from "../events/event-recorder.ts";
+import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import type { NodePod } from "../types/pod.ts";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -40,7 +36,6 @@ export interface ContainerManagerPorts {
   readonly cgroups: Cgroups;
   readonly store: Pick<NodeStore, "rows">;
   readonly pods: Pick<PodManager, "desired">;
-  /** As NodeCondition has it. */
   readonly condition: { readonly sourcesReady: boolean; readonly relisted?: object };
   readonly record: (event: NodeEvent) => void;
   readonly log: Log;
@@ -48,10 +43,10 @@ export interface ContainerManagerPorts {
   readonly resources: NodeResources;
 }
 
-/** A group that is to be bounded, what it is called by who asked for it, and what is said then. */
+/** A cgroup with enforced limits, and the texts of its Events. */
 interface Enforced {
   readonly path: CgroupPath;
-  readonly told: string;
+  readonly name: string;
   readonly config: ResourceConfig;
   readonly done: string;
   readonly failed: string;
@@ -60,37 +55,37 @@ interface Enforced {
 export class ContainerManager implements PodCgroups {
   readonly #ports: ContainerManagerPorts;
   #isSetUp = false;
-  /** Whether pods ran here before this agent did: they keep the weight that they have until it is known who they are. */
-  #keepsWeight = false;
-  /** Groups whose limits are what is to be enforced. */
+  /** Pods ran before this agent started: keep their weight until all sources are ready. */
+  #keepShares = false;
+  /** Cgroups whose limits were set. */
   readonly #enforced = new Set<CgroupPath>();
-  /** What each class was given last. */
-  readonly #given = new Map<QosClass, ResourceConfig>();
-  /** The limits that this agent has written, by pod. */
-  readonly #bounded = new Map<string, ResourceConfig>();
+  /** Last limits per QoS class. */
+  readonly #qosLimits = new Map<QosClass, ResourceConfig>();
+  /** Limits that this agent has written, by pod UID. */
+  readonly #podLimits = new Map<string, ResourceConfig>();
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: ContainerManagerPorts) {
     this.#ports = ports;
   }
 
-  /** Each minute, and at once when the host begins. @throws when what is above the pods cannot be made */
+  /** Runs each minute and at start. @throws when the parent cgroups cannot be created */
   async maintain(): Promise<void> {
-    if (!this.#makesGroups) return;
+    if (!this.#isEnabled) return;
     await this.#setUp();
     await this.#enforce();
-    this.#given.clear(); // somebody else may have changed it
+    this.#qosLimits.clear(); // other processes may have changed the limits
     await this.updateQos();
   }
 
-  /** Whether the pod has its group, and whether this agent gave it its limits; where it makes none, both are so. */
+  /** Whether the cgroup exists and this agent set its limits; both true if cgroups are disabled. */
   async stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }> {
-    if (!this.#makesGroups) return { exists: true, isBounded: true };
+    if (!this.#isEnabled) return { exists: true, isBounded: true };
     const exists = (await this.#groupOf(pod)) !== undefined;
-    return { exists, isBounded: exists && this.#bounded.has(pod.metadata.uid) };
+    return { exists, isBounded: exists && this.#podLimits.has(pod.metadata.uid) };
   }
 
-  /** Makes the pod's group (CM1). A limit that the kernel does not take is logged, as upstream does it. @throws if there is none afterwards */
+  /** Creates the pod's cgroup (CM1). Logs rejected limits, as upstream. @throws if the cgroup cannot be created */
   async create(pod: NodePod): Promise<void> {
     const { cgroups, options, log } = this.#ports;
     await this.#setUp();
@@ -99,79 +94,82 @@ export class ContainerManager implements PodCgroups {
     try {
       const config = resourceConfigForPod(pod, options.cgroups);
       await this.#write(path, config);
-      this.#bounded.set(pod.metadata.uid, config);
+      this.#podLimits.set(pod.metadata.uid, config);
     } catch (error) {
-      log.error("a pod's limits were not set", { cgroup: path, error: messageOf(error) });
+      log.error("failed to set the pod's cgroup limits", { cgroup: path, error: messageOf(error) });
     }
   }
 
   /**
-   * Before limits of a pod's containers change: its group has room for what they may take now and for what they may take then.
-   * `settle` ends it. Source: kuberuntime_manager.go doPodResizeAction, which grows the group first and shrinks it last.
+   * Before a resize, sets the cgroup to the larger of the old and new limits; `settle` follows. Source: kuberuntime_manager.go
+   * doPodResizeAction.
    */
   async widen(pod: NodePod): Promise<void> {
     const path = await this.#groupOf(pod);
     if (path === undefined) return;
     const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
-    await this.#write(path, wider(this.#bounded.get(pod.metadata.uid), config));
+    await this.#write(path, wider(this.#podLimits.get(pod.metadata.uid), config));
   }
 
-  /** The limits of the pod as it is now, and the weight of its class. */
+  /** Sets the pod's current limits and the weight of its QoS class. */
   async settle(pod: NodePod): Promise<void> {
     const path = await this.#groupOf(pod);
     if (path === undefined) return;
     const config = resourceConfigForPod(pod, this.#ports.options.cgroups);
     await this.#write(path, config);
-    this.#bounded.set(pod.metadata.uid, config);
+    this.#podLimits.set(pod.metadata.uid, config);
     await this.updateQos();
   }
 
   /**
-   * Before something of the pod starts: one that was ended to start with other limits finds room for them. Of a group whose limits this
-   * agent does not know, what the kernel refuses is only logged, as in `create`.
-   *
-   * Source: kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
+   * Updates the limits before a container starts with other ones. If this agent never set the limits, failures are only logged. Source:
+   * kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
    */
   async refit(pod: NodePod): Promise<void> {
-    if (!this.#makesGroups) return;
-    const before = this.#bounded.get(pod.metadata.uid);
+    if (!this.#isEnabled) return;
+    const before = this.#podLimits.get(pod.metadata.uid);
     if (jsonEqual(before, resourceConfigForPod(pod, this.#ports.options.cgroups))) return;
     await this.settle(pod).catch((error: unknown) => {
       if (before !== undefined) throw error;
-      this.#ports.log.warn("a pod's limits were not set", { pod: pod.metadata.uid, error: messageOf(error) });
+      this.#ports.log.warn("failed to set the pod's cgroup limits", { pod: pod.metadata.uid, error: messageOf(error) });
     });
   }
 
-  /** By the pods that are active now (CM2). What goes wrong is logged, and done again with the next pod, or in a minute. */
+  /** Updates the QoS cgroups for the active pods (CM2). Logs failures; the next pod or minute retries. */
   async updateQos(): Promise<void> {
     if (!this.#isSetUp) return;
     const updated = this.#last.then(() => this.#updateQos());
-    this.#last = updated.catch((error: unknown) => this.#ports.log.warn("classes of pods were not updated", { error: messageOf(error) }));
+    this.#last = updated.catch((error: unknown) =>
+      this.#ports.log.warn("failed to update QoS cgroups; will retry", { error: messageOf(error) }),
+    );
     await this.#last;
   }
 
-  /** Of pods that have a group, whoever made it. */
+  /** UIDs of pods with a cgroup, including those of other processes. */
   async podUids(): Promise<readonly string[]> {
     return [...new Set((await this.#podGroups()).map(({ uid }) => uid))];
   }
 
-  /** Processes and threads of each pod, by UID; one whose group does not count them is not there. */
+  /** Processes and threads by pod UID; omits pods whose cgroup does not count them. */
   async processes(): Promise<ReadonlyMap<string, number>> {
     const groups = await this.#podGroups();
     const counted = await Promise.all(groups.map(async ({ uid, path }) => [uid, await this.#ports.cgroups.processes(path)] as const));
     return new Map(counted.flatMap(([uid, count]) => (count === undefined ? [] : [[uid, count] as const])));
   }
 
-  /** What all pods together have left of what they may take; undefined where nothing bounds them. Source: pkg/kubelet/stats/helper.go cadvisorInfoToCPUandMemoryStats. */
+  /**
+   * Memory that all pods together have left; undefined without a limit. Source: pkg/kubelet/stats/helper.go
+   * cadvisorInfoToCPUandMemoryStats.
+   */
   async memory(): Promise<Observation | undefined> {
     const { cgroups, options } = this.#ports;
-    const { workingSetBytes = 0, limitBytes } = (this.#makesGroups && (await cgroups.memory(kubepodsCgroup(options)))) || {};
+    const { workingSetBytes = 0, limitBytes } = (this.#isEnabled && (await cgroups.memory(kubepodsCgroup(options)))) || {};
     return limitBytes === undefined ? undefined : { available: limitBytes - workingSetBytes, capacity: limitBytes };
   }
 
-  /** Ends what still runs in the pod's group, and takes it away. @throws while something does not go */
+  /** Kills the processes in the pod's cgroup and removes it. @throws while it is busy */
   async destroy(podUid: string): Promise<void> {
-    this.#bounded.delete(podUid);
+    this.#podLimits.delete(podUid);
     for (const { uid, path } of await this.#podGroups()) {
       if (uid !== podUid) continue;
       await this.#ports.cgroups.kill(path);
@@ -179,27 +177,27 @@ export class ContainerManager implements PodCgroups {
     }
   }
 
-  /** Its memory is charged to it for as long as its volumes are there, so that it stays; it takes nothing from others meanwhile. */
+  /** Minimizes the CPU weight while volumes remain; the cgroup stays, because their memory is charged to it. */
   async reduceCpu(podUid: string): Promise<void> {
-    if (!this.#makesGroups) return;
+    if (!this.#isEnabled) return;
     for (const { uid, path } of await this.#podGroups()) if (uid === podUid) await this.#write(path, LEAST);
   }
 
-  /** The pod's group, if the agent makes groups and this one exists. */
+  /** The path of the pod's cgroup, if it exists and cgroups are enabled. */
   async #groupOf(pod: NodePod): Promise<CgroupPath | undefined> {
     const { cgroups, options } = this.#ports;
     const path = podCgroup(options, pod);
-    return this.#makesGroups && (await cgroups.exists(path)) ? path : undefined;
+    return this.#isEnabled && (await cgroups.exists(path)) ? path : undefined;
   }
 
-  get #makesGroups(): boolean {
+  get #isEnabled(): boolean {
     return this.#ports.options.cgroups.perQos;
   }
 
   async #setUp(): Promise<void> {
     if (this.#isSetUp) return;
     const { cgroups, options } = this.#ports;
-    this.#keepsWeight = await cgroups.exists(qosCgroup(options, "Burstable"));
+    this.#keepShares = await cgroups.exists(qosCgroup(options, "Burstable"));
     await cgroups.create(kubepodsCgroup(options));
     const configs = qosConfigs([], this.#ports.resources);
     for (const qos of ["Burstable", "BestEffort"] as const) {
@@ -209,27 +207,27 @@ export class ContainerManager implements PodCgroups {
     this.#isSetUp = true;
   }
 
-  /** Each until it succeeds: pods that run already may take more than they are allowed now. Source: node_container_manager_linux.go. */
+  /** Retries each limit until it succeeds: running pods may exceed it. Source: node_container_manager_linux.go. */
   async #enforce(): Promise<void> {
     const { cgroups, options, resources, log } = this.#ports;
     const all: Enforced = {
       path: kubepodsCgroup(options),
-      told: kubepodsCgroup(options),
+      name: kubepodsCgroup(options),
       config: kubepodsConfig(resources, { enforced: options.cgroups.enforce.includes("pods") }),
       done: "Updated Node Allocatable limit across pods",
       failed: "Failed to update Node Allocatable Limits",
     };
-    for (const { path, told, config, done, failed } of [all, ...this.#reserved()]) {
+    for (const { path, name, config, done, failed } of [all, ...this.#reserved()]) {
       if (this.#enforced.has(path)) continue;
       try {
-        if (!(await cgroups.exists(path))) throw new Error("there is no such control group");
+        if (!(await cgroups.exists(path))) throw new Error("cgroup does not exist");
         await this.#write(path, config);
         this.#enforced.add(path);
-        this.#tell("Normal", "NodeAllocatableEnforced", done);
+        this.#recordEvent("Normal", "NodeAllocatableEnforced", done);
       } catch (error) {
-        const message = `${failed} ${JSON.stringify(told)}: ${messageOf(error)}`;
-        log.warn("node allocatable is not enforced", { error: message });
-        this.#tell("Warning", "FailedNodeAllocatableEnforcement", message);
+        const message = `${failed} ${JSON.stringify(name)}: ${messageOf(error)}`;
+        log.warn("failed to enforce node allocatable; will retry", { error: message });
+        this.#recordEvent("Warning", "FailedNodeAllocatableEnforcement", message);
       }
     }
   }
@@ -241,14 +239,14 @@ export class ContainerManager implements PodCgroups {
       { key: "system-reserved", of: systemReserved, what: "System Reserved" },
       { key: "kube-reserved", of: kubeReserved, what: "Kube Reserved" },
     ] as const;
-    return groups.flatMap(({ key, of: { cgroup: told, resources: kept }, what }) => {
+    return groups.flatMap(({ key, of: { cgroup: name, resources: kept }, what }) => {
       const compressibleOnly = enforce.includes(`${key}-compressible`);
-      if (told === undefined || !(compressibleOnly || enforce.includes(key))) return [];
-      const done = `Updated limits on ${what.toLowerCase()} cgroup ${told}`;
+      if (name === undefined || !(compressibleOnly || enforce.includes(key))) return [];
+      const done = `Updated limits on ${what.toLowerCase()} cgroup ${name}`;
       return [
         {
-          path: reservedCgroup(options, told),
-          told,
+          path: reservedCgroup(options, name),
+          name,
           config: reservedConfig(kept, resources.cpus, compressibleOnly),
           done,
           failed: `Failed to enforce ${what} Cgroup Limits on`,
@@ -258,21 +256,15 @@ export class ContainerManager implements PodCgroups {
   }
 
   async #updateQos(): Promise<void> {
-    const { store, pods, condition, options, resources } = this.#ports;
-    const [records, statuses] = [await store.rows("workers"), await store.rows("statuses")];
-    const active = activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
-    const allocations = await store.rows("allocations");
-    const configs = qosConfigs(
-      active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid))),
-      resources,
-    );
-    const burstable = this.#keepsWeight && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
+    const { condition, options, resources } = this.#ports;
+    const configs = qosConfigs(await activePodsOf(this.#ports), resources);
+    const burstable = this.#keepShares && !condition.sourcesReady ? withoutShares(configs.Burstable) : configs.Burstable;
     for (const qos of CLASSES) {
       const config = qos === "Burstable" ? burstable : configs[qos];
-      if (jsonEqual(this.#given.get(qos), config)) continue;
-      this.#given.delete(qos);
+      if (jsonEqual(this.#qosLimits.get(qos), config)) continue;
+      this.#qosLimits.delete(qos);
       await this.#write(qosCgroup(options, qos), config);
-      this.#given.set(qos, config);
+      this.#qosLimits.set(qos, config);
     }
   }
 
@@ -295,12 +287,12 @@ export class ContainerManager implements PodCgroups {
     await cgroups.write(path, cgroupFiles(config, cgroups, resources.hugePageSizes ?? []));
   }
 
-  #tell(type: "Normal" | "Warning", reason: string, message: string): void {
+  #recordEvent(type: "Normal" | "Warning", reason: string, message: string): void {
     this.#ports.record({ involved: nodeReference(this.#ports.options.nodeName), type, reason, message });
   }
 }
 
-/** Room for both; what is not known, or has no limit in one of them, has none. */
+/** The larger limits; unlimited if one is unknown or unlimited. */
 function wider(before: ResourceConfig | undefined, after: ResourceConfig): ResourceConfig {
   const most = (a = NO_LIMIT, b = NO_LIMIT): number => (a < 0 || b < 0 ? NO_LIMIT : Math.max(a, b));
   return {

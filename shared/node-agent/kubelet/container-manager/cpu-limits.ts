@@ -9,11 +9,11 @@ const MILLI_PER_CPU = 1000;
 /** Microseconds. */
 export const QUOTA_PERIOD = 100_000;
 
-/** Microseconds; the kernel takes no less. */
+/** Microseconds; the kernel's minimum. */
 const QUOTA_MIN = 1000;
 
 /**
- * Milli-CPUs as the kernel's relative weight.
+ * Converts millicores to cpu.shares.
  *
  *     0 → 2        10m → 10        500m → 512        1 → 1024        300 → 262144
  *
@@ -24,9 +24,9 @@ export function cpuShares(milliCpu: number): number {
 }
 
 /**
- * Milli-CPUs as microseconds in each period of 100 ms; 0 is no limit.
+ * Converts millicores to microseconds per 100 ms period; 0 is unlimited.
  *
- *     0 → 0        1m → 1000 (the least)        500m → 50000        300 → 30000000
+ *     0 → 0        1m → 1000 (minimum)        500m → 50000        300 → 30000000
  *
  * Source: pkg/kubelet/cm/helpers_linux.go MilliCPUToQuota.
  */
@@ -34,5 +34,5 @@ export function cpuQuota(milliCpu: number): number {
   return milliCpu === 0 ? 0 : Math.max(Math.trunc((milliCpu * QUOTA_PERIOD) / MILLI_PER_CPU), QUOTA_MIN);
 }
 
-/** The kernel's limits of `cpu.shares`. */
+/** The kernel's minimum of `cpu.shares`. */
 export const SHARES_MIN = 2;

@@ -1,4 +1,4 @@
-/** What is kept back from pods, as the command line has it (node-agent §14.3). */
+/** Resources reserved by command-line flags (node-agent §14.3). */
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import type { Reserved } from "../types/node-options.ts";
 
@@ -10,15 +10,17 @@ const FIELDS = {
 } as const satisfies Readonly<Record<string, keyof Reserved>>;
 const NANOS = { cpuMilli: 1_000_000n, memoryBytes: 10n ** 9n, ephemeralStorageBytes: 10n ** 9n, pids: 10n ** 9n } as const;
 
-/** Not to be understood; the message says what. */
+/** An invalid reservation; the message names the problem. */
 export class ReservedError extends Error {
   override readonly name = "ReservedError";
 }
 
 /**
+ * Parses a reservation; the last duplicate wins.
+ *
  *     cpu=200m,memory=500Mi,pid=1000 → { cpuMilli: 200, memoryBytes: 524288000, pids: 1000 }
  *
- * What is said twice counts once, the last time. Source: cmd/kubelet/app/server.go parseResourceList. @throws {ReservedError}
+ * Source: cmd/kubelet/app/server.go parseResourceList. @throws {ReservedError}
  */
 export function parseReserved(text: string): Reserved {
   const pairs = text.split(",").filter((pair) => pair.trim() !== "");
@@ -37,7 +39,7 @@ export function parseReserved(text: string): Reserved {
   );
 }
 
-/** What is kept back for either of them. */
+/** The sum of two reservations. */
 export function together(a: Reserved, b: Reserved): Reserved {
   const fields = Object.values(FIELDS).filter((field) => a[field] !== undefined || b[field] !== undefined);
   return Object.fromEntries(fields.map((field) => [field, (a[field] ?? 0) + (b[field] ?? 0)]));

@@ -1,37 +1,33 @@
-/** How much pods, classes of pods and all of them may take of their node (node-agent §7.6.1). What files say so: cgroup-files.ts. */
+/** Limits of pods, QoS classes and the node (node-agent §7.6.1). */
 import { numericQuantity } from "@deltaloop/kube/quantity";
-import { podLimits, podRequests, qosClass, wholeAmount, pageSizeName } from "../types/pod-requests.ts";
-import type { QosClass, Requests } from "../types/pod-requests.ts";
+import { podLimits, podRequests, qosClass, wholeAmount, pageSizeName, type QosClass, type Requests } from "../types/pod-requests.ts";
 import { cpuQuota, cpuShares, QUOTA_PERIOD, SHARES_MIN } from "./cpu-limits.ts";
 import type { NodeResources, Reserved } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
 
-/** What is absent is left as it is. Source: pkg/kubelet/cm/types.go ResourceConfig. */
+/** Absent fields stay unchanged. Source: pkg/kubelet/cm/types.go ResourceConfig. */
 export interface ResourceConfig {
-  /** As of version 1: 2 to 262144, 1024 for one CPU. */
+  /** As in version 1: 2 to 262144, 1024 for one CPU. */
   readonly cpuShares?: number;
-  /** Microseconds in each period; −1: no limit. */
+  /** Microseconds per period; −1: unlimited. */
   readonly cpuQuota?: number;
   /** Microseconds. */
   readonly cpuPeriod?: number;
-  /** −1: no limit. */
+  /** −1: unlimited. */
   readonly memoryBytes?: number;
   readonly pidsMax?: number;
-  /** As the kernel writes lists: `0-3,8`. */
+  /** In the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
-  /** By page size, as cgroups name it; sizes that it does not name are limited to nothing. */
+  /** By page size, as cgroups name it; other sizes are limited to 0. */
   readonly hugePageBytes?: Readonly<Record<string, bigint>>;
 }
 
-/** The least that the kernel takes. */
 /** More than any machine has. Source: qos_container_manager_linux.go setHugePagesUnbounded. */
 const UNBOUNDED = 1n << 62n;
 const HUGE_PAGES_PREFIX = "hugepages-";
 
 /**
- * What the containers of a pod may take together. A limit counts only where every container has it: what one without a limit takes
- * is not to be taken from the others.
+ * The limits of a pod. A limit applies only if every container has one.
  *
  *     a: requests 500m, limit 1 CPU; b: requests 250m → shares 768, no quota
  *
@@ -51,10 +47,8 @@ export function resourceConfigForPod(pod: NodePod, { podMaxPids }: { readonly po
 }
 
 /**
- * What each class of pods may take. Burstable ones weigh together what they ask for, so that one CPU of theirs is worth one of a
- * Guaranteed pod's; BestEffort ones get what is left. `kubepods` itself is among them for its huge pages.
- *
- * Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
+ * The limits of each QoS class. Burstable gets the sum of its requests, BestEffort the minimum; Guaranteed is `kubepods` itself, for its
+ * huge pages. Source: qos_container_manager_linux.go UpdateCgroups, setCPUCgroupConfig, setHugePagesConfig.
  */
 export function qosConfigs(activePods: readonly NodePod[], machine: NodeResources): Readonly<Record<QosClass, ResourceConfig>> {
   const burstable = activePods.filter((pod) => qosClass(pod) === "Burstable");
@@ -68,9 +62,7 @@ export function qosConfigs(activePods: readonly NodePod[], machine: NodeResource
 }
 
 /**
- * What all pods may take together: the machine's capacity, less what is kept back for kubelet and system where that is to be enforced.
- * What hard eviction keeps free is not: it is there to be noticed before this limit is met.
- *
+ * The limits of all pods: capacity minus enforced reservations. Hard eviction thresholds are not subtracted, so that eviction acts first.
  * Source: node_container_manager_linux.go enforceNodeAllocatableCgroups, getNodeAllocatableInternalAbsolute, getCgroupConfig.
  */
 export function kubepodsConfig(machine: NodeResources, { enforced }: { readonly enforced: boolean }): ResourceConfig {
@@ -85,7 +77,7 @@ export function kubepodsConfig(machine: NodeResources, { enforced }: { readonly 
   };
 }
 
-/** What is kept back, as the limit of those that it is kept for. Source: node_container_manager_linux.go enforceExistingCgroup. */
+/** The limits of a reserved cgroup. Source: node_container_manager_linux.go enforceExistingCgroup. */
 export function reservedConfig(
   { cpuMilli, memoryBytes, pids }: Reserved,
   cpus: string | undefined,
@@ -100,10 +92,10 @@ export function reservedConfig(
   };
 }
 
-/** Of a pod that has ended and whose volumes are still there: nothing can be taken from others. Source: cgroup_manager_linux.go ReduceCPULimits. */
+/** Limits of an ended pod whose volumes remain. Source: cgroup_manager_linux.go ReduceCPULimits. */
 export const LEAST: ResourceConfig = { cpuShares: SHARES_MIN, hugePageBytes: {} };
 
-/** A limit of nothing is none. */
+/** A limit of 0 means unset. */
 function everyLimit(pod: NodePod, resource: "cpu" | "memory"): boolean {
   const limits = [...pod.spec.containers, ...initContainersOf(pod)].map(({ resources }) =>
     numericQuantity(resources?.limits?.[resource] ?? "0"),

@@ -1,19 +1,16 @@
 /**
- * Kubernetes Events of a node agent (node-agent §9): what to send of each. A step function over what it remembers
- * (shared/kube/events/event-correlator.ts: ER1 to ER4).
- *
- * Source: client-go tools/record/event.go makeEvent, recordEvent.
+ * Builds the requests for Kubernetes Events of a node agent (node-agent §9), correlated by shared/kube/events/event-correlator.ts (ER1 to
+ * ER4). Source: client-go tools/record/event.go makeEvent, recordEvent.
  */
 import type { CoreV1Event } from "@kubernetes/client-node";
 import { combinedMessage, correlate, eventName, eventNanos, msOfNanos, noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
-import { formatTime } from "@deltaloop/kube/objects";
-import type { Wire } from "@deltaloop/kube/objects";
+import { formatTime, type Wire } from "@deltaloop/kube/objects";
 
 export type EventBody = Wire<CoreV1Event>;
 
 const COMPONENT = "kubelet";
-/** Where Events of objects without a namespace stand. */
+/** Namespace of Events of cluster-scoped objects. */
 const DEFAULT_NAMESPACE = "default";
 
 export interface NodeEvent {
@@ -36,7 +33,7 @@ export interface InvolvedObject {
 }
 
 export interface EventMemory extends CorrelatorMemory {
-  /** Events so far, for their names. */
+  /** Number of Events recorded; part of their names. */
   recorded: number;
 }
 
@@ -46,7 +43,7 @@ export function noEvents(): EventMemory {
 
 export type EventRequest =
   | { readonly kind: "create"; readonly body: EventBody }
-  /** `ifMissing`: the Event is gone, or its creation was held back (ER3); create this one. */
+  /** `ifMissing`: the Event to create if the patched one does not exist, for example because of rate limiting (ER3). */
   | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: EventPatch; readonly ifMissing: EventBody };
 
 /** A strategic merge patch. */
@@ -54,28 +51,28 @@ export type EventPatch = Required<Pick<EventBody, "count" | "lastTimestamp" | "m
 
 export interface EventSource {
   readonly nodeName: string;
-  /** A whole number: names of two runs of the agent that say something in the same millisecond differ by it. */
+  /** An integer that makes Event names of two agent runs in one millisecond differ. */
   readonly nameSalt: number;
 }
 
-/** What to send of `event`, if anything; it is remembered whether or not that succeeds. */
+/** The request for `event`, if any. The memory is updated whether or not the request succeeds. */
 export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number, source: EventSource): EventRequest | undefined {
   const { kind, apiVersion, namespace, name, uid, fieldPath } = event.involved;
   const spends = JSON.stringify([kind, apiVersion, namespace, name, uid, event.type]);
   const group = JSON.stringify([spends, event.reason]);
   const key = JSON.stringify([group, fieldPath, event.message]);
   const nanos = eventNanos(nowMs, source.nameSalt + memory.recorded++);
-  const told = correlate(memory, { source: spends, group, key, message: event.message, nanos }, nowMs);
-  if (told.isHeldBack) return undefined;
+  const correlated = correlate(memory, { source: spends, group, key, message: event.message, nanos }, nowMs);
+  if (correlated.isHeldBack) return undefined;
 
-  const message = told.isCombined ? combinedMessage(event.message) : event.message;
+  const message = correlated.isCombined ? combinedMessage(event.message) : event.message;
   const lastTimestamp = formatTime(nowMs);
   const { namespace: _none, ...object } = event.involved;
   const body: EventBody = {
     apiVersion: "v1",
     kind: "Event",
     metadata: {
-      name: eventName(name, told.nanos),
+      name: eventName(name, correlated.nanos),
       namespace: namespace || DEFAULT_NAMESPACE,
       ...(event.annotations && { annotations: { ...event.annotations } }),
     },
@@ -83,18 +80,18 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
     reason: event.reason,
     message,
     type: event.type,
-    count: told.count,
-    firstTimestamp: formatTime(msOfNanos(told.nanos)),
+    count: correlated.count,
+    firstTimestamp: formatTime(msOfNanos(correlated.nanos)),
     lastTimestamp,
     source: { component: COMPONENT, host: source.nodeName },
-    ...(!told.isCombined && { reportingComponent: COMPONENT, reportingInstance: source.nodeName }),
+    ...(!correlated.isCombined && { reportingComponent: COMPONENT, reportingInstance: source.nodeName }),
   };
-  if (told.count === 1) return { kind: "create", body };
-  const target = { namespace: namespace || DEFAULT_NAMESPACE, name: eventName(name, told.nanos) };
-  return { kind: "patch", ...target, body: { count: told.count, lastTimestamp, message }, ifMissing: body };
+  if (correlated.count === 1) return { kind: "create", body };
+  const target = { namespace: namespace || DEFAULT_NAMESPACE, name: eventName(name, correlated.nanos) };
+  return { kind: "patch", ...target, body: { count: correlated.count, lastTimestamp, message }, ifMissing: body };
 }
 
-/** A Node in an event: upstream's kubelet gives its name for its uid. Source: pkg/kubelet/kubelet.go nodeRef. */
+/** The Node as involved object; upstream uses its name as uid. Source: pkg/kubelet/kubelet.go nodeRef. */
 export function nodeReference(name: string): InvolvedObject {
   return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
 }

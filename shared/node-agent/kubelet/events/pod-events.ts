@@ -1,11 +1,9 @@
-/** Events about a pod and its containers (node-agent §9). */
 import type { NodeEvent } from "./event-recorder.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { ephemeralContainersOf, initContainersOf, type NodePod } from "../types/pod.ts";
 
 export type PodEvent = Omit<NodeEvent, "involved"> & { readonly container?: string };
 
-/** The function that records Events of pods by `record`. */
+/** Returns a function that records Events about a pod and its containers (node-agent §9). */
 export function podEventRecorder(record: (event: NodeEvent) => void): (pod: NodePod, event: PodEvent) => void {
   return (pod, { container, ...event }) => {
     const { namespace, name, uid } = pod.metadata;

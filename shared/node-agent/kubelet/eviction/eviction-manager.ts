@@ -1,17 +1,17 @@
 /**
- * Each ten seconds: what runs short on the node, and who goes for it (node-agent §14.5).
+ * The eviction manager: node-pressure eviction each ten seconds (node-agent §14.5).
  *
- * NE1 one pod goes per round for want of a resource; those that take more of the disk than they may go all, before any other.
- * NE2 what the node can free without a pod is freed first, and measured again.
- * NE3 the next round is when who went has been cleaned up, or was given time enough for it.
- * NE4 what a pod uses is asked for where it decides something: a pod that may take no more than so much of the disk, or one of all has to go.
- * NE5 no round waits for a walk through volumes: what was found last counts (volume-measures.ts).
+ * NE1 a round evicts one pod for a starved resource; pods over their local storage limits all go first.
+ * NE2 node-level reclaim comes before evicting pods, followed by a new measurement.
+ * NE3 the next round starts after the evicted pods are cleaned up or their time ran out.
+ * NE4 pods are measured only if needed: those with a storage limit, or all when one must be evicted.
+ * NE5 a round never waits for a volume walk; it uses the latest results (volume-measures.ts).
  */
 import type { AbnormalTermination } from "../../ports/node-store.ts";
 import { activePods } from "../pod-workers/active-pods.ts";
 import { isCriticalPod } from "../types/critical-pod.ts";
 import { hasStorageLimit, storageExcess } from "./local-storage.ts";
-import { EVICTED, evictionWords } from "./messages.ts";
+import { EVICTED, evictionMessage } from "./messages.ts";
 import {
   evictionGraceSeconds,
   IMMEDIATE_GRACE_SECONDS,
@@ -22,10 +22,8 @@ import {
 } from "./pressure.ts";
 import type { Observations, Pressure } from "./pressure.ts";
 import { rankPods } from "./rank.ts";
-import { reclaimers } from "./reclaim.ts";
-import type { Reclaimer } from "./reclaim.ts";
-import { withContainerFs } from "../types/eviction-thresholds.ts";
-import type { Disks, Signal, StarvedResource, Threshold } from "../types/eviction-thresholds.ts";
+import { reclaimers, type Reclaimer } from "./reclaim.ts";
+import { withContainerFs, type Disks, type Signal, type StarvedResource, type Threshold } from "../types/eviction-thresholds.ts";
 import type { PodUsages } from "./usage.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -36,7 +34,7 @@ import { updateWorker } from "../pod-workers/update-worker.ts";
 
 /** Source: pkg/kubelet/kubelet.go evictionMonitoringPeriod. */
 const PERIOD_MS = 10_000;
-/** Source: eviction_manager.go podCleanupTimeout; pkg/kubelet/pod_workers.go killPodNow, whose end upstream waits for before. */
+/** Source: eviction_manager.go podCleanupTimeout; pkg/kubelet/pod_workers.go killPodNow. */
 const CLEANUP_MS = 30_000;
 const KILL_MS_MIN = 10_000;
 const KILL_GRACE_FACTOR = 1.5;
@@ -47,7 +45,7 @@ interface Eviction {
   readonly graceSeconds: number;
   readonly message: string;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Counted as a disruption by whoever owns the pod; one that broke its own limit is none. */
+  /** Counts as a disruption; false for a pod that exceeded its own limit. */
   readonly isDisruption: boolean;
 }
 
@@ -55,7 +53,7 @@ export class Evictor {
   readonly #ports: NodePorts;
   readonly #reclaim: { readonly [R in Reclaimer]: () => Promise<void> };
   #pressure: Pressure = NO_PRESSURE;
-  #leaving: { readonly uids: readonly string[]; readonly untilMs: number } | undefined;
+  #evicted: { readonly uids: readonly string[]; readonly untilMs: number } | undefined;
   #nextMs = 0;
 
   constructor(ports: NodePorts, reclaim: { readonly [R in Reclaimer]: () => Promise<void> }) {
@@ -63,27 +61,27 @@ export class Evictor {
     this.#reclaim = reclaim;
   }
 
-  /** Called each second. @throws what keeps it from looking; the next call tries again */
-  async look(): Promise<void> {
+  /** Runs each second. @throws if it cannot measure; the next call retries */
+  async synchronize(): Promise<void> {
     const { clock, log } = this.#ports;
-    if (this.#leaving !== undefined) {
-      const areGone = await this.#areGone(this.#leaving.uids);
-      if (!areGone && clock.now() < this.#leaving.untilMs) return;
-      if (!areGone) log.warn("an evicted pod is not cleaned up yet", { pods: this.#leaving.uids.join() });
-      this.#leaving = undefined;
+    if (this.#evicted !== undefined) {
+      const areGone = await this.#areGone(this.#evicted.uids);
+      if (!areGone && clock.now() < this.#evicted.untilMs) return;
+      if (!areGone) log.warn("evicted pods are not cleaned up yet; continuing", { pods: this.#evicted.uids.join() });
+      this.#evicted = undefined;
     } else if (clock.now() < this.#nextMs) return;
     this.#nextMs = clock.now() + PERIOD_MS;
     const evicted = await this.#round();
     if (evicted.length === 0) return;
     const killMs = Math.max(KILL_MS_MIN, ...evicted.map(({ graceSeconds }) => graceSeconds * 1000 * KILL_GRACE_FACTOR));
-    this.#leaving = { uids: evicted.map(({ pod }) => pod.metadata.uid), untilMs: clock.now() + killMs + CLEANUP_MS };
+    this.#evicted = { uids: evicted.map(({ pod }) => pod.metadata.uid), untilMs: clock.now() + killMs + CLEANUP_MS };
   }
 
-  /** Source: eviction_manager.go synchronize. @returns who went */
+  /** Measures the node once; returns the evictions. Source: eviction_manager.go synchronize. */
   async #round(): Promise<readonly Eviction[]> {
     const { clock, condition, options, log, volumes } = this.#ports;
     const pods = await this.#activePods();
-    volumes.look(pods);
+    volumes.measureDue(pods);
     const { observations, disks } = await measureNode(this.#ports);
     const thresholds = withContainerFs(options.eviction.thresholds, disks);
     const policy = { ...options.eviction, thresholds };
@@ -94,22 +92,22 @@ export class Evictor {
     const wanted = thresholdToReclaim(pressure.toActOn);
     const measured = wanted === undefined ? pods.filter(hasStorageLimit) : pods;
     const usages = await measurePods(this.#ports, measured);
-    const greedy = await this.#evict(localStorageEvictions(measured, usages, disks), measured.length);
-    if (greedy.length > 0 || wanted === undefined) return greedy;
+    const overLimit = await this.#evict(localStorageEvictions(measured, usages, disks), measured.length);
+    if (overLimit.length > 0 || wanted === undefined) return overLimit;
     const { threshold, resource } = wanted;
-    log.warn("the node runs short", { resource, signal: threshold.signal, ...shown(observations, threshold.signal) });
+    log.warn("eviction threshold met", { resource, signal: threshold.signal, ...shown(observations, threshold.signal) });
     this.#ports.record({
       involved: nodeReference(options.nodeName),
       type: "Warning",
       reason: "EvictionThresholdMet",
       message: `Attempting to reclaim ${resource}`,
     });
-    if (await this.#freesEnough(threshold.signal, thresholds, disks)) return [];
+    if (await this.#reclaimNodeLevel(threshold.signal, thresholds, disks)) return [];
 
     const ranked = rankPods(threshold.signal, pods, usages, disks);
-    const evictions = ranked.map((pod) => this.#forWantOf(resource, threshold, { pod, usages, observations }));
+    const evictions = ranked.map((pod) => this.#evictionOf(resource, threshold, { pod, usages, observations }));
     const evicted = await this.#evict(evictions, 1);
-    if (evicted.length === 0) log.warn("no pod of this node can be evicted", { resource });
+    if (evicted.length === 0) log.warn("eviction threshold met, but no pod can be evicted", { resource });
     return evicted;
   }
 
@@ -119,16 +117,16 @@ export class Evictor {
     return activePods({ desired: pods.desired(), records, statuses, hasRelisted: condition.relisted !== undefined });
   }
 
-  /** NE2. Source: eviction_manager.go reclaimNodeLevelResources. */
-  async #freesEnough(signal: Signal, thresholds: readonly Threshold[], disks: Disks): Promise<boolean> {
+  /** Reclaims node-level resources (NE2). Source: eviction_manager.go reclaimNodeLevelResources. */
+  async #reclaimNodeLevel(signal: Signal, thresholds: readonly Threshold[], disks: Disks): Promise<boolean> {
     const kinds = reclaimers(signal, disks);
     if (kinds.length === 0) return false;
-    for (const kind of kinds) await attempt(this.#ports.log, "not all was freed", { what: kind }, this.#reclaim[kind]);
+    for (const kind of kinds) await attempt(this.#ports.log, "node-level reclaim failed", { what: kind }, this.#reclaim[kind]);
     const { observations } = await measureNode(this.#ports);
     return thresholdsMet(thresholds, observations, { withReclaim: true }).length === 0;
   }
 
-  #forWantOf(
+  #evictionOf(
     resource: StarvedResource,
     threshold: Threshold,
     { pod, usages, observations }: { readonly pod: NodePod; readonly usages: PodUsages; readonly observations: Observations },
@@ -138,12 +136,12 @@ export class Evictor {
       pod,
       signal: threshold.signal,
       graceSeconds: evictionGraceSeconds(threshold, maxPodGracePeriodSeconds, pod.spec.terminationGracePeriodSeconds),
-      ...evictionWords(pod, usages.get(pod.metadata.uid), resource, { met: this.#pressure.met, observations }),
+      ...evictionMessage(pod, usages.get(pod.metadata.uid), resource, { met: this.#pressure.met, observations }),
       isDisruption: true,
     };
   }
 
-  /** The first `countMax` that may go. Source: eviction_manager.go evictPod. */
+  /** Evicts the first `countMax` pods that are not critical. Source: eviction_manager.go evictPod. */
   async #evict(evictions: readonly Eviction[], countMax: number): Promise<readonly Eviction[]> {
     const { log, metrics } = this.#ports;
     const going = evictions.filter(({ pod }) => !isCriticalPod(pod)).slice(0, countMax);
@@ -153,7 +151,7 @@ export class Evictor {
       const abnormal: AbnormalTermination = { phase: "Failed", reason: EVICTED, message, ...(isDisruption && { isDisruption }) };
       await updateWorker(this.#ports, pod, "kill", "evicted", { graceOverrideSeconds: graceSeconds, abnormal, evict: true });
       metrics?.count("kubelet_evictions", { eviction_signal: signal });
-      log.warn("a pod is evicted", { pod: `${namespace}/${name}`, signal, graceSeconds });
+      log.warn("evicting pod", { pod: `${namespace}/${name}`, signal, graceSeconds });
     }
     return going;
   }

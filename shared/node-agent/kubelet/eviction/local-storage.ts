@@ -1,13 +1,12 @@
-/** Pods that take more of the node's disk than they may, whatever the disk has left (node-agent §14.5). */
+/** Local storage limits (node-agent §14.5). */
 import { canonicalQuantity, parseQuantity, numericQuantity } from "@deltaloop/kube/quantity";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { binaryQuantity, containerStorageMessage, emptyDirMessage, podStorageMessage } from "./messages.ts";
 import type { PodUsage } from "./usage.ts";
 
 const STORAGE = "ephemeral-storage";
 
-/** As upstream's metric of evictions names it. */
+/** Values of upstream's eviction metric label. */
 export type StorageLimit = "emptydirfs.limit" | "ephemeralpodfs.limit" | "ephemeralcontainerfs.limit";
 
 export interface StorageExcess {
@@ -16,17 +15,16 @@ export interface StorageExcess {
 }
 
 /**
- * The first limit that is exceeded: of an emptyDir, of the pod, of one container.
+ * The first exceeded limit: of an emptyDir, of the pod, of one container. Source: pkg/kubelet/eviction/eviction_manager.go
+ * localStorageEviction.
  *
- * Source: pkg/kubelet/eviction/eviction_manager.go localStorageEviction.
- *
- * @param hasImageFs containers' layers are on the images' disk, and do not count for a container
+ * @param hasImageFs writable layers are on the image disk and do not count for a container
  */
 export function storageExcess(pod: NodePod, usage: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
   return ofEmptyDirs(pod, usage) ?? ofPod(pod, usage) ?? ofContainers(pod, usage, hasImageFs);
 }
 
-/** Whether it may be exceeded at all. */
+/** Whether the pod has a local storage limit. */
 export function hasStorageLimit(pod: NodePod): boolean {
   const { volumes = [], containers } = pod.spec;
   return (
@@ -62,9 +60,8 @@ function ofContainers({ spec }: NodePod, { containers }: PodUsage, hasImageFs: b
 }
 
 /**
- * Of those containers that have one, as podRequests counts requests. Written in the units of the first.
- *
- * Source: component-helpers resource/helpers.go PodLimits.
+ * The pod's limit: the sum over containers with a limit, as podRequests counts requests. Uses the units of the first. Source:
+ * component-helpers resource/helpers.go PodLimits.
  */
 function podLimit(pod: NodePod): { readonly bytes: number; readonly text: string } | undefined {
   const limitOf = ({ resources }: ContainerSpec): string | undefined => resources?.limits?.[STORAGE];

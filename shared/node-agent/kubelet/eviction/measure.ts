@@ -1,12 +1,11 @@
-/** What the node has left and what its pods use, for eviction (node-agent §14.5). */
+/** Measurements of the node and its pods for eviction (node-agent §14.5). */
 import { LABELS } from "../types/labels.ts";
 import { podLogDirectory } from "../types/log-paths.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
 import type { Observation, Disks, Signal } from "../types/eviction-thresholds.ts";
-import { isLocalEphemeral, sumOf } from "./usage.ts";
-import type { ContainerUsage, PodUsage, PodUsages } from "./usage.ts";
+import { isLocalEphemeral, sumOf, type ContainerUsage, type PodUsage, type PodUsages } from "./usage.ts";
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import { describeError } from "@deltaloop/kube/client";
 import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
@@ -14,10 +13,9 @@ import type { FileSystem, PodDiskUsage } from "../../ports/node-files.ts";
 export type MeasurePodsPorts = Pick<NodePorts, "cri" | "files" | "log" | "containerManager" | "volumes">;
 
 /**
- * A signal that cannot be measured is not there: `allocatableMemory.available` is that of the pods' control group, where it has a limit.
- *
- * Source: pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs.
- * Differs from upstream: containers' layers are never taken for split from images, which containerd does not do.
+ * Omits signals that cannot be measured. `allocatableMemory.available` requires a limit on the pods' cgroup. Source:
+ * pkg/kubelet/eviction/helpers.go makeSignalObservations; pkg/kubelet/stats/provider.go HasDedicatedImageFs. Differs from upstream: never
+ * assumes a split image filesystem, which containerd does not support.
  */
 export async function measureNode({
   machine,
@@ -51,7 +49,7 @@ export async function measureNode({
   return { observations: new Map(seen), disks: { hasImageFs, splitsContainerFs: false } };
 }
 
-/** `takenMs`: the runtime's figures count as taken when it last looked, though what is free is asked just now: as upstream has it. */
+/** `takenMs`: as upstream, image disk values carry the runtime's timestamp although free space is current. */
 function ofDisk(
   name: "nodefs" | "imagefs" | "containerfs",
   disk: FileSystem | undefined,
@@ -61,14 +59,14 @@ function ofDisk(
   const taken = takenMs === undefined ? {} : { takenMs };
   return [
     [`${name}.available`, { available: disk.availableBytes, capacity: disk.capacityBytes, ...taken }],
-    // Some file systems make inodes as they need them, and say that they have none.
+    // Some file systems allocate inodes dynamically and report 0.
     ...(disk.inodes > 0 ? [[`${name}.inodesFree`, { available: disk.inodesFree, capacity: disk.inodes, ...taken }] as const] : []),
   ];
 }
 
 /**
- * By what was found of volumes when they were measured last (volume-measures.ts); all else is asked now. A pod that has no sandbox yet
- * is not there; of one whose logs could not be measured the rest counts. Source: pkg/kubelet/stats/cri_stats_provider.go.
+ * Uses the latest volume measurements (volume-measures.ts); measures the rest now. Omits pods without a sandbox and logs that cannot be
+ * measured. Source: pkg/kubelet/stats/cri_stats_provider.go.
  */
 export async function measurePods(ports: MeasurePodsPorts, pods: readonly NodePod[]): Promise<PodUsages> {
   if (pods.length === 0) return new Map();
@@ -83,7 +81,7 @@ export async function measurePods(ports: MeasurePodsPorts, pods: readonly NodePo
     if (running.length === 0 && !begun.has(uid)) continue;
     const count = processes.get(uid);
     const own = await files.podDiskUsage(uid, podLogDirectory(pod)).catch((error: unknown) => {
-      log.warn("a pod's logs were not measured", { pod: `${namespace}/${name}`, error: describeError(error) });
+      log.warn("failed to measure the pod's logs", { pod: `${namespace}/${name}`, error: describeError(error) });
       return NOTHING;
     });
     const usage = podUsage(pod, running, { ...own, volumes: volumes.of(uid) });

@@ -1,32 +1,29 @@
-/** What is said of an eviction, in upstream's words, which users and tools search for (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
+/** Messages of evictions, as in upstream (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
 import { canonicalQuantity, numericQuantity, suffixOf } from "@deltaloop/kube/quantity";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { Observations } from "./pressure.ts";
-import { amountOf, resourceOf } from "../types/eviction-thresholds.ts";
-import type { PressureCondition, StarvedResource, Threshold } from "../types/eviction-thresholds.ts";
+import { amountOf, resourceOf, type PressureCondition, type StarvedResource, type Threshold } from "../types/eviction-thresholds.ts";
 import type { ContainerUsage, PodUsage } from "./usage.ts";
 
 export const EVICTED = "Evicted";
 
-export interface EvictionWords {
+export interface EvictionMessage {
   readonly message: string;
-  /** Of the Event. */
+  /** Annotations of the Event. */
   readonly annotations: Readonly<Record<string, string>>;
 }
 
 /**
- * Of a pod that goes because `resource` is short. Ephemeral containers are never named: they cannot ask for anything.
- *
- * Source: helpers.go evictionMessage. Differs from upstream: nothing of requests of the whole pod, which are not built.
+ * The message for a pod evicted because of `resource`. Omits ephemeral containers, which have no requests. Source: helpers.go
+ * evictionMessage. Differs from upstream: ignores pod-level requests, which are not supported.
  */
-export function evictionWords(
+export function evictionMessage(
   pod: NodePod,
   usage: PodUsage | undefined,
   resource: StarvedResource,
   { met, observations }: { readonly met: readonly Threshold[]; readonly observations: Observations },
-): EvictionWords {
-  const head = `The node was low on resource: ${resource}. ${thresholdWords(resource, met, observations)}`;
+): EvictionMessage {
+  const head = `The node was low on resource: ${resource}. ${thresholdText(resource, met, observations)}`;
   if (usage === undefined) return { message: head, annotations: {} };
   const specs = [...pod.spec.containers, ...initContainersOf(pod)];
   const offending = usage.containers.flatMap((container) => {
@@ -35,11 +32,11 @@ export function evictionWords(
     if (spec === undefined || used === undefined || used <= requestOf(spec, resource)) return [];
     return [{ name: spec.name, used: binaryQuantity(used), request: canonicalQuantity(spec.resources?.requests?.[resource] ?? "") ?? "0" }];
   });
-  const said = offending.map(
+  const texts = offending.map(
     ({ name, used, request }) => `Container ${name} was using ${used}, request is ${request}, has larger consumption of ${resource}. `,
   );
   return {
-    message: head + said.join(""),
+    message: head + texts.join(""),
     annotations: {
       offending_containers: offending.map(({ name }) => name).join(","),
       offending_containers_usage: offending.map(({ used }) => used).join(","),
@@ -48,12 +45,12 @@ export function evictionWords(
   };
 }
 
-/** Of the first threshold of that resource. */
-function thresholdWords(resource: StarvedResource, met: readonly Threshold[], observations: Observations): string {
+/** The part about the resource's first threshold. */
+function thresholdText(resource: StarvedResource, met: readonly Threshold[], observations: Observations): string {
   for (const { signal, value } of met) {
     const seen = observations.get(signal);
     if (resourceOf(signal) !== resource || seen === undefined) continue;
-    // A share is in binary units even of inodes; what is free is in the resource's own.
+    // Percentages use binary units even for inodes; available amounts use the resource's units.
     const quantity = binaryQuantity(amountOf(value, seen.capacity));
     const isBytes = resource === "memory" || resource === "ephemeral-storage";
     const available = isBytes ? binaryQuantity(seen.available) : decimalQuantity(seen.available);
@@ -72,7 +69,7 @@ function requestOf({ resources }: ContainerSpec, resource: StarvedResource): num
   return Number(numericQuantity(resources?.requests?.[resource] ?? "0") ?? 0) / 1e9;
 }
 
-/** A quantity of bytes as Go prints it: `2097152` → `2Mi`; below 1024 as any number. */
+/** Formats bytes as Go does: `2097152` → `2Mi`; decimal below 1024. */
 export function binaryQuantity(amount: number): string {
   if (Math.abs(amount) < 1024) return decimalQuantity(amount);
   let [rest, exponent] = [amount, 0];

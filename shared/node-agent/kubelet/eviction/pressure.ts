@@ -1,10 +1,10 @@
 /**
- * Which thresholds are met, since when, and what the node says of it: a step function over what the last round knew (node-agent §14.5).
+ * Evaluates thresholds and pressure conditions, as a step function over the previous round (node-agent §14.5).
  *
- * EP1 a threshold that was met stays met until its minimum reclaim is free, too.
- * EP2 a condition stays for the transition period after it was last seen; a pod goes by thresholds alone, whose grace has passed.
- * EP3 a signal without an observation meets nothing.
- * EP4 a figure is acted on once: what was freed meanwhile may not be in it.
+ * EP1 a met threshold stays met until its minimum reclaim is available too.
+ * EP2 conditions stay for the transition period; evictions use thresholds only, after their grace period.
+ * EP3 a signal without an observation meets no threshold.
+ * EP4 each observation triggers at most one action: it may predate the last reclaim.
  */
 import { amountOf, conditionOfSignal, isHard, resourceOf } from "../types/eviction-thresholds.ts";
 import type {
@@ -19,9 +19,9 @@ import type {
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {
-  /** Grace passed, not resolved yet. */
+  /** Met for their grace period and not resolved. */
   readonly met: readonly Threshold[];
-  /** Those of them whose figures are newer than the last round's. */
+  /** Those with observations newer than in the last round. */
   readonly toActOn: readonly Threshold[];
   readonly takenMs: ReadonlyMap<Signal, number>;
   /** By thresholdKey. */
@@ -38,8 +38,8 @@ export const NO_PRESSURE: Pressure = {
 };
 
 /**
- * Source: pkg/kubelet/eviction/eviction_manager.go synchronize; helpers.go thresholdsUpdatedStats. Differs from upstream: with no
- * transition period a condition is said as long as it is seen, and not never.
+ * Source: pkg/kubelet/eviction/eviction_manager.go synchronize; helpers.go thresholdsUpdatedStats. Differs from upstream: without a
+ * transition period, a condition is reported while it is observed; upstream never reports it.
  */
 export function observePressure(
   before: Pressure,
@@ -76,7 +76,7 @@ export function observePressure(
 
 const CONDITIONS: readonly PressureCondition[] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/** `withReclaim`: what must be free besides counts, too. Source: helpers.go thresholdsMet. */
+/** `withReclaim`: the minimum reclaim must be available too. Source: helpers.go thresholdsMet. */
 export function thresholdsMet(
   thresholds: readonly Threshold[],
   observations: Observations,
@@ -90,7 +90,7 @@ export function thresholdsMet(
   });
 }
 
-/** Equal for thresholds that are the same to upstream. Source: helpers.go hasThreshold. */
+/** Equal for thresholds that upstream treats as the same. Source: helpers.go hasThreshold. */
 function thresholdKey({ signal, value, gracePeriodMs }: Threshold): string {
   return `${signal}<${valueKey(value)} for ${gracePeriodMs}`;
 }
@@ -99,7 +99,7 @@ function valueKey(value: ThresholdValue): string {
   return "amount" in value ? `${value.amount}` : `${value.share} of it`;
 }
 
-/** Memory goes first, else the first that is met. Source: helpers.go byEvictionPriority, getReclaimableThreshold. */
+/** The memory threshold if met, otherwise the first. Source: helpers.go byEvictionPriority, getReclaimableThreshold. */
 export function thresholdToReclaim(
   met: readonly Threshold[],
 ): { readonly threshold: Threshold; readonly resource: StarvedResource } | undefined {
@@ -107,7 +107,7 @@ export function thresholdToReclaim(
   return threshold && { threshold, resource: resourceOf(threshold.signal) };
 }
 
-/** Source: eviction_manager.go synchronize; immediateEvictionGracePeriodSeconds. */
+/** The grace period of an eviction. Source: eviction_manager.go synchronize; immediateEvictionGracePeriodSeconds. */
 export function evictionGraceSeconds(threshold: Threshold, maxPodGracePeriodSeconds: number, ofSpec: number | undefined): number {
   if (isHard(threshold)) return IMMEDIATE_GRACE_SECONDS;
   return ofSpec === undefined ? maxPodGracePeriodSeconds : Math.min(maxPodGracePeriodSeconds, ofSpec);

@@ -1,21 +1,18 @@
-/** Which pod goes first when something runs short (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
+/** Eviction order of pods (node-agent §14.5). Source: pkg/kubelet/eviction/helpers.go. */
 import { podRequests, wholeAmount } from "../types/pod-requests.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
-import { podDiskUsage } from "./usage.ts";
-import type { MeasuredPart, PodUsage, PodUsages } from "./usage.ts";
+import { podDiskUsage, type MeasuredPart, type PodUsage, type PodUsages } from "./usage.ts";
 
-/** Below 0: `a` goes before `b`. */
+/** Below 0: `a` is evicted before `b`. */
 type Order = (a: NodePod, b: NodePod) => number;
 
 /**
- * First to go first:
+ * Pods in eviction order; the sort is stable, and unmeasured pods come first.
  *
- *     memory   uses more than it asked for · lower priority · larger use above its request
- *     disk     the same with the disk's bytes; inodes, for which nobody can ask, less the bytes asked for, as upstream has it
+ *     memory   uses more than its request · lower priority · larger use above its request
+ *     disk     the same for disk bytes; inodes have no request, and upstream subtracts the requested bytes
  *     pids     lower priority · more processes
- *
- * Pods without figures go before those that have some. Pods that are equal stay as they were.
  */
 export function rankPods(signal: Signal, pods: readonly NodePod[], usages: PodUsages, disks: Disks): readonly NodePod[] {
   const orders = ordersOf(signal, usages, disks);
@@ -48,11 +45,11 @@ function measuredParts(signal: Signal, { hasImageFs, splitsContainerFs }: Disks)
 
 const byPriority: Order = (a, b) => (a.spec.priority ?? 0) - (b.spec.priority ?? 0);
 
-function byMost(usages: PodUsages, figure: (pod: NodePod, usage: PodUsage) => number): Order {
+function byMost(usages: PodUsages, measure: (pod: NodePod, usage: PodUsage) => number): Order {
   return (a, b) => {
     const [ofA, ofB] = [usages.get(a.metadata.uid), usages.get(b.metadata.uid)];
     if (ofA === undefined || ofB === undefined) return Number(ofA !== undefined) - Number(ofB !== undefined);
-    return figure(b, ofB) - figure(a, ofA);
+    return measure(b, ofB) - measure(a, ofA);
   };
 }
 

@@ -1,12 +1,13 @@
-/** What a node frees of its own before a pod goes (node-agent §14.5). */
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 
-/** Dead containers of pods that have ended; images that nobody uses. */
+/** `containers`: dead containers of ended pods; `images`: unused images. */
 export type Reclaimer = "containers" | "images";
 
 /**
+ * Node-level reclaim before evicting pods (node-agent §14.5):
+ *
  *     one disk          nodefs, imagefs, containerfs: containers, images
- *     images apart      nodefs: nothing               imagefs, containerfs: containers, images
+ *     image disk        nodefs: nothing               imagefs, containerfs: containers, images
  *     split             nodefs, containerfs: containers      imagefs: images
  *
  * Source: pkg/kubelet/eviction/helpers.go buildSignalToNodeReclaimFuncs.

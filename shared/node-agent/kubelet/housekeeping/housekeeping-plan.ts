@@ -1,24 +1,22 @@
-/**
- * What housekeeping does about pods, once `syncKnownPods` has been applied (node-agent §3.2, steps 4 to 12; §18.4's work queue). Only to be called when all sources are ready: before that, nobody knows what is not desired.
- */
+/** Plans housekeeping after `syncKnownPod` (node-agent §3.2, steps 4 to 12; §18.4). Requires all sources to be ready. */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "../pod-workers/pod-worker.ts";
 
 /**
- * Keys are UIDs unless it says otherwise. To be read in this order, so that a pod that comes meanwhile is not taken for one that is
- * gone: what may be left over (control groups, directories, statuses, probes, mirrors), `desired`, what runs, `records`.
+ * Keys are UIDs unless noted. Read in this order, so that a pod that arrives meanwhile is not treated as gone: leftovers (cgroups,
+ * directories, statuses, probes, mirrors), `desired`, running pods, `records`.
  */
 export interface HousekeepingInput {
-  /** Mirror pods too. */
+  /** Including mirror pods. */
   readonly desired: ReadonlyMap<string, DesiredPod>;
-  /** What `syncKnownPods` has left. */
+  /** After `syncKnownPod`. */
   readonly records: ReadonlyMap<string, WorkerRecord>;
-  /** Of the runtime. */
+  /** From the runtime. */
   readonly runningUids: ReadonlySet<string>;
   readonly directories: readonly string[];
-  /** Pods that have a control group. */
+  /** Pods with a cgroup. */
   readonly cgroups: readonly string[];
-  /** Pods that have something mounted; left out by a host whose removal of a directory unmounts first (NodeFiles NF4). */
+  /** Pods with mounts; absent if removing a directory unmounts first (NodeFiles NF4). */
   readonly mountedUids?: ReadonlySet<string>;
   readonly cachedStatusUids: readonly string[];
   /** Pods with probe records. */
@@ -27,7 +25,7 @@ export interface HousekeepingInput {
   readonly orphanMirrors: readonly string[];
   /** By full name. */
   readonly staticStarts: ReadonlyMap<string, StaticStart>;
-  /** Pods with an entry in the work queue. */
+  /** Pods in the work queue. */
   readonly due: ReadonlySet<string>;
 }
 
@@ -36,42 +34,41 @@ export interface DesiredPod {
   readonly isStatic: boolean;
   readonly isMirror: boolean;
   readonly deletionTimestamp?: true;
-  /** To the API server, or in the cached status. */
+  /** In the API or in the cached status. */
   readonly phaseIsTerminal: boolean;
 }
 
 export interface HousekeepingPlan {
   /** Worker update `create`. */
   readonly create: readonly string[];
-  /** Worker update `kill` of a desired pod that the agent rejected: lets it be finalised. */
+  /** Worker update `kill` of a rejected desired pod, so that it is finalized. */
   readonly kill: readonly string[];
   /** Worker update `kill`, runtime only, grace 1 s. */
   readonly killRuntimeOnly: readonly string[];
   readonly stopProbes: readonly string[];
   readonly dropStatuses: readonly string[];
   readonly removeDirectories: readonly string[];
-  /** What still runs in them is ended. */
+  /** Kills remaining processes in them. */
   readonly removeCgroups: readonly string[];
-  /** Their pods have volumes still, whose memory would be charged to nobody. */
+  /** Their pods still have volumes, whose memory stays charged to the cgroup. */
   readonly reduceCgroups: readonly string[];
   /** Full names. */
   readonly deleteMirrors: readonly string[];
-  /** Full names, each with the UID that holds it and lives no more: `releaseFullName`. */
+  /** Full names with the UID of a gone holder: `releaseFullName`. */
   readonly releaseFullNames: ReadonlyMap<string, string>;
   /**
-   * Desired pods that nothing would wake again. One whose turn is in progress is among them; put all of them some back-off
-   * (`requeueDelayMs` of an error) ahead, and the end of that turn replaces the entry.
+   * Desired pods without a scheduled sync, including syncing ones. Schedule them after a back-off (`requeueDelayMs` of an error); the end
+   * of a running sync replaces it.
    */
   readonly schedule: readonly string[];
 }
 
 /**
  * Source: pkg/kubelet/kubelet_pods.go HandlePodCleanups, filterOutInactivePods, filterTerminalPodsToDelete, cleanupOrphanedPodDirs,
- * cleanupOrphanedPodCgroups.
- * Differs from upstream, where no record is ever lost: a desired pod of terminal phase that still runs gets its worker back, and is
- * stopped with its spec's grace and hooks instead of as an orphan; a full name whose holder's record is gone is released. And a
- * directory also stays while its pod's worker is not done, which may be about to read the termination message, and then takes it
- * away itself.
+ * cleanupOrphanedPodCgroups. Differs from upstream: records can be lost here, so
+ * - a desired terminal pod that still runs gets a worker again and is stopped with its grace period and hooks;
+ * - a full name is released if its holder's record is gone;
+ * - a directory stays until its pod's worker is finished, because the worker may still read the termination message.
  */
 export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
   const { desired, records, runningUids, mountedUids, due } = input;
@@ -82,17 +79,17 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     return record === undefined || workerState(record) === "terminated";
   };
 
-  // Until then its own worker takes away what it has mounted, and two at one volume are in each other's way.
+  // Until then, the worker unmounts its own volumes, and concurrent unmounts would conflict.
   const isDone = (uid: string): boolean => !records.has(uid) || records.get(uid)?.finished === true;
 
-  // A worker that terminates has its group still, and takes it away itself.
-  const withoutNeed = input.cgroups.filter((uid) => isOver(uid) && !runningUids.has(uid));
+  // A terminating worker still needs its cgroup and removes it itself.
+  const unneeded = input.cgroups.filter((uid) => isOver(uid) && !runningUids.has(uid));
 
   const unknown = pods.filter(([uid]) => !records.has(uid));
   const create = unknown.filter(([uid, pod]) => !pod.phaseIsTerminal || runningUids.has(uid)).map(([uid]) => uid);
   const created = new Set(create);
   const rejected = unknown.filter(([uid, pod]) => pod.deletionTimestamp && !created.has(uid));
-  const isAwaited = (uid: string): boolean => created.has(uid) || (records.has(uid) && !records.get(uid)?.finished);
+  const needsSync = (uid: string): boolean => created.has(uid) || (records.has(uid) && !records.get(uid)?.finished);
 
   return {
     create,
@@ -101,35 +98,34 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     stopProbes: input.probedUids.filter(isOver),
     dropStatuses: input.cachedStatusUids.filter((uid) => !desired.has(uid)),
     removeDirectories: input.directories.filter((uid) => !isDesired(uid) && isDone(uid) && !runningUids.has(uid) && !mountedUids?.has(uid)),
-    removeCgroups: withoutNeed.filter((uid) => !created.has(uid) && !input.directories.includes(uid)),
-    reduceCgroups: withoutNeed.filter((uid) => !created.has(uid) && input.directories.includes(uid)),
+    removeCgroups: unneeded.filter((uid) => !created.has(uid) && !input.directories.includes(uid)),
+    reduceCgroups: unneeded.filter((uid) => !created.has(uid) && input.directories.includes(uid)),
     deleteMirrors: withoutTerminating(input.orphanMirrors, records),
-    releaseFullNames: heldByNobody(input, isDesired),
-    schedule: pods.map(([uid]) => uid).filter((uid) => !due.has(uid) && isAwaited(uid)),
+    releaseFullNames: orphanedFullNames(input, isDesired),
+    schedule: pods.map(([uid]) => uid).filter((uid) => !due.has(uid) && needsSync(uid)),
   };
 }
 
 /**
- * Whether the runtime has to be asked what runs (`input.runningUids` is what the last relist saw): there is something to be taken away
- * that must not run, or a pod to be judged by whether it does, or something runs that nobody knows. Else the plan is the same whatever
- * has begun or ended since; what somebody else has begun, the next relist sees.
+ * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something is to be removed, a worker
+ * is missing, or an unknown pod runs. The next relist covers other changes.
  */
-export function dependsOnWhatRuns(input: HousekeepingInput): boolean {
-  const ifNothingRan = housekeepingPlan({ ...input, runningUids: new Set() });
-  const { removeDirectories, removeCgroups, reduceCgroups, releaseFullNames } = ifNothingRan;
-  const ofGone = removeDirectories.length + removeCgroups.length + reduceCgroups.length + releaseFullNames.size;
+export function needsCurrentList(input: HousekeepingInput): boolean {
+  const ifNothingRuns = housekeepingPlan({ ...input, runningUids: new Set() });
+  const { removeDirectories, removeCgroups, reduceCgroups, releaseFullNames } = ifNothingRuns;
+  const removals = removeDirectories.length + removeCgroups.length + reduceCgroups.length + releaseFullNames.size;
   const isUnknown = [...input.desired].some(([uid, { isMirror }]) => !isMirror && !input.records.has(uid));
-  return ofGone > 0 || isUnknown || housekeepingPlan(input).killRuntimeOnly.length > 0;
+  return removals > 0 || isUnknown || housekeepingPlan(input).killRuntimeOnly.length > 0;
 }
 
-/** A mirror stays as long as its static pod terminates, so that its status can be seen. */
+/** Keeps a mirror while its static pod terminates, so that its status stays visible. */
 function withoutTerminating(fullNames: readonly string[], records: ReadonlyMap<string, WorkerRecord>): readonly string[] {
   const terminating = new Set<string>();
   for (const record of records.values()) if (record.isStatic && workerState(record) === "terminating") terminating.add(record.fullName);
   return fullNames.filter((fullName) => !terminating.has(fullName));
 }
 
-function heldByNobody(
+function orphanedFullNames(
   { staticStarts, records, runningUids }: HousekeepingInput,
   isDesired: (uid: string) => boolean,
 ): ReadonlyMap<string, string> {

@@ -1,30 +1,28 @@
-/** Each two seconds: what no event says (node-agent §3.2). Only once all sources are ready. */
+/** Housekeeping each two seconds (node-agent §3.2), once all sources are ready. */
 import { isMirrorPod, isStaticPod, LABELS } from "../types/labels.ts";
-import { dependsOnWhatRuns, housekeepingPlan } from "./housekeeping-plan.ts";
-import type { DesiredPod, HousekeepingInput } from "./housekeeping-plan.ts";
+import { needsCurrentList, housekeepingPlan, type DesiredPod, type HousekeepingInput } from "./housekeeping-plan.ts";
 import { runningByRelist } from "../node-ports/relist-record.ts";
 import { syncKnownPod } from "../pod-workers/known-pods.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { splitProbeKey } from "../prober/probe.ts";
 import { killRuntimePod, requeueDelayMs, updateWorker } from "../pod-workers/update-worker.ts";
 import { releaseFullName } from "../pod-workers/static-start.ts";
-import { couldHaveRunningContainers } from "../pod-workers/worker-questions.ts";
+import { couldHaveRunningContainers } from "../pod-workers/worker-queries.ts";
 import { updateAllocation } from "../allocation/allocation-manager.ts";
 import { NODE_TABLES } from "../../ports/node-store.ts";
 import { attempt } from "../node-ports/attempt.ts";
 import { forgetProbes } from "../prober/prober-manager.ts";
 import { deleteMirror } from "../pod/mirror-client.ts";
 
-/** Back-offs that nobody asked about for so long mean nothing any more (§1: twice the cap). */
+/** Unused back-offs expire after twice the maximum (§1). */
 const BACK_OFF_FORGOTTEN_MS = 600_000;
 
-/** @param removing UIDs whose directories earlier calls are removing: there may be millions of files, for which nothing else waits */
+/** @param removing UIDs whose directories are being removed; large directories must not block housekeeping */
 export async function housekeep(ports: NodePorts, removing: Set<string>): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, cri, clock, condition } = ports;
-  // What may be left over is read before what is desired: what comes in between is not taken for an orphan.
+  // Reads leftovers before desired pods, so that new pods are not treated as orphans.
   const cgroups = await ports.containerManager.podUids();
   const directories = await ports.files.podsWithDirectories();
   const statuses = await store.rows("statuses");
@@ -48,47 +46,47 @@ export async function housekeep(ports: NodePorts, removing: Set<string>): Promis
     due,
   });
   const seen = condition.relisted && (await inputOf(runningByRelist(condition.relisted.record)));
-  const plan = housekeepingPlan(seen === undefined || dependsOnWhatRuns(seen) ? await inputOf(await runningNow(cri)) : seen);
+  const plan = housekeepingPlan(seen === undefined || needsCurrentList(seen) ? await inputOf(await runningNow(cri)) : seen);
 
   const known = (uids: readonly string[]): readonly NodePod[] => uids.flatMap((uid) => pods.get(uid) ?? []);
   for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
   for (const pod of known(plan.kill)) await updateWorker(ports, pod, "kill", "housekeeping");
-  for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "nobody wants it");
-  // Everything that runs has a worker now, so that who has none does not run.
+  for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "orphaned pod");
+  // Now every running pod has a worker.
   ports.condition.syncedOnce = true;
   for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
   for (const uid of plan.dropStatuses) {
-    if (pods.get(uid) !== undefined) continue; // it came meanwhile
+    if (pods.get(uid) !== undefined) continue; // arrived meanwhile
     await store.update("statuses", uid, () => undefined);
   }
   const { log } = ports;
   for (const uid of plan.removeDirectories) {
     if (removing.has(uid)) continue;
     removing.add(uid);
-    void attempt(log, "a pod's directory was not removed", { pod: uid }, () => ports.files.removePodDirectory(uid)).finally(() =>
+    void attempt(log, "failed to remove the pod's directory", { pod: uid }, () => ports.files.removePodDirectory(uid)).finally(() =>
       removing.delete(uid),
     );
   }
   for (const mirror of pods.mirrors())
     if (plan.deleteMirrors.includes(fullName(mirror)))
-      await attempt(log, "a mirror pod was not deleted", { pod: fullName(mirror) }, () => deleteMirror(ports, mirror));
+      await attempt(log, "failed to delete the mirror pod", { pod: fullName(mirror) }, () => deleteMirror(ports, mirror));
   for (const [name, uid] of plan.releaseFullNames) await store.update("staticPods", name, (start) => releaseFullName(start, uid));
   for (const uid of plan.schedule) {
     const delayMs = requeueDelayMs({ kind: "error", message: "no due time", nowMs: clock.now() }, ports.random.next());
     await store.schedule("pods", uid, clock.now() + delayMs);
   }
-  await forgetFindings(ports);
+  await forgetReasons(ports);
   for (const uid of plan.reduceCgroups)
-    await attempt(log, "a control group was not made least", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
+    await attempt(log, "failed to reduce the pod's CPU weight", { pod: uid }, () => ports.containerManager.reduceCpu(uid));
   for (const uid of plan.removeCgroups) {
-    // Its UID may be in use again: a static pod's manifest that came back.
+    // The UID may be in use again, for example by a restored static pod manifest.
     if (couldHaveRunningContainers(await store.read("workers", uid), true)) continue;
-    await attempt(log, "a control group was not removed", { pod: uid }, () => ports.containerManager.destroy(uid));
+    await attempt(log, "failed to remove the pod's cgroup", { pod: uid }, () => ports.containerManager.destroy(uid));
   }
   await forgetAllocations(ports, allocated);
   await forgetBackOffs(ports);
   ports.objects.tidy();
-  await tellRows(ports);
+  await reportRowCounts(ports);
 }
 
 async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
@@ -97,20 +95,20 @@ async function runningNow(cri: NodePorts["cri"]): Promise<ReadonlySet<string>> {
   return new Set([...running.flatMap(({ labels }) => labels[LABELS.podUid] ?? []), ...ready.map(({ metadata }) => metadata.uid)]);
 }
 
-/** What stays of pods that are gone shows here before it does in the process's memory. */
-async function tellRows({ store, metrics }: Pick<NodePorts, "store" | "metrics">): Promise<void> {
+/** Reports the number of rows per table, to detect leaks. */
+async function reportRowCounts({ store, metrics }: Pick<NodePorts, "store" | "metrics">): Promise<void> {
   for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
 }
 
-/** What was found out about pods that are gone: a hook that ends late may still write some after its pod's record went. */
-async function forgetFindings({ store, pods }: Pick<NodePorts, "store" | "pods">): Promise<void> {
+/** Drops rows of pods that are gone; a late hook may write them after its pod's record was deleted. */
+async function forgetReasons({ store, pods }: Pick<NodePorts, "store" | "pods">): Promise<void> {
   const workers = await store.rows("workers");
   for (const table of ["reasons", "restarts"] as const)
     for (const uid of (await store.rows(table)).keys())
       if (!workers.has(uid) && pods.get(uid) === undefined) await store.update(table, uid, () => undefined);
 }
 
-/** Of a pod that nobody wants and no worker ends. Source: allocation_manager.go RemoveOrphanedPods. */
+/** Drops allocations of pods that are neither desired nor have a worker. Source: allocation_manager.go RemoveOrphanedPods. */
 async function forgetAllocations(ports: Pick<NodePorts, "store" | "files" | "log" | "pods">, uids: readonly string[]): Promise<void> {
   const { store, pods } = ports;
   for (const uid of uids)
@@ -137,7 +135,7 @@ async function syncWorkers(
     });
     if (requeue) {
       ports.operations.cancel(uid);
-      ports.send("pods", uid, "it is not wanted any more");
+      ports.send("pods", uid, "no longer desired");
     }
     if (!purged) continue;
     ports.operations.forget(uid);

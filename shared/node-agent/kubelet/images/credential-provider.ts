@@ -1,20 +1,19 @@
 /**
- * Credentials of the node for registries: what its docker configuration has, and what a credential provider answers (node-agent §8).
- *
- * Source: pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
+ * Registry credentials of the node: docker configuration and credential provider plugins (node-agent §8). Source:
+ * pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
  */
 import { ownAt } from "@deltaloop/base";
 import { parseGoDuration } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import { globMatches } from "./glob.ts";
 
-/** As `docker login` writes them, by registry or part of one. */
+/** Credentials by registry or registry path, as `docker login` writes them. */
 export type DockerConfig = Readonly<Record<string, { readonly username?: string; readonly password?: string }>>;
 
 const DEFAULT_REGISTRY = "index.docker.io";
 
 /**
- * An image as credentials are looked up for it: with its registry, without tag and digest.
+ * The image's repository for credential lookup: with registry, without tag and digest.
  *
  *     web:1 → docker.io/library/web        registry.test:5000/team/web@sha256:… → registry.test:5000/team/web
  *
@@ -28,14 +27,12 @@ export function repositoryOf(image: string): string {
 }
 
 /**
- * Those for `repository`, the most exact first; Docker Hub's own for what comes from there, if nothing else fits.
- *
- * Source: keyring.go BasicDockerKeyring.
+ * Credentials for `repository`, most specific first; Docker Hub's default entry if nothing matches. Source: keyring.go BasicDockerKeyring.
  */
 export function credentialsFor(repository: string, configs: readonly DockerConfig[]): readonly AuthConfig[] {
   const entries = configs.flatMap((config) => Object.entries(config).map(([place, auth]) => ({ key: keyOf(place), place, auth })));
   const byKey = Map.groupBy(entries, ({ key }) => key);
-  // As Go sorts texts, from the end.
+  // Reverse byte order, as Go sorts.
   const keys = [...byKey.keys()].toSorted((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)));
   const matching = keys.filter((key) => urlsMatch(key, repository));
   const chosen = matching.length > 0 ? matching : repository.startsWith("docker.io/") ? [DEFAULT_REGISTRY] : [];
@@ -51,7 +48,7 @@ function keyOf(place: string): string {
 }
 
 /**
- * Whether `glob`, which may have `*` in parts of its host, has `target` in it: same port, same number of parts, and a path that begins so.
+ * Whether `target` matches `glob`: same port and number of host labels (`*` allowed), and the path prefix.
  *
  *     *.dkr.ecr.*.amazonaws.com        registry.test:5000/team
  *
@@ -70,8 +67,8 @@ function partsOf(url: string): { readonly host: readonly string[]; readonly port
 }
 
 /**
- * Both forms of a docker configuration; `auth` stands above the two fields. One that names helpers alone (`credsStore`, `credHelpers`) is one
- * without credentials: nobody runs those. Source: pkg/credentialprovider/config.go. @throws for what is none
+ * Parses either docker configuration format; `auth` overrides username and password. Ignores credential helpers (`credsStore`,
+ * `credHelpers`). Source: pkg/credentialprovider/config.go. @throws for another format
  */
 export function parseDockerConfig(text: string, form: "config.json" | ".dockercfg"): DockerConfig {
   const content = objectIn<{ readonly auths?: unknown }>(JSON.parse(text));
@@ -84,10 +81,10 @@ export function parseDockerConfig(text: string, form: "config.json" | ".dockercf
   );
 }
 
-/** As Go reads one: null is one without fields. */
+/** null parses as an empty object, as in Go. */
 function objectIn<T extends object>(value: unknown): Partial<T> {
   if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("no docker configuration");
-  return value ?? {}; // all fields are looked at
+  return value ?? {}; // all fields are optional
 }
 
 function credentialsIn({ auth, username, password }: Readonly<Record<string, unknown>>): {
@@ -103,7 +100,7 @@ function credentialsIn({ auth, username, password }: Readonly<Record<string, unk
 
 const PROVIDER_API_VERSIONS = ["v1", "v1beta1", "v1alpha1"].map((version) => `credentialprovider.kubelet.k8s.io/${version}`);
 
-/** A program that knows credentials for some registries. Source: k8s.io/kubelet config/v1/types.go CredentialProvider. */
+/** A credential provider plugin. Source: k8s.io/kubelet config/v1/types.go CredentialProvider. */
 export interface CredentialProvider {
   readonly name: string;
   readonly apiVersion: string;
@@ -113,31 +110,31 @@ export interface CredentialProvider {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What it is asked, on its standard input. */
+/** The request on the plugin's standard input. */
 export function providerRequest({ apiVersion }: CredentialProvider, repository: string): string {
   return JSON.stringify({ kind: "CredentialProviderRequest", apiVersion, image: repository });
 }
 
 export interface ProviderAnswer {
   readonly auth: DockerConfig;
-  /** For what the answer counts. */
+  /** Scope of the answer. */
   readonly cacheKey: string;
-  /** 0: only for this time. */
+  /** 0: not cached. */
   readonly cacheMs: number;
 }
 
-/** An answer that is none. Its message shows nothing of what the program said: that may be a password. */
+/** An invalid plugin response. The message never quotes it, because it may contain a password. */
 class ProviderAnswerError extends Error {
   override readonly name = "ProviderAnswerError";
 }
 
 const GLOBAL = "<global>";
 
-/** @throws {ProviderAnswerError} Source: plugin.go ExecPlugin, provide. */
+/** Parses a plugin response. @throws {ProviderAnswerError} Source: plugin.go ExecPlugin, provide. */
 export function providerAnswer(text: string, provider: CredentialProvider, repository: string): ProviderAnswer {
   let content: Readonly<Record<string, unknown>>;
   try {
-    content = JSON.parse(text) as typeof content; // looked at field by field
+    content = JSON.parse(text) as typeof content; // checked field by field
   } catch {
     throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
   }
@@ -153,7 +150,7 @@ export function providerAnswer(text: string, provider: CredentialProvider, repos
     throw new ProviderAnswerError(`credential provider plugin did not return a valid cacheKeyType: ${String(cacheKeyType)}`);
   const cacheMs = cacheDuration === undefined || cacheDuration === null ? provider.defaultCacheMs : durationMs(cacheDuration);
   if (cacheMs === undefined) throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
-  const entries = Object.entries((auth ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>); // what is no object has none
+  const entries = Object.entries((auth ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>); // a non-object has no entries
   return {
     auth: Object.fromEntries(entries.map(([place, entry]) => [place, credentialsIn({ ...entry, auth: undefined })])),
     cacheKey,
@@ -161,12 +158,12 @@ export function providerAnswer(text: string, provider: CredentialProvider, repos
   };
 }
 
-/** Where an answer for `repository` may be kept, the most exact first. */
+/** Cache keys for `repository`, most specific first. */
 export function cacheKeysOf(repository: string): Readonly<Record<string, string>> {
   return { Image: repository, Registry: repository.split("/")[0] ?? "", Global: GLOBAL };
 }
 
-/** A duration of metav1: a text as Go writes it, or 0. `undefined`: it is none, or negative. */
+/** Parses a metav1.Duration: a Go duration such as `1h30m`, or 0. Undefined if invalid or negative. */
 export function durationMs(value: unknown): number | undefined {
   const ms = value === 0 ? 0 : typeof value === "string" ? parseGoDuration(value) : undefined;
   return ms !== undefined && ms >= 0 ? ms : undefined;
@@ -175,14 +172,10 @@ export function durationMs(value: unknown): number | undefined {
 const PROVIDER_FIELDS = new Set(["name", "apiVersion", "matchImages", "defaultCacheDuration", "args", "env", "tokenAttributes"]);
 
 /**
- * The providers of one configuration file.
- *
- * @throws {Error} with all that is wrong, in upstream's words where it has any
- *
- * Source: plugin/config.go validateCredentialProviderConfig.
+ * The providers of one configuration file. @throws {Error} listing all problems Source: plugin/config.go validateCredentialProviderConfig.
  */
 export function parseProviders(content: unknown): readonly CredentialProvider[] {
-  const { apiVersion = "", kind, providers } = (content ?? {}) as Readonly<Record<string, unknown>>; // looked at field by field
+  const { apiVersion = "", kind, providers } = (content ?? {}) as Readonly<Record<string, unknown>>; // checked field by field
   if (kind !== "CredentialProviderConfig") throw new Error(`failed to decode "${String(kind)}" (wrong Kind)`);
   if (!String(apiVersion).startsWith("kubelet.config.k8s.io/"))
     throw new Error(`failed to decode CredentialProviderConfig, unexpected Group: ${String(apiVersion).split("/")[0]}`);
@@ -193,9 +186,9 @@ export function parseProviders(content: unknown): readonly CredentialProvider[] 
   return providers.map((provider: Readonly<Record<string, unknown>>) => ({
     name: String(provider["name"]),
     apiVersion: String(provider["apiVersion"]),
-    matchImages: provider["matchImages"] as readonly string[], // as was just seen
+    matchImages: provider["matchImages"] as readonly string[], // validated above
     defaultCacheMs: durationMs(provider["defaultCacheDuration"]) ?? 0,
-    args: ((provider["args"] ?? []) as readonly unknown[]).map(String), // a list, as was just seen
+    args: ((provider["args"] ?? []) as readonly unknown[]).map(String), // validated above
     env: Object.fromEntries(
       ((provider["env"] ?? []) as readonly { readonly name?: unknown; readonly value?: unknown }[]).map(({ name, value }) => [
         String(name),

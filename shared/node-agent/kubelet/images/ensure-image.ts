@@ -1,4 +1,4 @@
-/** An image on this machine, or the reason why it is not there yet (node-agent §8). */
+/** Ensures that a container's image is present, or returns why not (node-agent §8). */
 import type { Image } from "../../ports/cri-types.ts";
 import {
   afterFailedPull,
@@ -20,68 +20,68 @@ import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 type EnsureImagePorts = Pick<NodePorts, "cri" | "store" | "credentials" | "clock" | "operations" | "puller" | "objects" | "podEvent">;
 
 /**
- * So long after a pull has failed the pod is looked at again and says that it backs off: people and their tools wait for that word.
- * Upstream's relist brings that look after the first failure, its 10 to 15 s after a later one.
+ * Delay until the next sync reports ImagePullBackOff after a failed pull; users and tools wait for that reason. Upstream's relist causes
+ * it.
  */
-const BACK_OFF_SAID_MS = 1_000;
+const BACK_OFF_REPORT_MS = 1_000;
 
-type Say = (type: "Normal" | "Warning", reason: string, message: string) => void;
+type Emit = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
-/** @throws {StartError} when it cannot be had now. @throws {Pause} when the pull outlives the turn */
+/** @throws {StartError} when the image is unavailable now. @throws {Pause} while the pull continues */
 export async function ensureImage(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, update: FencedUpdate): Promise<Image> {
-  const say: Say = (type, reason, message) => ports.podEvent(pod, { type, reason, message, container: container.name });
+  const emit: Emit = (type, reason, message) => ports.podEvent(pod, { type, reason, message, container: container.name });
   try {
-    return await ensured(ports, pod, container, { say, update });
+    return await ensured(ports, pod, container, { emit, update });
   } catch (error) {
-    if (error instanceof StartError) say("Warning", "Failed", `Error: ${error.reason}`);
+    if (error instanceof StartError) emit("Warning", "Failed", `Error: ${error.reason}`);
     throw error;
   }
 }
 
 interface Ensuring {
-  readonly say: Say;
+  readonly emit: Emit;
   readonly update: FencedUpdate;
 }
 
-async function ensured(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, { say, update }: Ensuring): Promise<Image> {
+async function ensured(ports: EnsureImagePorts, pod: NodePod, container: ContainerSpec, { emit, update }: Ensuring): Promise<Image> {
   const { cri, store, clock, operations } = ports;
   const { uid } = pod.metadata;
   const wanted = container.image ?? "";
   const mistake = imageNameMistake(wanted);
   if (mistake !== undefined) {
     const message = `Failed to apply default image tag "${wanted}": couldn't parse image name "${wanted}": ${mistake}`;
-    say("Warning", "InspectFailed", message);
+    emit("Warning", "InspectFailed", message);
     throw new StartError("InvalidImageName", message);
   }
-  // What is being pulled, or was since the last turn, has been decided on.
-  if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { say, update });
+  // A pull that runs or has just ended needs no new decision.
+  if (operations.has(uid, pullName(wanted))) return await pull(ports, pod, wanted, { emit, update });
   const policy = container.imagePullPolicy ?? defaultPullPolicy(wanted);
   const present =
     policy === "Always"
       ? undefined
       : await cri.imageStatus({ image: imageRef(wanted) }).catch((error: unknown) => {
-          // Upstream, too, names the id that it did not get.
+          // Upstream also quotes the empty image id.
           const message = `Failed to inspect image "": ${criErrorText(error)}`;
-          say("Warning", "InspectFailed", message);
+          emit("Warning", "InspectFailed", message);
           throw new StartError("ImageInspectError", message);
         });
   const entry = await store.read("backOffs", pullBackOffKey(uid, wanted));
   const decision = imageDecision({ policy, present: present !== undefined, entry, nowMs: clock.now() });
   switch (decision.kind) {
     case "present":
-      if (present === undefined) throw new Error("an image that is not there was found present");
-      say("Normal", "Pulled", `Container image "${wanted}" already present on machine and can be accessed by the pod`);
+      if (present === undefined) throw new Error('imageDecision returned "present" for a missing image');
+      emit("Normal", "Pulled", `Container image "${wanted}" already present on machine and can be accessed by the pod`);
       return present;
     case "never": {
       const message = `Container image "${wanted}" is not present with pull policy of Never`;
-      say("Warning", "ErrImageNeverPull", message);
+      emit("Warning", "ErrImageNeverPull", message);
       throw new StartError("ErrImageNeverPull", message);
     }
     case "backOff":
-      say("Normal", "BackOff", backOffMessage(wanted, undefined));
+      emit("Normal", "BackOff", backOffMessage(wanted, undefined));
       throw new StartError("ImagePullBackOff", backOffMessage(wanted, entry?.cause), { retryAtMs: decision.untilMs });
     case "pull":
-      return await pull(ports, pod, wanted, { say, update });
+      return await pull(ports, pod, wanted, { emit, update });
     default:
       throw new Error(`unknown decision ${JSON.stringify(decision satisfies never)}`);
   }
@@ -91,12 +91,12 @@ function pullName(image: string): string {
   return `pull:${image}`;
 }
 
-/** It waits for its turn among the node's pulls as an operation of its pod, so that no turn has to. */
-async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { say, update }: Ensuring): Promise<Image> {
+/** Pulls the image as an operation of the pod, including the wait in the node's pull queue. */
+async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emit, update }: Ensuring): Promise<Image> {
   const { cri, clock, operations, puller } = ports;
   const { uid } = pod.metadata;
   const name = pullName(wanted);
-  // A container before one whose image is being pulled ended meanwhile: pulls of one pod follow each other.
+  // One pull per pod at a time: a container before one whose image is being pulled may have ended.
   const other = operations.names(uid).find((one) => one.startsWith("pull:") && one !== name);
   if (other !== undefined) throw new Pause(`image ${wanted} waits for ${other}`);
   return await operations.run({
@@ -105,14 +105,14 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { say
     pause: `image ${wanted} is being pulled`,
     abortable: true,
     act: async (signal) => {
-      say("Normal", "Pulling", `Pulling image "${wanted}"`);
+      emit("Normal", "Pulling", `Pulling image "${wanted}"`);
       const fromMs = clock.now();
       const { value: image, pullMs } = await puller.pull(signal, async () => {
         await pullWithCredentials(ports, pod, imageRef(wanted), signal);
         return await cri.imageStatus({ image: imageRef(wanted) });
       });
-      if (image === undefined) throw new Error(`image "${wanted}" was pulled, and is not there`);
-      say("Normal", "Pulled", pulledMessage(wanted, { pullMs, totalMs: clock.now() - fromMs, sizeBytes: image.sizeBytes }));
+      if (image === undefined) throw new Error(`image "${wanted}" is missing after the pull`);
+      emit("Normal", "Pulled", pulledMessage(wanted, { pullMs, totalMs: clock.now() - fromMs, sizeBytes: image.sizeBytes }));
       return image;
     },
     orElse: async (error) => {
@@ -120,13 +120,13 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { say
       const failure = pullFailure(wanted, text);
       const key = pullBackOffKey(uid, wanted);
       await update("backOffs", key, (before) => afterFailedPull(before, clock.now(), failure));
-      say("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
-      throw new StartError(failure.reason, failure.message, { retryAtMs: clock.now() + BACK_OFF_SAID_MS });
+      emit("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
+      throw new StartError(failure.reason, failure.message, { retryAtMs: clock.now() + BACK_OFF_REPORT_MS });
     },
   });
 }
 
-/** Each of the pod's credentials for the registry, then of the node's, until one will do; without any, as everybody. A missing secret is only told. */
+/** Tries the pod's, then the node's credentials until one works; without any, pulls anonymously. A missing secret only emits an Event. */
 async function pullWithCredentials(
   ports: Pick<NodePorts, "cri" | "credentials" | "objects" | "podEvent">,
   pod: NodePod,
@@ -136,7 +136,7 @@ async function pullWithCredentials(
   const secrets: SecretData[] = [];
   for (const { name = "" } of pod.spec.imagePullSecrets ?? []) {
     const secret = await ports.objects.get("secrets", pod.metadata.namespace, name);
-    if (secret !== undefined) secrets.push(secret as SecretData); // the resource asked for names the type
+    if (secret !== undefined) secrets.push(secret as SecretData); // the requested resource implies the type
     else {
       const message = `Unable to retrieve some image pull secrets (${name}); attempting to pull the image may not succeed.`;
       ports.podEvent(pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });

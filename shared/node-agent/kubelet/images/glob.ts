@@ -1,20 +1,16 @@
-/** Patterns for registries, as administrators and, in pull secrets, tenants write them. */
-
 /**
- * Whether `glob` stands for `text`: `*` for any characters, `?` for one. Piece after piece, each as early as it comes: a pattern that goes
- * back over stars never ends with ten of them.
- *
- * Source: Go's path/filepath.Match, but for its classes of characters.
+ * Matches `text` against `glob`: `*` any characters, `?` one. Linear in the text: tenants write these patterns, and backtracking over stars
+ * is exponential. Source: Go's path/filepath.Match, without character classes.
  */
 export function globMatches(glob: string, text: string): boolean {
   const [first = "", ...others] = glob.split("*");
   const last = others.pop();
-  if (last === undefined) return first.length === text.length && standsAt(first, text, 0);
+  if (last === undefined) return first.length === text.length && matchesAt(first, text, 0);
   const end = text.length - last.length;
   let from = first.length;
-  if (from > end || !standsAt(first, text, 0) || !standsAt(last, text, end)) return false;
+  if (from > end || !matchesAt(first, text, 0) || !matchesAt(last, text, end)) return false;
   for (const piece of others) {
-    while (from + piece.length <= end && !standsAt(piece, text, from)) from++;
+    while (from + piece.length <= end && !matchesAt(piece, text, from)) from++;
     from += piece.length;
     if (from > end) return false;
   }
@@ -22,7 +18,7 @@ export function globMatches(glob: string, text: string): boolean {
 }
 
 /** `at` leaves room for `piece`. */
-function standsAt(piece: string, text: string, at: number): boolean {
+function matchesAt(piece: string, text: string, at: number): boolean {
   for (let index = 0; index < piece.length; index++) if (piece[index] !== "?" && piece[index] !== text[at + index]) return false;
   return true;
 }

@@ -1,4 +1,4 @@
-/** Each five minutes: images that were not used for too long, or whose room is needed (node-agent §16.4). */
+/** Image garbage collection each five minutes, by age and disk usage (node-agent §16.4). */
 import { messageOf } from "@deltaloop/kube/objects";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -18,7 +18,7 @@ export class ImageCollector {
     this.#beganMs = ports.clock.now();
   }
 
-  /** @throws what keeps images from going, and that too little room was made; said as an Event when it is so twice in a row */
+  /** @throws if images cannot be removed or too little space was freed; emits an Event on the second failure in a row */
   async collect(): Promise<void> {
     const { highThresholdPercent, maxAgeMs = 0 } = this.#ports.options.imageGc;
     if (highThresholdPercent === 100 && maxAgeMs === 0) return;
@@ -32,7 +32,7 @@ export class ImageCollector {
     }
   }
 
-  /** All that nobody uses and that are old enough, because the disk is short. @throws what keeps them from going */
+  /** Removes all unused images above the minimum age, because of disk pressure. @throws if one cannot be removed */
   async removeUnused(): Promise<void> {
     const time = this.#time();
     const candidates = await this.#detect(time.nowMs);
@@ -49,7 +49,7 @@ export class ImageCollector {
 
   async #detect(nowMs: number): Promise<readonly ImageRecord[]> {
     const { cri } = this.#ports;
-    // Images first: one that is pulled in between, and used at once, is not among them.
+    // Lists images first: one pulled and used in between is then not a candidate.
     const images = await cri.listImages();
     const containers = await cri.listContainers();
     const sandboxImage = sandboxImageOf(await cri.statusInfo());
@@ -83,7 +83,7 @@ export class ImageCollector {
     throw new Error(message);
   }
 
-  /** Until `bytes` are free. @throws {AggregateError} of those that could not be removed; the others are removed all the same */
+  /** Removes images until `bytes` are free. @throws {AggregateError} of failed removals, after trying all */
   async #remove(images: readonly ImageRecord[], reason: "age" | "space", bytes: number): Promise<number> {
     const { cri, log, metrics } = this.#ports;
     const errors: unknown[] = [];
@@ -98,10 +98,10 @@ export class ImageCollector {
       }
       freed += sizeBytes;
       metrics?.count("kubelet_image_garbage_collected_total", { reason });
-      log.info("an image that nobody uses was removed", { image: id, bytes: sizeBytes, reason });
+      log.info("removed unused image", { image: id, bytes: sizeBytes, reason });
     }
     if (errors.length > 0)
-      throw new AggregateError(errors, `images were not removed: ${errors.map((error) => messageOf(error)).join("; ")}`);
+      throw new AggregateError(errors, `failed to remove images: ${errors.map((error) => messageOf(error)).join("; ")}`);
     return freed;
   }
 

@@ -1,12 +1,12 @@
 /**
- * Which images nobody needs any more, and how many of them must go (node-agent §16.4).
+ * Selects images for garbage collection (node-agent §16.4).
  *
- * IG1 an image that a container names, running or dead, that the runtime has pinned, or that it makes sandboxes of, never goes.
- * IG2 one that was first seen less than `minAgeMs` ago does not go for want of space: it was pulled for a container that is yet to be made.
- * IG3 when each was first seen and last used is known to this process alone, as upstream has it: after a start all are new.
+ * IG1 images of any container, pinned images and the sandbox image are never removed.
+ * IG2 images first seen less than `minAgeMs` ago are not removed for space: their container may not exist yet.
+ * IG3 first-seen and last-used times are in memory only, as in upstream: after a start all images are new.
  *
- * Source: pkg/kubelet/images/image_gc_manager.go. Differs from upstream: images mounted as volumes and runtime classes of images are not built;
- * the sandboxes' image of a runtime that pins nothing, as containerd before 1.7, stays, too.
+ * Source: pkg/kubelet/images/image_gc_manager.go. Differs from upstream: no image volumes and no runtime classes of images; keeps the
+ * sandbox image of runtimes that pin nothing (containerd before 1.7).
  */
 import type { Container, Image, StringMap } from "../../ports/cri-types.ts";
 import type { DiskSpace } from "../../ports/node-files.ts";
@@ -15,7 +15,7 @@ import type { ImageGcPolicy } from "../types/node-options.ts";
 export interface ImageRecord {
   readonly id: string;
   readonly firstSeenMs: number;
-  /** Absent: no container had it since this process began. */
+  /** Absent: unused since this process started. */
   readonly lastUsedMs?: number;
   readonly sizeBytes: number;
   /** IG1. */
@@ -25,14 +25,14 @@ export interface ImageRecord {
 export interface DetectedImages {
   readonly images: readonly Image[];
   readonly containers: readonly Container[];
-  /** By name, digest or id. */
+  /** Name, digest or id. */
   readonly sandboxImage: string | undefined;
   readonly nowMs: number;
 }
 
 export type ImageRecords = ReadonlyMap<string, ImageRecord>;
 
-/** What is there now, with what is remembered of it. */
+/** The present images with their recorded times. */
 export function detectImages(records: ImageRecords, { images, containers, sandboxImage, nowMs }: DetectedImages): ImageRecords {
   const used = new Set(containers.map(({ imageId, imageRef }) => imageId ?? imageRef));
   return new Map(
@@ -47,7 +47,7 @@ export function detectImages(records: ImageRecords, { images, containers, sandbo
   );
 }
 
-/** What containerd makes sandboxes of, by its own account; undefined of a runtime that does not say. Source: containerd pkg/cri/server/status.go. */
+/** containerd's configured sandbox image; undefined for other runtimes. Source: containerd pkg/cri/server/status.go. */
 export function sandboxImageOf(statusInfo: StringMap): string | undefined {
   try {
     const { sandboxImage } = JSON.parse(statusInfo["config"] ?? "{}") as { readonly sandboxImage?: unknown };
@@ -57,7 +57,7 @@ export function sandboxImageOf(statusInfo: StringMap): string | undefined {
   }
 }
 
-/** Those that may go: the one that was not used for longest first, of two that never were the one that was seen first. */
+/** Removable images: least recently used first, then first seen first. */
 export function evictionOrder(records: ImageRecords): readonly ImageRecord[] {
   const lastUsed = ({ lastUsedMs = -Infinity }: ImageRecord): number => lastUsedMs;
   return [...records.values()]
@@ -65,14 +65,14 @@ export function evictionOrder(records: ImageRecords): readonly ImageRecord[] {
     .toSorted((a, b) => (lastUsed(a) === lastUsed(b) ? a.firstSeenMs - b.firstSeenMs : lastUsed(a) - lastUsed(b)));
 }
 
-/** Not used for longer than `maxAgeMs`, or never. Nothing goes so before this process is older than that itself. */
+/** Whether the image was unused for `maxAgeMs`; false until this process is that old. */
 export function isExpired({ lastUsedMs = 0 }: ImageRecord, { maxAgeMs = 0 }: ImageGcPolicy, time: GcTime): boolean {
   return maxAgeMs > 0 && time.nowMs - time.beganMs > maxAgeMs && time.nowMs - lastUsedMs > maxAgeMs;
 }
 
 export interface GcTime {
   readonly nowMs: number;
-  /** When this process began to look after images. */
+  /** When image garbage collection started. */
   readonly beganMs: number;
 }
 
@@ -82,7 +82,7 @@ export function isOldEnough({ firstSeenMs }: ImageRecord, { minAgeMs }: ImageGcP
 }
 
 /**
- * Bytes to free so that the file system is filled to `lowThresholdPercent` only; 0 below `highThresholdPercent`.
+ * Bytes to free to reach `lowThresholdPercent`; 0 below `highThresholdPercent`.
  *
  *     high 90, low 80: 1000 bytes with 150 free → 0     with 100 free → 100     with 50 free → 150
  */
@@ -91,12 +91,12 @@ export function bytesToFree(space: DiskSpace, { highThresholdPercent, lowThresho
   return Math.trunc((space.capacityBytes * (100 - lowThresholdPercent)) / 100) - Math.min(space.availableBytes, space.capacityBytes);
 }
 
-/** In whole percent, rounded up. */
+/** Rounded up. */
 function usedPercent({ capacityBytes, availableBytes }: DiskSpace): number {
   return 100 - Math.trunc((Math.min(availableBytes, capacityBytes) * 100) / capacityBytes);
 }
 
-/** Upstream's words. */
+/** Upstream's message. */
 export function tooLittleFreed(space: DiskSpace, freedBytes: number): string {
   return (
     `Insufficient free disk space on the node's image filesystem (${usedPercent(space)}% of ${sizeText(space.capacityBytes)} used). ` +

@@ -1,7 +1,6 @@
 /**
- * Whether an image must be pulled, with what credentials, and when a failed pull is tried again (node-agent §8).
- *
- * Source: pkg/kubelet/images/image_manager.go; github.com/distribution/reference for names.
+ * Image names, pull decisions and pull secrets (node-agent §8). Source: pkg/kubelet/images/image_manager.go;
+ * github.com/distribution/reference.
  */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "../pod-workers/back-off.ts";
@@ -13,18 +12,18 @@ import type { SecretData } from "../types/referenced-objects.ts";
 export type ImageDecision =
   | { readonly kind: "present" }
   | { readonly kind: "pull" }
-  /** It is missing, and the policy forbids to pull it. */
+  /** The image is missing and the policy is Never. */
   | { readonly kind: "never" }
   | { readonly kind: "backOff"; readonly untilMs: number };
 
-/** What the runtime is asked for: with `:latest` where there is neither tag nor digest. Source: image_manager.go applyDefaultImageTag. */
+/** The image reference, with `:latest` if it has no tag or digest. Source: image_manager.go applyDefaultImageTag. */
 export function imageRef(image: string): string {
   const name = parseImageName(image);
   return "mistake" in name || name.tag !== undefined || name.digest !== undefined ? image : `${image}:latest`;
 }
 
 /**
- * Why it is no image name; undefined: it is one.
+ * Why the image name is invalid, or undefined.
  *
  *     Foo → "invalid reference format: repository name (library/Foo) must be lowercase"
  */
@@ -33,7 +32,7 @@ export function imageNameMistake(image: string): string | undefined {
   return "mistake" in name ? name.mistake : undefined;
 }
 
-/** The API's default, for static pods. Source: pkg/apis/core/v1/defaults.go SetDefaults_Container. */
+/** The API's default pull policy, for static pods. Source: pkg/apis/core/v1/defaults.go SetDefaults_Container. */
 export function defaultPullPolicy(image: string): "Always" | "IfNotPresent" {
   const name = parseImageName(imageRef(image));
   return "tag" in name && name.tag === "latest" ? "Always" : "IfNotPresent";
@@ -44,7 +43,7 @@ export function pullBackOffKey(uid: string, image: string): string {
 }
 
 /**
- * An image that is present needs no pull and knows no back-off, unless the policy is Always:
+ * Decides whether to pull. Back-off applies only if a pull is needed:
  *
  *                     Always      IfNotPresent   Never
  *     present         pull        present        present
@@ -70,7 +69,7 @@ export function imageDecision({
   return nowMs < untilMs ? { kind: "backOff", untilMs } : { kind: "pull" };
 }
 
-/** 10 s, doubling to 300 s; each image of each pod by itself, whichever container asks. A pull that succeeds changes nothing: the entry expires. */
+/** Back-off per pod and image: 10 s, doubling to 300 s. A successful pull does not reset the entry; it expires. */
 export function afterFailedPull(entry: BackOffEntry | undefined, nowMs: number, { reason, message }: PullFailure): BackOffEntry {
   return { ...nextBackOff(entry, nowMs, nowMs), cause: `${reason}: ${message}` };
 }
@@ -86,7 +85,7 @@ const PATH_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
 const TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}";
 const DIGEST = "([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*):([0-9a-fA-F]{32,})";
 const REFERENCE = new RegExp(`^(?:${DOMAIN}/)?(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@${DIGEST})?$`, "u");
-/** An image's id, which is no name. */
+/** An image id, which is not a name. */
 const ID = /^[a-f0-9]{64}$/u;
 const DIGEST_LENGTHS = new Map([
   ["sha256", 64],
@@ -96,7 +95,7 @@ const DIGEST_LENGTHS = new Map([
 const PATH_LENGTH_MAX = 255;
 
 /**
- * Its tag and digest, or why it is no image name:
+ * Parses tag and digest, or returns why the name is invalid:
  *
  *     foo → {}        localhost:5000/foo:v1 → { tag: "v1" }        foo@sha256:… → { digest: "sha256:…" }
  *     foo:, "foo bar" → { mistake: "invalid reference format" }
@@ -125,7 +124,7 @@ function digestMistake(algorithm: string, encoded: string): string | undefined {
   return encoded === encoded.toLowerCase() ? undefined : "invalid checksum digest format";
 }
 
-/** The first part is a registry if it has a dot, a port or a capital: `foo/bar` is Docker Hub's, `foo.test/bar` is not. */
+/** The first component is a registry if it has a dot, a port or a capital: `foo/bar` is on Docker Hub, `foo.test/bar` is not. */
 function withDomain(image: string): string {
   const slash = image.indexOf("/");
   const first = image.slice(0, Math.max(slash, 0));
@@ -135,7 +134,7 @@ function withDomain(image: string): string {
 }
 
 const DOCKER_HUB = "index.docker.io";
-/** Names under which people and `docker login` write it. */
+/** Aliases of Docker Hub. */
 const DOCKER_HUB_NAMES = new Set(["docker.io", "registry-1.docker.io", DOCKER_HUB]);
 
 interface DockerConfigEntry {
@@ -147,8 +146,7 @@ interface DockerConfigEntry {
 }
 
 /**
- * In the order in which they are tried: by secret, and in one secret the most exact entry first. What is no docker configuration
- * gives none; the pull then fails by itself and says so.
+ * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations have none, and the pull fails.
  *
  *     image registry.test/team/web:1    entries registry.test/team, registry.test, *.test
  *
@@ -180,7 +178,7 @@ function registryOf(image: string): readonly [string, string] {
 function patternOf(key: string): { readonly host: string; readonly path: string } {
   const [host = "", ...path] = key.replace(/^https?:\/\//u, "").split("/");
   const repository = path.filter((part) => part !== "").join("/");
-  // `https://index.docker.io/v1/` and the like name an API, not a repository.
+  // `https://index.docker.io/v1/` names an API version, not a repository.
   return { host: canonicalHost(host), path: /^v[12]$/u.test(repository) ? "" : repository };
 }
 
@@ -188,14 +186,14 @@ function canonicalHost(host: string): string {
   return DOCKER_HUB_NAMES.has(host) ? DOCKER_HUB : host;
 }
 
-/** `*` stands for any characters within one part of a name, `?` for one; the port must be the same. */
+/** `*` matches any characters within one label, `?` one; ports must be equal. */
 function hostMatches(pattern: string, host: string): boolean {
   const parts = pattern.split(".");
   const own = host.split(".");
   return parts.length === own.length && parts.every((part, index) => partMatches(part, own[index] ?? ""));
 }
 
-/** Neither stands for a colon. */
+/** Wildcards never match a colon. */
 function partMatches(pattern: string, part: string): boolean {
   const patterns = pattern.split(":");
   const own = part.split(":");
@@ -205,9 +203,9 @@ function partMatches(pattern: string, part: string): boolean {
 function entriesOf({ data, type }: SecretData): readonly (readonly [string, DockerConfigEntry])[] {
   const [key, nested] = type === "kubernetes.io/dockercfg" ? [".dockercfg", false] : [".dockerconfigjson", true];
   try {
-    const parsed = JSON.parse(Buffer.from(data?.[key] ?? "", "base64").toString("utf8")) as { readonly auths?: unknown }; // looked at below
+    const parsed = JSON.parse(Buffer.from(data?.[key] ?? "", "base64").toString("utf8")) as { readonly auths?: unknown }; // checked below
     const entries = nested ? parsed.auths : parsed;
-    return typeof entries === "object" && entries !== null ? Object.entries(entries as Record<string, DockerConfigEntry>) : []; // docker's own format
+    return typeof entries === "object" && entries !== null ? Object.entries(entries as Record<string, DockerConfigEntry>) : []; // docker's format
   } catch {
     return [];
   }
@@ -224,12 +222,12 @@ function authOf(entry: DockerConfigEntry, serverAddress: string): AuthConfig {
   };
 }
 
-/** `auth` is base64 of `user:password`, and stands above the two fields. */
+/** `auth` is base64 of `user:password` and overrides both fields. */
 function credentialsOf({ auth, username, password }: DockerConfigEntry): readonly [string | undefined, string | undefined] {
   if (auth === undefined || auth === "") return [username, password];
   const padded = Buffer.from(auth, "base64").toString("utf8");
   let end = padded.length;
-  while (padded.charCodeAt(end - 1) === 0) end--; // a regular expression would begin again at each zero
+  while (padded.charCodeAt(end - 1) === 0) end--; // linear; a regular expression would be quadratic
   const text = padded.slice(0, end);
   const colon = text.indexOf(":");
   return colon === -1 ? [username, password] : [text.slice(0, colon), text.slice(colon + 1)];

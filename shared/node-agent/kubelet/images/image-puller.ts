@@ -1,22 +1,19 @@
 /**
- * The one line in which a node's image pulls stand (node-agent §8).
+ * The node's queue of image pulls (node-agent §8).
  *
- * IP1 at most so many pulls go on at once as the policy says: one, a number, or all of them. Who came first goes first.
- * IP2 who does not want it any more leaves the line at once, and takes nothing from those behind.
- * IP3 a pull whose turn has come spends a token; without one it fails and asks no registry. With 0 a second nobody counts.
- * IP4 it keeps nothing that matters: a place stands for an operation (operations.ts), lives as long as that, and is asked for anew after
- *    a restart, like the pull itself. Equal images are pulled as often as they are asked for, as upstream does.
+ * IP1 the policy limits concurrent pulls: one, N or unlimited. First come, first served.
+ * IP2 an aborted pull leaves the queue at once and delays no other.
+ * IP3 each started pull takes a token; without one it fails without a registry call. Rate 0 is unlimited.
+ * IP4 the queue is volatile: a place belongs to an operation (operations.ts), and a restart requests it again. Equal images are not
+ *    deduplicated, as in upstream.
  *
- * At most as many wait as there are pods: pulls of one follow each other.
- *
- * Source: pkg/kubelet/images/puller.go, helpers.go.
+ * The queue holds at most one pull per pod. Source: pkg/kubelet/images/puller.go, helpers.go.
  */
-import { takeToken } from "@deltaloop/base";
-import type { TokenBucket, Clock } from "@deltaloop/base";
+import { takeToken, type TokenBucket, type Clock } from "@deltaloop/base";
 import { pullsAtOnce } from "./pull-policy.ts";
 import type { ImagePullPolicy } from "../types/node-options.ts";
 
-/** More were to be pulled than the policy lets through. Normal where many pods start at once; the pod backs off. */
+/** The pull rate limit is exceeded. Normal when many pods start at once; the pod backs off. */
 class PullQpsError extends Error {
   override readonly name = "PullQpsError";
 
@@ -37,9 +34,9 @@ export class ImagePuller {
     this.#policy = policy;
   }
 
-  /** What `act` gives once its turn has come, and how long that took. @throws {PullQpsError} @throws why `signal` was aborted */
+  /** Runs `act` when a slot is free; returns its result and duration. @throws {PullQpsError} @throws the reason of an aborted `signal` */
   async pull<T>(signal: AbortSignal, act: () => Promise<T>): Promise<{ readonly value: T; readonly pullMs: number }> {
-    await this.#turn(signal);
+    await this.#acquireSlot(signal);
     const startedMs = this.#clock.now();
     try {
       this.#spend(startedMs);
@@ -50,17 +47,17 @@ export class ImagePuller {
     }
   }
 
-  async #turn(signal: AbortSignal): Promise<void> {
+  async #acquireSlot(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const turn = Promise.withResolvers<void>();
+    const slot = Promise.withResolvers<void>();
     const leave = (): void => {
-      this.#waiting.delete(turn.resolve);
-      turn.reject(signal.reason);
+      this.#waiting.delete(slot.resolve);
+      slot.reject(signal.reason);
     };
-    this.#waiting.add(turn.resolve);
+    this.#waiting.add(slot.resolve);
     signal.addEventListener("abort", leave, { once: true });
     this.#next();
-    await turn.promise.finally(() => signal.removeEventListener("abort", leave));
+    await slot.promise.finally(() => signal.removeEventListener("abort", leave));
   }
 
   #next(): void {

@@ -2,17 +2,19 @@ import type { ImagePullPolicy } from "../types/node-options.ts";
 
 export const DEFAULT_IMAGE_PULLS: ImagePullPolicy = { serialize: true, registryQps: 5, registryBurst: 10 };
 
-/** Who sets how many, means them to be pulled so. Source: v1beta1/defaults.go SetDefaults_KubeletConfiguration. */
+/**
+ * The default of `serialize`: false if several parallel pulls are configured. Source: v1beta1/defaults.go SetDefaults_KubeletConfiguration.
+ */
 export function serializesByDefault(maxParallel: number | undefined): boolean {
   return maxParallel === undefined || maxParallel < 2;
 }
 
-/** Source: puller.go newParallelImagePuller. */
+/** The number of parallel pulls. Source: puller.go newParallelImagePuller. */
 export function pullsAtOnce({ serialize, maxParallel = Infinity }: ImagePullPolicy): number {
   return serialize ? 1 : maxParallel;
 }
 
-/** Upstream's words for what cannot be meant so. Source: pkg/kubelet/apis/config/validation/validation.go. */
+/** Validates the policy with upstream's messages. Source: pkg/kubelet/apis/config/validation/validation.go. */
 export function imagePullMistakes({ serialize, maxParallel, registryQps, registryBurst }: ImagePullPolicy): readonly string[] {
   const mistakes = [
     registryBurst < 0 && `registryBurst (--registry-burst) ${registryBurst} must not be a negative number`,

@@ -1,43 +1,40 @@
 /**
- * What the runtime must do so that a pod runs as its spec says (node-agent §6.3, §6.5): spec and observed state in, plain
- * lists out. Sandboxes, starts and kills follow in a fixed order (§6.6); nothing here depends on the time.
+ * Computes the runtime actions of a pod from spec and observed state (node-agent §6.3, §6.5); `runActions` orders them (§6.6). Independent
+ * of time.
  */
-import { containerHash, ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { isToStartAgain, newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
+import { containerHash, ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { isStoppedForRestart, newestOf, restartPolicyOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../types/observed-pod.ts";
-import { initContainerActions } from "./init-container-actions.ts";
-import type { ContainerToKill } from "./init-container-actions.ts";
-import { inUpdateOrder, resizeStep } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { initContainerActions, type ContainerToKill } from "./init-container-actions.ts";
+import { inUpdateOrder, resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
-/** Lists are positions in the spec, ascending. */
+/** Lists are indexes into the spec, ascending. */
 export interface PodActions {
-  /** Everything of the pod is killed, its sandboxes too; `containersToKill` adds nothing then. */
+  /** Kill all containers and sandboxes; `containersToKill` is then redundant. */
   readonly killPod: boolean;
-  /** With `killPod`: afterwards a new sandbox is made. */
+  /** With `killPod`: create a new sandbox afterwards. */
   readonly createSandbox: boolean;
-  /** The sandbox that is kept or replaced; empty: none. */
+  /** The kept or replaced sandbox; empty if none. */
   readonly sandboxId: string;
-  /** Of the sandbox that is kept, or of the one to make. */
+  /** Attempt of the kept or new sandbox. */
   readonly attempt: number;
   readonly initContainersToStart: readonly number[];
   readonly containersToStart: readonly number[];
   readonly ephemeralContainersToStart: readonly number[];
   readonly containersToKill: readonly ContainerToKill[];
-  /** In the order of the calls. */
+  /** In call order. */
   readonly containersToUpdate: readonly ContainerUpdate[];
 }
 
 /**
- * The actions that lead from what is observed to what the spec wants:
+ * The actions from the observed to the desired state:
  *
  *     nothing yet                            → new sandbox 0, start the first init container, or all containers
- *     sandbox died, policy Always            → kill all, new sandbox, begin anew
+ *     sandbox died, policy Always            → kill all, new sandbox, start over
  *     foo2 exited 1, policy OnFailure        → start foo2
- *     foo2's image changed                   → kill foo2, start it, whatever the policy
- *     foo2 was granted more CPU              → update foo2 where it runs
- *     all exited, policy Never               → kill the pod, sidecars and all
+ *     foo2's image changed                   → kill and start foo2, whatever the policy
+ *     foo2 was granted more CPU              → update foo2 in place
+ *     all exited, policy Never               → kill the pod, including sidecars
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions.
  */
@@ -59,33 +56,31 @@ const NOTHING = {
   containersToUpdate: [],
 } as const;
 
-/** Cases A1 to A4 of §6.3: all must begin anew, or the pod is done and its sandbox is not missed. */
+/** Cases A1 to A4 of §6.3: start over, or the pod is done and needs no sandbox. */
 function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox): PodActions {
   const killOnly = { ...NOTHING, ...sandbox, killPod: true };
-  // Never: what ran once does not run again. Without any container nothing has run: making the sandbox is tried again.
+  // Under Never, containers run once. Without any container, only the sandbox creation is retried.
   if (pod.spec.restartPolicy === "Never" && sandbox.attempt !== 0 && observed.containers.length > 0) return killOnly;
 
   const indexes = [...pod.spec.containers.entries()].filter(([, container]) => !isDone(pod, container, observed)).map(([index]) => index);
-  if (indexes.length === 0) return killOnly; // all done, and so initialised
+  if (indexes.length === 0) return killOnly; // all done, so also initialized
 
   const create = { ...killOnly, createSandbox: true };
   return initContainersOf(pod).length > 0 ? { ...create, initContainersToStart: [0] } : { ...create, containersToStart: indexes };
 }
 
 /**
- * Under OnFailure what exited with 0 stays so, unless it was ended for its restart.
- *
- * Source: kuberuntime_manager.go containerSucceeded.
+ * Under OnFailure, exit code 0 is final, unless the container was stopped for a restart. Source: kuberuntime_manager.go containerSucceeded.
  */
 function isDone(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);
-  if (restartPolicyOf(pod, container) !== "OnFailure" || isToStartAgain(observed, container.name)) return false;
+  if (restartPolicyOf(pod, container) !== "OnFailure" || isStoppedForRestart(observed, container.name)) return false;
   return newest?.state === "CONTAINER_EXITED" && newest.exitCode === 0;
 }
 
 /** Steps B1 to B4 of §6.3. */
 function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandbox, probes: ProbeAnswers): PodActions {
-  // Started once, also before the pod is initialised, and never again.
+  // Ephemeral containers start once, also before the pod is initialized.
   const ephemeralContainersToStart = [...ephemeralContainersOf(pod).entries()]
     .filter(([, { name }]) => newestOf(observed, name) === undefined)
     .map(([index]) => index);
@@ -108,12 +103,12 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
   const containersToUpdate = inUpdateOrder([...init.update, ...verdicts.flatMap(({ update = [] }) => update)]);
   const regular = { ...afterInit, containersToStart, containersToKill, containersToUpdate };
   if (containersToStart.length > 0 || verdicts.some(({ keep }) => keep)) return regular;
-  return { ...regular, killPod: true, initContainersToStart: [], containersToUpdate: [] }; // sidecars must not keep a pod alive whose work is done
+  return { ...regular, killPod: true, initContainersToStart: [], containersToUpdate: [] }; // sidecars must not keep a finished pod alive
 }
 
 interface Verdict {
   readonly start: boolean;
-  /** It runs and goes on running. */
+  /** It runs and keeps running. */
   readonly keep: boolean;
   readonly kill?: ContainerToKill;
   readonly update?: readonly ContainerUpdate[];
@@ -124,7 +119,7 @@ function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod
   if (newest?.state === "CONTAINER_RUNNING") return runningVerdict(pod, container, newest, probes);
   if (!shouldContainerBeRestarted(pod, container, observed)) return { start: false, keep: false };
   if (newest?.state !== "CONTAINER_UNKNOWN") return { start: true, keep: false };
-  // Whether it runs cannot be told: two instances of one container must never run.
+  // It may still run, and two instances of one container must never run.
   const message = 'Container is in "unknown" state, try killing it before restart';
   return { start: true, keep: false, kill: { id: newest.id, name: container.name, message, reason: "Unknown" } };
 }
@@ -146,21 +141,21 @@ function runningVerdict(pod: NodePod, container: ContainerSpec, running: Observe
 }
 
 export interface SandboxVerdict {
-  /** A new one is needed; what runs in the old ones must end first. */
+  /** A new sandbox is needed; first stop the old ones. */
   readonly changed: boolean;
-  /** Of the sandbox to make, or of the one that is kept. */
+  /** Attempt of the new or kept sandbox. */
   readonly attempt: number;
-  /** Handed on: the one that is kept or replaced. Empty when there was none, and when the network mode changed. */
+  /** The kept or replaced sandbox; empty without one and after a change of the network mode. */
   readonly sandboxId: string;
 }
 
 /**
- * Looks at the newest sandbox, and that it is the only one that is READY:
+ * Checks that the newest sandbox is usable and the only ready one:
  *
- *     none                               → make attempt 0
- *     attempt 1 NOTREADY                 → make attempt 2
- *     attempt 1 and attempt 0 both READY → make attempt 2
- *     READY without an IP                → make the next, unless the pod is on the host's network
+ *     none                               → create attempt 0
+ *     attempt 1 NOTREADY                 → create attempt 2
+ *     attempt 1 and attempt 0 both READY → create attempt 2
+ *     READY without an IP                → create the next, unless the pod uses host networking
  *
  * Source: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged.
  */
@@ -173,7 +168,7 @@ export function podSandboxChanged(pod: NodePod, observed: ObservedPod): SandboxV
   if (ready > 1 || newest.state !== "SANDBOX_READY") return replaced;
 
   const hostNetwork = pod.spec.hostNetwork === true;
-  // A runtime that does not say has made it as CRI's default is: a network of the pod's own.
+  // CRI's default is a network of the pod's own.
   if ((newest.networkMode ?? "POD") !== (hostNetwork ? "NODE" : "POD")) return { ...replaced, sandboxId: "" };
   if (!hostNetwork && newest.network?.ip === "") return replaced;
   return { changed: false, attempt: newest.attempt, sandboxId: newest.id };

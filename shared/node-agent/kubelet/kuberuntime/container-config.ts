@@ -1,10 +1,8 @@
-/** What a container is made of, its mounts among it (node-agent §7.1, §7.3, §7.5). */
+/** Container configuration and mounts (node-agent §7.1, §7.3, §7.5). */
 import type { ContainerConfig, Image, Mount } from "../../ports/cri-types.ts";
-import { containerHash } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { ContainerConfigError } from "./environment.ts";
+import { containerHash, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { ContainerConfigError, type EnvironmentVariable } from "./environment.ts";
 import { expand } from "../types/expand.ts";
-import type { EnvironmentVariable } from "./environment.ts";
 import { ANNOTATIONS, LABELS } from "../types/labels.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { containerResources } from "./resources.ts";
@@ -15,25 +13,22 @@ export interface ContainerConfigInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
   readonly restartCount: number;
-  /** What the runtime says of the image that `container.image` names. */
+  /** The runtime's image for `container.image`. */
   readonly image: Image;
   readonly envs: readonly EnvironmentVariable[];
   readonly mounts: readonly Mount[];
   readonly options: NodeOptions;
   readonly resources: NodeResources;
-  /** Whose processes an ephemeral container sees. */
+  /** Target of an ephemeral container's process namespace. */
   readonly targetContainerId?: string;
 }
 
-/** API default, for what a manifest leaves out. */
+/** API default, for manifests without it. */
 const TERMINATION_MESSAGE_POLICY = "File";
 
 /**
- * The configuration of CreateContainer. Command and arguments have their `$(NAME)`s replaced; absent ones leave the image's own.
- *
- * @throws {ContainerConfigError} for a user that the spec forbids
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
+ * The configuration for CreateContainer; expands `$(NAME)` in command and args. Absent ones keep the image's. @throws
+ * {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
  */
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   const { container, envs, image, mounts, pod, resources, restartCount } = input;
@@ -58,9 +53,8 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
 }
 
 /**
- * What must be known of the container when its pod's spec is gone: how it ended, and how to end it.
- *
- * Source: pkg/kubelet/kuberuntime/labels.go newContainerAnnotations.
+ * Annotations that allow to report and stop the container without the pod spec. Source: pkg/kubelet/kuberuntime/labels.go
+ * newContainerAnnotations.
  */
 function containerAnnotations(
   { metadata, spec }: NodePod,
@@ -88,9 +82,9 @@ export interface MountInput {
   /** Volume name → host path. */
   readonly volumePaths: Readonly<Record<string, string>>;
   readonly env: readonly EnvironmentVariable[];
-  /** Path of the pod's hosts file, when it is managed. */
+  /** Path of the managed hosts file. */
   readonly hostsFile?: string;
-  /** Path of the new file that takes the termination message. */
+  /** Path of the new termination log. */
   readonly terminationLog?: string;
 }
 
@@ -98,14 +92,14 @@ export interface MountPlan {
   readonly mounts: readonly PlannedMount[];
 }
 
-/** `subPath`: the caller makes it (NodeFiles.makeSubPath) and mounts what it is given back instead of `hostPath`, the volume's. */
+/** With `subPath`, the caller mounts the result of NodeFiles.makeSubPath instead of `hostPath`. */
 export type PlannedMount = Mount & { readonly subPath?: { readonly volumePath: string; readonly path: string } };
 
 const HOSTS_PATH = "/etc/hosts";
-/** API default of `terminationMessagePath`, for what a manifest leaves out. */
+/** API default, for manifests without it. */
 const TERMINATION_MESSAGE_PATH = "/dev/termination-log";
 
-/** Volumes that no container may write to, whatever its mount says. Source: pkg/volume/{configmap,secret,downwardapi,projected} GetAttributes. */
+/** Volume types that are always mounted read-only. Source: pkg/volume/{configmap,secret,downwardapi,projected} GetAttributes. */
 const READ_ONLY_VOLUMES = ["configMap", "secret", "downwardAPI", "projected"] as const;
 
 const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
@@ -115,12 +109,8 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
 };
 
 /**
- * The container's volumes in the order of its spec, then the hosts file and the termination log, if given.
- *
- * @throws {ContainerConfigError} for a volume that is not mounted, and for a subPath that is absolute, leads upwards or needs a
- *   variable that is missing or empty
- *
- * Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
+ * Mounts in spec order, then hosts file and termination log, if any. @throws {ContainerConfigError} for an unmounted volume, or an invalid
+ * subPath Source: pkg/kubelet/kubelet_pods.go makeMounts; pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts.
  */
 export function planMounts(input: MountInput): MountPlan {
   const { container, hostsFile, terminationLog } = input;
@@ -136,8 +126,8 @@ export function planMounts(input: MountInput): MountPlan {
 }
 
 /**
- * Whether the agent writes this container's /etc/hosts: there is something to write, and the container mounts nothing of its own
- * there. Source: pkg/kubelet/kubelet_pods.go shouldMountHostsFile.
+ * Whether the agent manages /etc/hosts: it has content, and the container mounts nothing there. Source: pkg/kubelet/kubelet_pods.go
+ * shouldMountHostsFile.
  */
 export function isHostsFileManaged(pod: NodePod, container: ContainerSpec, podIps: readonly string[]): boolean {
   const known = podIps.length > 0 || pod.spec.hostNetwork === true;
@@ -171,7 +161,7 @@ function propagationOf({ mountPropagation = "None" }: VolumeMount): NonNullable<
   return propagation;
 }
 
-/** Relative and without `..`, or empty: the whole volume. A link that leads out of the volume is for the one who makes it to refuse. */
+/** A relative path without `..`; empty for the whole volume. makeSubPath rejects links out of the volume. */
 function subPathOf({ subPath = "", subPathExpr = "" }: VolumeMount, env: readonly EnvironmentVariable[]): string {
   const path = subPathExpr === "" ? subPath : expandedSubPath(subPathExpr, env);
   if (path.startsWith("/")) throw new ContainerConfigError(`error SubPath \`${path}\` must not be an absolute path`);

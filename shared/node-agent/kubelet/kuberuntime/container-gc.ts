@@ -1,35 +1,32 @@
 /**
- * What of the runtime nobody needs any more (node-agent §16.1–16.3): dead containers, dead sandboxes, log directories.
+ * Selects dead containers, sandboxes and log directories to remove (node-agent §16.1–16.3).
  *
- * GC1 an exited container whose exit code is not in the pod's cached status is never removed (§18.8).
- * GC2 until all sources are ready nothing is removed because its pod is unknown.
+ * GC1 an exited container is never removed before its exit code is in the cached status (§18.8).
+ * GC2 until all sources are ready, nothing is removed because its pod is unknown.
  */
 import type { Container, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
-import { restartCountOf } from "../types/observed-pod.ts";
-import type { ObservedContainer } from "../types/observed-pod.ts";
+import { restartCountOf, type ObservedContainer } from "../types/observed-pod.ts";
 
-/** Dead instances that stay, per pod and container name: the last one's logs can be read. Source: kuberuntime_gc.go MaxPerPodContainer. */
+/** Dead instances kept per container, for their logs. Source: kuberuntime_gc.go MaxPerPodContainer. */
 const INSTANCES_KEPT = 1;
 
-export interface PodQuestions {
-  /** The pod has ended and is gone, or was never known (§4.8 content removable). */
+export interface PodQueries {
+  /** Whether the pod ended and is gone, or was never known (§4.8 content removable). */
   readonly contentRemovable: (uid: string) => boolean;
   readonly allSourcesReady: boolean;
 }
 
-/** The exit code of this container is in its pod's cached status. */
+/** Whether the cached status has this container's exit code. */
 export type StatusStored = (containerId: string) => boolean;
 
 /**
- * Ids of containers to remove, oldest first. One that is CONTAINER_UNKNOWN may run: it is to be stopped before.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. MinAge is 0, MaxContainers
- * none, as upstream's defaults are.
+ * Ids of containers to remove, oldest first. Stop a CONTAINER_UNKNOWN first: it may run. Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go
+ * evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge is 0 and MaxContainers unlimited.
  */
 export function containersToRemove(
   containers: readonly Container[],
-  { contentRemovable, allSourcesReady, statusStored }: PodQuestions & { readonly statusStored: StatusStored },
+  { contentRemovable, allSourcesReady, statusStored }: PodQueries & { readonly statusStored: StatusStored },
 ): readonly string[] {
   const candidates = containers.filter(({ state }) => state !== "CONTAINER_RUNNING");
   const units = Map.groupBy(candidates, ({ labels, metadata }) => `${labels[LABELS.podUid] ?? ""}/${metadata.name}`);
@@ -44,15 +41,13 @@ export function containersToRemove(
 }
 
 /**
- * Ids of sandboxes to stop and remove, oldest first: those that are not ready and hold no container, of a pod that is still
- * there all but the newest.
- *
- * Source: kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 for sandboxes, too.
+ * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest of a live pod. Source: kuberuntime_gc.go
+ * evictSandboxes. Differs from upstream: GC2 also for sandboxes.
  */
 export function sandboxesToRemove(
   sandboxes: readonly PodSandbox[],
   containers: readonly Container[],
-  { contentRemovable, allSourcesReady }: PodQuestions,
+  { contentRemovable, allSourcesReady }: PodQueries,
 ): readonly string[] {
   const inUse = new Set(containers.map(({ podSandboxId }) => podSandboxId));
   const pods = Map.groupBy(sandboxes, ({ metadata }) => metadata.uid);
@@ -66,10 +61,10 @@ export function sandboxesToRemove(
   });
 }
 
-/** One of a pod's container. */
+/** An instance of a container. */
 export type Instance = Pick<ObservedContainer, "id" | "name" | "state" | "restartCount" | "createdAtMs">;
 
-/** As a list says it. */
+/** The instance of a listed container. */
 export function instanceOf({ id, metadata, state, createdAtMs, labels, annotations }: Container): Instance {
   return {
     id,
@@ -81,10 +76,8 @@ export function instanceOf({ id, metadata, state, createdAtMs, labels, annotatio
 }
 
 /**
- * Ids of dead instances that a pod's own containers leave behind, oldest first: after the one with `diedId` died, those of its
- * name beyond the newest; with `all` (the pod was evicted, or is deleted and has terminated) every dead one of the pod.
- *
- * Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
+ * Ids of dead instances to remove, oldest first: with `diedId`, those of that container except the newest; with `all` (evicted, or deleted
+ * and terminated), all of the pod. Source: pkg/kubelet/pod_container_deletor.go getContainersToDeleteInPod. Differs from upstream: GC1.
  */
 export function deadInstancesOf(
   containers: readonly Instance[],
@@ -102,13 +95,12 @@ export function deadInstancesOf(
 }
 
 /**
- * Of the directories in the pod log root, `<namespace>_<pod>_<uid>`, those whose pod's content is removable.
- *
- * Source: kuberuntime_gc.go evictPodLogsDirectories. Differs from upstream: a name of another form is not ours and stays.
+ * Removable pod log directories, `<namespace>_<pod>_<uid>`. Source: kuberuntime_gc.go evictPodLogsDirectories. Differs from upstream: keeps
+ * directories with other names.
  */
 export function logDirectoriesToRemove(
   directories: readonly string[],
-  { contentRemovable, allSourcesReady }: PodQuestions,
+  { contentRemovable, allSourcesReady }: PodQueries,
 ): readonly string[] {
   if (!allSourcesReady) return [];
   return directories.filter((directory) => {

@@ -1,4 +1,4 @@
-/** The names a pod has and finds: its hostname, its /etc/hosts, its resolv.conf (node-agent §7.2, §7.5). */
+/** Hostname, /etc/hosts and resolv.conf of a pod (node-agent §7.2, §7.5). */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { NodeOptions } from "../types/node-options.ts";
@@ -12,37 +12,35 @@ export interface DnsConfig {
 
 export interface PodDns {
   readonly config: DnsConfig & NonNullable<PodSandboxConfig["dnsConfig"]>;
-  /** What had to be left out, for the Warning event DNSConfigForming. */
+  /** Omitted entries, for the Event DNSConfigForming. */
   readonly problems: readonly string[];
-  /** It asked for the cluster's DNS, and there is none. */
+  /** The pod requested cluster DNS, and none is configured. */
   readonly lacksClusterDns: boolean;
 }
 
-/** What resolvers can be relied on to read. Source: pkg/apis/core/validation/validation.go MaxDNS*. */
+/** Limits of common resolvers. Source: pkg/apis/core/validation/validation.go MaxDNS*. */
 const SERVERS_MAX = 3;
 const SEARCHES_MAX = 32;
 const SEARCH_LENGTH_MAX = 253;
 const SEARCH_LINE_LENGTH_MAX = 2048;
-/** Those of the cluster itself. */
+/** Search domains of the cluster. */
 const CLUSTER_SEARCHES = 3;
 /** Source: dns.go maxResolvConfLength. */
 const RESOLV_CONF_LENGTH_MAX = 10 * 1024 * 1024;
 
 const EMPTY: DnsConfig = { servers: [], searches: [], options: [] };
 
-/** Of a pod without the cluster's DNS, to the pod and to the node. Source: dns.go GetPodDNS. */
+/** Message of the Event MissingClusterDNS. Source: dns.go GetPodDNS. */
 export const MISSING_CLUSTER_DNS =
   'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.';
 
 /**
- * What the pod's `dnsPolicy` asks for, with `dnsConfig` merged in and cut to what resolvers can read. `resolvConf` is what
- * `--resolv-conf` names; absent, where that is empty: a pod with the machine's DNS then asks the machine itself.
+ * The DNS configuration by `dnsPolicy`, merged with `dnsConfig`, within resolver limits. `resolvConf`: content of `--resolv-conf`; without
+ * one, Default uses the machine's own resolver.
  *
  *     ClusterFirst in namespace ns, machine searches `corp` → cluster DNS, `ns.svc.<d> svc.<d> <d> corp`, ndots:5
  *
- * @throws {PodSandboxConfigError} for a file that cannot be read so
- *
- * Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
+ * @throws {PodSandboxConfigError} for an unreadable file Source: pkg/kubelet/network/dns/dns.go GetPodDNS.
  */
 export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolvConf: string | undefined): PodDns {
   const policy = dnsPolicyOf(spec);
@@ -59,23 +57,23 @@ export function podDns({ metadata, spec }: NodePod, options: NodeOptions, resolv
 
 type Policy = "ClusterFirst" | "Default" | "None";
 
-/** A name that nobody knows is taken for ClusterFirst. */
+/** Unknown policies count as ClusterFirst. */
 function dnsPolicyOf({ dnsPolicy, hostNetwork }: NodePod["spec"]): Policy {
   if (dnsPolicy === "None" || dnsPolicy === "Default") return dnsPolicy;
   return hostNetwork === true && dnsPolicy === "ClusterFirst" ? "Default" : "ClusterFirst";
 }
 
 function baseConfig(policy: Policy, namespace: string, options: NodeOptions, resolvConf: string | undefined): DnsConfig {
-  const machines = resolvConf === undefined ? EMPTY : parseResolvConf(resolvConf);
+  const host = resolvConf === undefined ? EMPTY : parseResolvConf(resolvConf);
   const { clusterDns, clusterDomain, hostIps } = options;
   switch (policy) {
     case "None":
       return EMPTY;
     case "Default":
-      return resolvConf === undefined ? { ...EMPTY, servers: hostIps.map(loopbackOf), searches: ["."] } : machines;
+      return resolvConf === undefined ? { ...EMPTY, servers: hostIps.map(loopbackOf), searches: ["."] } : host;
     case "ClusterFirst": {
       const ofCluster = clusterDomain === "" ? [] : [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain];
-      return { servers: clusterDns, searches: unique([...ofCluster, ...machines.searches]), options: ["ndots:5"] };
+      return { servers: clusterDns, searches: unique([...ofCluster, ...host.searches]), options: ["ndots:5"] };
     }
   }
 }
@@ -85,12 +83,8 @@ function loopbackOf(address: string): string {
 }
 
 /**
- * Name servers and options add up, of an option the last value counts; of several `search` lines the last one. Domains lose their final
- * dot, so that one written in both ways counts once, and the root is none.
- *
- * @throws {PodSandboxConfigError} for a name server without an address
- *
- * Source: dns.go parseResolvConf, appendOptions.
+ * Name servers and options accumulate, the last value of an option wins, as does the last `search` line. Removes trailing dots and the root
+ * domain. @throws {PodSandboxConfigError} for a name server without an address Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
   const lines = text
@@ -109,11 +103,7 @@ function parseResolvConf(text: string): DnsConfig {
   };
 }
 
-/**
- * What of the machine's resolv.conf pods will not get, for the Node's Warning event CheckLimitsForResolvConf.
- *
- * Source: dns.go CheckLimitsForResolvConf.
- */
+/** The limit that the machine's resolv.conf exceeds, for the Event CheckLimitsForResolvConf. Source: dns.go CheckLimitsForResolvConf. */
 export function resolvConfProblem(path: string, text: string, clusterDomain: string): string | undefined {
   let searches: readonly string[];
   try {
@@ -131,7 +121,7 @@ export function resolvConfProblem(path: string, text: string, clusterDomain: str
   return undefined;
 }
 
-/** An option of the pod replaces the machine's of that name. */
+/** The pod's options override the machine's. */
 function mergeOptions(base: readonly string[], ofPod: readonly { readonly name?: string; readonly value?: string }[]): readonly string[] {
   const split = base.map((option) => option.split(/:(.*)/su)).map(([name = "", value = ""]) => [name, value] as const);
   const values = new Map([...split, ...ofPod.map(({ name = "", value = "" }) => [name, value] as const)]);
@@ -161,11 +151,11 @@ function searchesWithinLimits(searches: readonly string[]): readonly string[] {
   return kept;
 }
 
-/** The kernel's field holds 64 characters and a NUL; upstream leaves one more free for a plain hostname. */
+/** The kernel allows 64 characters; upstream uses 63 for a short hostname. */
 const HOSTNAME_LENGTH_MAX = 63;
 const FQDN_LENGTH_MAX = 64;
 
-/** A sandbox cannot be made as the pod's spec says. Nothing but another spec helps; shown in the event FailedCreatePodSandBox. */
+/** The sandbox cannot be created from this spec; only another spec helps. Shown in the Event FailedCreatePodSandBox. */
 export class PodSandboxConfigError extends Error {
   override readonly name = "PodSandboxConfigError";
 }
@@ -186,10 +176,7 @@ function podHostname({ metadata, spec }: NodePod, clusterDomain: string): PodHos
 }
 
 /**
- * What `hostname` prints in the pod: its short name, or with `setHostnameAsFQDN` the whole one.
- *
- * @throws {PodSandboxConfigError} when the whole one is too long for the kernel
- *
+ * The pod's kernel hostname: short, or the FQDN with `setHostnameAsFQDN`. @throws {PodSandboxConfigError} for an FQDN that is too long
  * Source: pkg/kubelet/util/util.go GetNodenameForKernel.
  */
 export function kernelHostname(pod: NodePod, clusterDomain: string): string {
@@ -201,7 +188,7 @@ export function kernelHostname(pod: NodePod, clusterDomain: string): string {
   throw new PodSandboxConfigError(`failed to construct FQDN from pod hostname and cluster domain, FQDN ${fqdn} is too long (${limits})`);
 }
 
-/** A hostname must not end in what the cut may leave there. */
+/** Truncates, and removes trailing separators. */
 function truncated(hostname: string): string {
   return hostname.length <= HOSTNAME_LENGTH_MAX ? hostname : hostname.slice(0, HOSTNAME_LENGTH_MAX).replace(/[-.]+$/u, "");
 }
@@ -216,7 +203,7 @@ const LOOPBACK = [
 ];
 
 /**
- * The file's content. `machinesOwn` is the machine's /etc/hosts; only a pod in the host's network sees it.
+ * The hosts file. `hostFile` is the machine's /etc/hosts, used with host networking.
  *
  *     # Kubernetes-managed hosts file.
  *     127.0.0.1       localhost
@@ -228,8 +215,8 @@ const LOOPBACK = [
  *
  * Source: pkg/kubelet/kubelet_pods.go managedHostsFileContent, nodeHostsFileContent.
  */
-export function hostsFile(pod: NodePod, podIps: readonly string[], machinesOwn: string, options: NodeOptions): string {
-  if (pod.spec.hostNetwork === true) return `# Kubernetes-managed hosts file (host network).\n${machinesOwn}${aliases(pod)}`;
+export function hostsFile(pod: NodePod, podIps: readonly string[], hostFile: string, options: NodeOptions): string {
+  if (pod.spec.hostNetwork === true) return `# Kubernetes-managed hosts file (host network).\n${hostFile}${aliases(pod)}`;
   const { domain, hostname } = podHostname(pod, options.clusterDomain);
   const names = domain === "" ? hostname : `${hostname}.${domain}\t${hostname}`;
   return text(["# Kubernetes-managed hosts file.", ...LOOPBACK, ...podIps.map((ip) => `${ip}\t${names}`)]) + aliases(pod);

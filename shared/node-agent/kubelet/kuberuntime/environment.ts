@@ -1,4 +1,4 @@
-/** What a container finds in its environment, the addresses of services too (node-agent §7.4). */
+/** Environment variables of a container, including service variables (node-agent §7.4). */
 import { podFieldText, resourceFieldText, VolumeError } from "../volume/downward-api.ts";
 import type { NodeResources } from "../types/node-options.ts";
 import type { ContainerSpec, NodePod } from "../types/pod.ts";
@@ -8,8 +8,8 @@ import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/refe
 import { expand } from "../types/expand.ts";
 
 /**
- * A container cannot be made as its spec says, until somebody changes what it refers to. The message goes to the event and to the
- * waiting reason CreateContainerConfigError; it holds names, never values.
+ * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError; contains names,
+ * never values.
  */
 export class ContainerConfigError extends Error {
   override readonly name = "ContainerConfigError";
@@ -23,24 +23,21 @@ export interface EnvironmentVariable {
 export interface EnvironmentInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
-  /** In the order of the node's address families. */
+  /** In the node's order of address families. */
   readonly podIps: readonly string[];
   readonly hostIps: readonly string[];
-  /** Of all namespaces. Only a static pod's environment may be made before they were listed once. */
+  /** All namespaces; empty before the first list only for static pods. */
   readonly services: readonly ServiceInfo[];
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
 }
 
 /**
- * Every variable once: `env` wins over `envFrom`, later entries over earlier ones, and both over the services' variables. A
- * reference in a value sees what stands before it in the spec, and the services' variables.
+ * Precedence: `env` over `envFrom` over service variables; later entries win. References see earlier entries and service variables.
  *
  *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
  *
- * @throws {ContainerConfigError} when something named does not exist and is not optional
- *
- * Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
+ * @throws {ContainerConfigError} when a required reference does not exist Source: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
  */
 export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVariable[] {
   const { container, objects, pod, services } = input;
@@ -59,7 +56,7 @@ export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVa
 
 type ValueSource = NonNullable<NonNullable<ContainerSpec["env"]>[number]["valueFrom"]>;
 
-/** Undefined: it is optional and not there, so the variable is not set at all. */
+/** Undefined for a missing optional reference: the variable is not set. */
 function valueFrom(input: EnvironmentInput, source: ValueSource | undefined): string | undefined {
   const { objects, pod } = input;
   if (source?.fieldRef) return fieldValue(input, source.fieldRef.fieldPath);
@@ -96,7 +93,7 @@ function fieldValue({ hostIps, pod, podIps }: EnvironmentInput, fieldPath: strin
   }
 }
 
-/** Without a name it is the container's own; an ephemeral one can be asked for in no other way. */
+/** Without a name, the container's own resources; ephemeral containers have no other way. */
 function resourceValue({ allocatable, container, pod }: EnvironmentInput, reference: NonNullable<ValueSource["resourceFieldRef"]>): string {
   if (reference.containerName) return asConfigError(() => resourceFieldText(pod, reference, allocatable));
   const alone = { ...pod, spec: { ...pod.spec, containers: [container], initContainers: [] } };
@@ -118,14 +115,14 @@ interface Reference {
 }
 
 function configMapOf(objects: ReferencedObjects, { name = "", optional }: Reference): ConfigMapData | undefined {
-  return foundOf(objects.configMap(name), optional, `configmap "${name}" not found`);
+  return required(objects.configMap(name), optional, `configmap "${name}" not found`);
 }
 
 function secretOf(objects: ReferencedObjects, { name = "", optional }: Reference): SecretData | undefined {
-  return foundOf(objects.secret(name), optional, `secret "${name}" not found`);
+  return required(objects.secret(name), optional, `secret "${name}" not found`);
 }
 
-function foundOf<T>(object: T | undefined, optional: boolean | undefined, message: string): T | undefined {
+function required<T>(object: T | undefined, optional: boolean | undefined, message: string): T | undefined {
   if (object === undefined && optional !== true) throw new ContainerConfigError(message);
   return object;
 }
@@ -144,7 +141,7 @@ function decoded(secret: SecretData | undefined): Readonly<Record<string, string
   return Object.fromEntries(Object.entries(secret?.data ?? {}).map(([key, base64]) => [key, decode(base64)]));
 }
 
-/** CRI's port carries text: what is no UTF-8 arrives as U+FFFD. */
+/** CRI carries text: invalid UTF-8 becomes U+FFFD. */
 function decode(base64: string): string {
   return Buffer.from(base64, "base64").toString();
 }
@@ -154,26 +151,22 @@ const PROTOCOL_DEFAULT = "TCP";
 export interface ServiceInfo {
   readonly name: string;
   readonly namespace: string;
-  /** Absent, empty or `None`: it has no address of its own. */
+  /** Absent, empty or `None`: no cluster IP. */
   readonly clusterIP?: string;
   readonly ports: readonly { readonly name?: string; readonly port: number; readonly protocol?: string }[];
 }
 
 /**
- * Variables for `default/kubernetes`, and, unless `enableServiceLinks` is off, for the services of the pod's own namespace. A
- * service without cluster IP has none, and one called `kubernetes` in the pod's own namespace wins over `default`'s. Service
- * `redis-primary` with port 6379 at 10.0.0.11 gives
+ * Variables for `default/kubernetes` and, unless `enableServiceLinks` is off, for services of the pod's namespace, which win on equal
+ * names. Services without cluster IP have none. Example:
  *
  *     REDIS_PRIMARY_SERVICE_HOST=10.0.0.11              REDIS_PRIMARY_SERVICE_PORT=6379
  *     REDIS_PRIMARY_PORT=tcp://10.0.0.11:6379           REDIS_PRIMARY_PORT_6379_TCP=tcp://10.0.0.11:6379
  *     REDIS_PRIMARY_PORT_6379_TCP_PROTO=tcp             REDIS_PRIMARY_PORT_6379_TCP_PORT=6379
- *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11
+ *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11        REDIS_PRIMARY_SERVICE_PORT_<NAME> for each named port
  *
- * and, for each port with a name, REDIS_PRIMARY_SERVICE_PORT_<NAME>.
- *
- * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices.
- * Differs from upstream: an absent `enableServiceLinks` is true, which is what the API server makes of it; upstream refuses such
- * a pod.
+ * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices. Differs from upstream: an absent
+ * `enableServiceLinks` is true, as the API server defaults it; upstream refuses such a pod.
  */
 export function serviceEnvironment(pod: NodePod, services: readonly ServiceInfo[]): ReadonlyMap<string, string> {
   const linked = (pod.spec.enableServiceLinks ?? true) ? services.filter(({ namespace }) => namespace === pod.metadata.namespace) : [];
@@ -208,7 +201,7 @@ function variablesOf(service: Reachable): readonly (readonly [string, string])[]
   ];
 }
 
-/** As Docker's container links had them. */
+/** Variables of Docker container links. */
 function linkVariables(prefix: string, clusterIP: string, port: ServiceInfo["ports"][number]): readonly (readonly [string, string])[] {
   const protocol = port.protocol ?? PROTOCOL_DEFAULT;
   const portPrefix = `${prefix}_PORT_${port.port}_${protocol.toUpperCase()}`;
@@ -220,7 +213,7 @@ function linkVariables(prefix: string, clusterIP: string, port: ServiceInfo["por
   ];
 }
 
-/** An IPv6 address stands in brackets. */
+/** IPv6 addresses need brackets. */
 function urlOf(clusterIP: string, { protocol = PROTOCOL_DEFAULT, port }: ServiceInfo["ports"][number]): string {
   const host = clusterIP.includes(":") ? `[${clusterIP}]` : clusterIP;
   return `${protocol.toLowerCase()}://${host}:${port}`;
@@ -230,9 +223,9 @@ function variableName(name: string): string {
   return name.toUpperCase().replaceAll("-", "_");
 }
 
-/** What environment variables say of a Service; `object` is one, as the API server listed it. */
+/** Extracts the fields for environment variables from a listed Service. */
 export function serviceInfo(object: KubeObject): ServiceInfo {
-  const { spec } = object as KubeObject & Pick<Wire<V1Service>, "spec">; // the resource asked for names the type
+  const { spec } = object as KubeObject & Pick<Wire<V1Service>, "spec">; // the requested resource implies the type
   const { name, namespace = "" } = object.metadata;
   return {
     name,

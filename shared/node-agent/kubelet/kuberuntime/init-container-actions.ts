@@ -1,20 +1,17 @@
 /**
- * What init containers need while their sandbox is kept (node-agent §6.4). Plain ones run one after the other, each to its
- * end; sidecars go on running, and the next one starts as soon as a sidecar has started up.
+ * Actions for init containers in a kept sandbox (node-agent §6.4). Plain ones run one after another to completion; after a sidecar has
+ * started, the next one starts.
  */
-import { containerHash, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { newestOf, restartPolicyOf } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod, ProbeAnswers } from "../types/observed-pod.ts";
-import { resizeStep } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { containerHash, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { newestOf, restartPolicyOf, type ObservedContainer, type ObservedPod, type ProbeAnswers } from "../types/observed-pod.ts";
+import { resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
 export interface ContainerToKill {
   readonly id: string;
   readonly name: string;
-  /** Of the event. */
+  /** Message of the Event. */
   readonly message: string;
-  /** Chooses the grace period. Absent: the spec changed. */
+  /** Selects the grace period. Absent: the spec changed. */
   readonly reason?: KillReason;
 }
 
@@ -23,15 +20,15 @@ export type KillReason = "Unknown" | "StartupProbe" | "LivenessProbe" | "FailedP
 export interface InitContainerActions {
   /** Regular containers may start. */
   readonly initialised: boolean;
-  /** One failed for good. */
+  /** An init container failed permanently. */
   readonly killPod: boolean;
-  /** Positions in the spec, ascending. */
+  /** Indexes into the spec, ascending. */
   readonly start: readonly number[];
   readonly kill: readonly ContainerToKill[];
   readonly update: readonly ContainerUpdate[];
 }
 
-/** What the newest instance of one init container asks for. */
+/** The action for one init container. */
 interface Step {
   readonly initialised?: true;
   readonly failed?: true;
@@ -41,18 +38,18 @@ interface Step {
 }
 
 /**
- * Walks from the last one to the first, because the furthest that was ever begun tells how far the pod has come:
+ * Iterates from last to first: the last instance that exists shows the progress.
  *
  *     init1 EXITED 0, init2 EXITED 0, init3 none   → start init3
  *     init1 EXITED 0, init2 EXITED 1               → start init2 again; under Never the pod has failed
- *     init1 none (collected), init2 RUNNING        → wait: what is before it was passed
- *     sidecar1 EXITED, sidecar2 RUNNING and last   → start sidecar1, and regular containers beside it
+ *     init1 none (collected), init2 RUNNING        → wait: earlier ones are done
+ *     sidecar1 EXITED, sidecar2 RUNNING and last   → start sidecar1, and regular containers
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go computeInitContainerActions.
  */
 export function initContainerActions(pod: NodePod, observed: ObservedPod, probes: ProbeAnswers): InitContainerActions {
   const containers = initContainersOf(pod);
-  // An exited one does not count: after a reboot all are exited, and initialising begins anew.
+  // Exited containers do not count: after a reboot all are exited, and initialization starts over.
   const passedBefore = pod.spec.containers.some(({ name }) => isCreatedOrRunning(newestOf(observed, name)));
   let passed = passedBefore;
   let initialised = passedBefore || containers.length === 0;
@@ -69,34 +66,34 @@ export function initContainerActions(pod: NodePod, observed: ObservedPod, probes
     if (passed && !sidecar) continue;
     const at = { pod, container, newest, index, isLast: index === containers.length - 1, passed };
     const step = sidecar ? sidecarStep(at, probes) : plainStep(at);
-    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [], update: [] }; // nothing after it was ever begun
+    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [], update: [] }; // no later one ever started
     if (step.initialised === true) initialised = true;
     start.push(...(step.start ?? []));
     if (step.kill !== undefined) kill.push(step.kill);
-    update.unshift(...(step.update ?? [])); // walked backwards
+    update.unshift(...(step.update ?? [])); // reverse iteration
     passed = true;
   }
   if (!passed && containers.length > 0) start.push(0);
   return { initialised, killPod: false, start: start.toSorted((a, b) => a - b), kill, update };
 }
 
-interface Place {
+interface InitContainerState {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
   readonly newest: ObservedContainer;
   readonly index: number;
   readonly isLast: boolean;
-  /** Something after it was begun: it has done its part before. */
+  /** A later container exists, so this one is done. */
   readonly passed: boolean;
 }
 
-function plainStep({ pod, container, newest, index, isLast }: Place): Step {
+function plainStep({ pod, container, newest, index, isLast }: InitContainerState): Step {
   const mayRestart = restartPolicyOf(pod, container) !== "Never";
   switch (newest.state) {
     case "CONTAINER_CREATED": // its start failed
       return { start: [index] };
     case "CONTAINER_RUNNING": {
-      // It is never restarted for this: it would begin anew.
+      // Never restarted for a resize: it would start over.
       const step = resizeStep({ ...container, resizePolicy: [] }, newest);
       return "updates" in step ? { update: step.updates } : {};
     }
@@ -109,7 +106,7 @@ function plainStep({ pod, container, newest, index, isLast }: Place): Step {
   }
 }
 
-function sidecarStep({ container, newest, index, isLast, passed }: Place, probes: ProbeAnswers): Step {
+function sidecarStep({ container, newest, index, isLast, passed }: InitContainerState, probes: ProbeAnswers): Step {
   if (newest.state === "CONTAINER_UNKNOWN") return killUnknown(container, newest, index);
   if (newest.state !== "CONTAINER_RUNNING") return { start: [index] };
 
@@ -129,7 +126,7 @@ function sidecarStep({ container, newest, index, isLast, passed }: Place, probes
   return "kill" in resize ? { ...restart, kill: resize.kill } : { ...reached, update: resize.updates };
 }
 
-/** Whether it runs cannot be told: two instances of one container must never run. */
+/** It may still run, and two instances of one container must never run. */
 function killUnknown(container: ContainerSpec, newest: ObservedContainer, index: number): Step {
   const message = 'Init container is in "unknown" state, try killing it before restart';
   return { start: [index], kill: { ...identity(container, newest), message, reason: "Unknown" } };

@@ -1,10 +1,9 @@
-/** Ends containers and whole pods: in which order, and how long each may take (node-agent §6.9). */
+/** Stops containers and pods in order, within their grace periods (node-agent §6.9). */
 import { isNotFound } from "../../ports/cri-error.ts";
 import type { ContainerToKill, KillReason } from "./init-container-actions.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { containerNamed, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 import { containerLogLink } from "../types/log-paths.ts";
 import { HookError, runHook } from "./lifecycle-hooks.ts";
@@ -14,25 +13,25 @@ export type KillContainerPorts = Pick<NodePorts, "cri" | "prober" | "clock" | "l
 export type EndPodPorts = KillContainerPorts & Pick<NodePorts, "operations">;
 
 export interface KillOptions {
-  /** The worker's effective grace; absent: what the pod's spec says. */
+  /** The worker's effective grace period. Default: the pod spec's. */
   readonly graceSeconds?: number;
-  /** An earlier call, which had more time, has begun the hook of this container. */
+  /** Whether an earlier call already started this container's hook. */
   readonly skipHook?: (containerId: string) => boolean;
 }
 
-export type EndOptions = KillOptions & { readonly name: string; /** No Event says that it failed. */ readonly isSilent?: true };
+export type EndOptions = KillOptions & { readonly name: string; /** Emits no Event on failure. */ readonly isSilent?: true };
 
-/** Of the operation: its pod is gone. */
+/** Aborted when the pod is gone. */
 interface Abortable {
   readonly signal: AbortSignal;
 }
 
-/** Of the operation that stops one container. */
+/** Name of the operation that stops one container. */
 export function stopName(containerId: string): string {
   return `stop:${containerId}`;
 }
 
-/** Ends the whole pod, as the operation `name`. @throws {Pause} while its containers get their time; what could not be stopped */
+/** Stops the whole pod as operation `name`. @throws {Pause} during the grace period; otherwise the failures */
 export async function endPod(
   ports: EndPodPorts,
   pod: NodePod,
@@ -43,7 +42,7 @@ export async function endPod(
     uid: pod.metadata.uid,
     name,
     act: (signal) => killPod(ports, pod, observed, { ...options, signal }),
-    pause: "the pod's containers are ending",
+    pause: "the pod's containers are stopping",
     orElse: async (error) => {
       if (!isSilent) ports.podEvent(pod, { type: "Warning", reason: "FailedKillPod", message: `error killing pod: ${String(error)}` });
       throw error;
@@ -51,11 +50,7 @@ export async function endPod(
   });
 }
 
-/**
- * All its running containers in order, then its sandboxes. May take the whole grace.
- *
- * @throws {AggregateError} of all that could not be stopped; the rest is stopped all the same
- */
+/** Stops all running containers in order, then the sandboxes. @throws {AggregateError} of all failures, after trying all */
 async function killPod(ports: KillContainerPorts, pod: NodePod, observed: ObservedPod, options: KillOptions & Abortable): Promise<void> {
   const running = observed.containers.filter(({ state }) => state === "CONTAINER_RUNNING" || state === "CONTAINER_UNKNOWN");
   const order = terminationOrder(
@@ -65,19 +60,19 @@ async function killPod(ports: KillContainerPorts, pod: NodePod, observed: Observ
   const stopped: Promise<void>[] = [];
   let before: Promise<unknown> = Promise.resolve();
   for (const group of order) {
-    const turn = before;
+    const after = before;
     const ends = running
       .filter(({ name }) => group.includes(name))
-      .map((container) => killContainer(ports, pod, container, { ...options, turn, podIp: observed.ips[0] ?? "" }));
+      .map((container) => killContainer(ports, pod, container, { ...options, after, podIp: observed.ips[0] ?? "" }));
     stopped.push(...ends);
-    before = Promise.allSettled([turn, ...ends]);
+    before = Promise.allSettled([after, ...ends]);
   }
   const errors = failures(await Promise.allSettled(stopped));
   errors.push(...failures(await Promise.allSettled(observed.sandboxes.map(({ id }) => ports.cri.stopPodSandbox(id).catch(unlessGone)))));
   if (errors.length > 0) throw new AggregateError(errors, errors.map((error) => messageOf(error)).join("; "));
 }
 
-/** Those that a sync wants ended, one after the other; the first failure ends it. */
+/** Stops containers one after another; ends at the first failure. */
 async function killContainers(
   ports: KillContainerPorts,
   pod: NodePod,
@@ -88,7 +83,7 @@ async function killContainers(
   for (const { id, message, reason } of wanted) {
     const container = observed.containers.find((one) => one.id === id);
     if (container !== undefined)
-      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", turn: Promise.resolve(), signal });
+      await killContainer(ports, pod, container, { message, reason, podIp: observed.ips[0] ?? "", after: Promise.resolve(), signal });
   }
 }
 
@@ -98,7 +93,7 @@ interface Unwanted {
   readonly actions: PodActions;
 }
 
-/** Ends what `actions` wants ended, and removes instances of init containers that nobody needs. */
+/** Stops what `actions` lists, and removes surplus instances of init containers. */
 export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">, unwanted: Unwanted): Promise<void> {
   const { pod, observed, actions } = unwanted;
   if (actions.killPod) await endAll(ports, unwanted);
@@ -106,10 +101,10 @@ export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">,
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
 }
 
-/** Of the operation that ends all of a pod which lives on. */
+/** Operation that stops all of a pod that continues. */
 export const KILL_ALL = "kill";
 
-/** A pod whose sandbox changed, or that has nothing left to run. With a new sandbox, old init containers must not count. */
+/** The sandbox changed, or nothing is left to run. With a new sandbox, old init containers must not count. */
 async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, observed, actions }: Unwanted): Promise<void> {
   await endPod(ports, pod, observed, { name: KILL_ALL });
   if (!actions.createSandbox) return;
@@ -121,25 +116,25 @@ async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, obse
   );
 }
 
-/** One after the other; the first failure ends it, and one that gets its time to end makes the turn end. */
+/** One after another; a failure or a pending stop ends the sync. */
 async function endContainers(ports: EndPodPorts, { pod, observed, actions }: Unwanted): Promise<void> {
   for (const wanted of actions.containersToKill) {
     await ports.operations.run({
       uid: pod.metadata.uid,
       name: stopName(wanted.id),
       act: (signal) => killContainers(ports, pod, observed, [wanted], signal),
-      pause: `container ${wanted.name} is ending`,
+      pause: `container ${wanted.name} is stopping`,
     });
   }
 }
 
-/** Of each init container only the newest dead instance stays. */
+/** Keeps only the newest dead instance of each init container. */
 async function pruneInitContainers(ports: Pick<NodePorts, "cri" | "files">, pod: NodePod, observed: ObservedPod): Promise<void> {
   const dead = observed.containers.filter(({ state }) => state === "CONTAINER_EXITED" || state === "CONTAINER_UNKNOWN");
   for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
 }
 
-/** Logs first: if that fails the container stays, and the next turn tries again. */
+/** Removes logs first: on failure the container stays, and the next sync retries. */
 async function removeAll(
   { cri, files }: Pick<NodePorts, "cri" | "files">,
   pod: NodePod,
@@ -151,7 +146,7 @@ async function removeAll(
   }
 }
 
-/** One whose postStart hook has failed. */
+/** Stops a container whose postStart hook failed. */
 export async function killStarted(
   ports: KillContainerPorts,
   pod: NodePod,
@@ -161,7 +156,7 @@ export async function killStarted(
   const container = containers.find(({ id }) => id === containerId);
   if (container === undefined) return;
   const reason = "FailedPostStartHook";
-  await killContainer(ports, pod, container, { message: reason, reason, podIp, turn: Promise.resolve(), signal });
+  await killContainer(ports, pod, container, { message: reason, reason, podIp, after: Promise.resolve(), signal });
 }
 
 async function killContainer(
@@ -173,12 +168,12 @@ async function killContainer(
       readonly message?: string;
       readonly reason?: KillReason | undefined;
       readonly podIp: string;
-      /** When it is this container's turn to be stopped. */
-      readonly turn: Promise<unknown>;
+      /** Resolves when this container may be stopped. */
+      readonly after: Promise<unknown>;
     },
 ): Promise<void> {
   const { cri, clock } = ports;
-  const spec = specOf(pod, container.name);
+  const spec = containerNamed(pod, container.name);
   const graceSeconds = killGraceSeconds(pod, spec, { reason: options.reason, override: options.graceSeconds });
   const deadlineMs = clock.now() + graceSeconds * 1000;
   const leftSeconds = (): number => Math.max(0, Math.ceil((deadlineMs - clock.now()) / 1000));
@@ -204,15 +199,11 @@ async function killContainer(
       });
     });
   }
-  // A sidecar waits for its turn, but not longer than it has.
+  // A sidecar waits for its predecessors, at most for its grace period.
   const over = new AbortController();
-  await Promise.race([options.turn, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
+  await Promise.race([options.after, clock.after(leftSeconds() * 1000, over.signal).catch(() => undefined)]);
   over.abort("over");
   await cri.stopContainer(container.id, Math.max(GRACE_SECONDS_MIN, leftSeconds())).catch(unlessGone);
-}
-
-function specOf(pod: NodePod, name: string): ContainerSpec | undefined {
-  return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((container) => container.name === name);
 }
 
 function failures(settled: readonly PromiseSettledResult<unknown>[]): unknown[] {
@@ -227,10 +218,8 @@ export function unlessGone(error: unknown): void {
 const GRACE_SECONDS_MIN = 2;
 
 /**
- * Names of containers in groups: of one group all are stopped together, each group waits for the one before it. Regular (and
- * ephemeral) containers first, then sidecars one by one, the last of the spec first. preStop hooks do not wait.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
+ * Container names in groups: a group stops in parallel after the previous one. First regular and ephemeral containers, then sidecars in
+ * reverse order. preStop hooks do not wait. Source: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go.
  */
 export function terminationOrder(pod: NodePod, running: readonly string[]): readonly (readonly string[])[] {
   const sidecars = initContainersOf(pod)
@@ -242,9 +231,8 @@ export function terminationOrder(pod: NodePod, running: readonly string[]): read
 }
 
 /**
- * Whole seconds, before the floor of 2. `override` is the worker's effective grace of a pod that ends.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod, killContainer.
+ * Seconds, before the minimum of 2. `override` is the worker's effective grace period. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod, killContainer.
  */
 export function killGraceSeconds(
   pod: NodePod,

@@ -1,4 +1,4 @@
-/** Lifecycle hooks (node-agent §6.10). What a hook printed never leaves this file: it may hold secrets. */
+/** Lifecycle hooks (node-agent §6.10). Hook output never leaves this file, because it may contain secrets. */
 import type { ContainerSpec } from "../types/pod.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { V1LifecycleHandler } from "@kubernetes/client-node";
@@ -6,10 +6,10 @@ import type { Wire } from "@deltaloop/kube/objects";
 import type { HttpProbe } from "../../ports/prober.ts";
 import { httpGetRequest, resolvePort } from "../prober/probe-request.ts";
 
-/** Upstream bounds a hook over HTTP only by the pod's end; this is the longest that one may hang. */
+/** Upper limit of an HTTP hook; upstream limits it only by the pod's end. */
 const HTTP_TIMEOUT_MS = 60_000;
 
-/** A hook did not succeed. The message names the kind of failure, and nothing that the hook said. */
+/** A hook failed. The message has the kind of failure, never output. */
 export class HookError extends Error {
   override readonly name = "HookError";
 }
@@ -19,9 +19,9 @@ export interface HookCall {
   readonly container: ContainerSpec;
   readonly containerId: string;
   readonly podIp: string;
-  /** preStop: what is left of the grace period. */
+  /** preStop: the rest of the grace period. */
   readonly timeoutMs?: number;
-  /** Nobody waits for its end any more: a grace may be years, and the pod gone long before. */
+  /** Aborts when nothing waits for the hook any more. */
   readonly signal: AbortSignal;
 }
 
@@ -34,15 +34,15 @@ export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">
       const timeoutSeconds = timeoutMs === undefined ? 0 : Math.max(1, Math.ceil(timeoutMs / 1000));
       const { exitCode } = await ports.cri.execSync(containerId, request.command, timeoutSeconds, { signal }).catch((error: unknown) => {
         signal.throwIfAborted();
-        throw new HookError("the command could not be run, or did not end in time", { cause: error });
+        throw new HookError("the command could not run or timed out", { cause: error });
       });
-      if (exitCode !== 0) throw new HookError(`the command ended with exit code ${exitCode}`);
+      if (exitCode !== 0) throw new HookError(`the command exited with code ${exitCode}`);
       return;
     }
     case "http": {
       const { result } = await ports.prober.httpGet(request.request, signal);
       signal.throwIfAborted();
-      if (result !== "Success") throw new HookError("the HTTP request did not succeed");
+      if (result !== "Success") throw new HookError("the HTTP request failed");
       return;
     }
     case "sleep":
@@ -56,22 +56,22 @@ export async function runHook(ports: Pick<NodePorts, "cri" | "prober" | "clock">
 
 export type LifecycleHandler = Wire<V1LifecycleHandler>;
 
-/** Of a hook whose port is an empty string. */
+/** For an empty port string. */
 const DEFAULT_PORT = 80;
 
 export type HookRequest =
-  /** Without a time limit of its own. */
+  /** Has no timeout of its own. */
   | { readonly kind: "exec"; readonly command: readonly string[] }
   | { readonly kind: "http"; readonly request: HttpProbe }
   | { readonly kind: "sleep"; readonly seconds: number }
-  /** Cannot be run: the hook has failed, for this reason. */
+  /** The hook fails with this message. */
   | { readonly kind: "invalid"; readonly message: string };
 
 export interface HookTarget {
   readonly container: ContainerSpec;
   /** Empty: none yet. */
   readonly podIp: string;
-  /** Of an HTTP request: what is left of the grace, or whatever bounds a postStart hook. */
+  /** HTTP timeout: the rest of the grace period, or the limit of a postStart hook. */
   readonly timeoutMs: number;
 }
 

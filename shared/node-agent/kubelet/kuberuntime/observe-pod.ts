@@ -1,12 +1,10 @@
-/** Reads one pod from the runtime (node-agent §6.1). */
 import type { Container, ContainerStatus } from "../../ports/cri-types.ts";
 import type { PodAllocation, Restarts } from "../../ports/node-store.ts";
 import { ANNOTATIONS, LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { observedContainer, observedPod, observedSandbox } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
+import { observedContainer, observedPod, observedSandbox, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
 
-/** Source: pkg/kubelet/kubelet.go, and container/runtime.go for the limits of a message. */
+/** Limits of a termination message. Source: pkg/kubelet/container/runtime.go. */
 const TERMINATION_MESSAGE_BYTES_MAX = 4_096;
 const LOG_FALL_BACK = { linesMax: 80, bytesMax: 2_048 };
 
@@ -16,12 +14,14 @@ export interface PodIdentity {
   readonly namespace: string;
 }
 
-type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "clock" | "store">;
+type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "store">;
 
-/** No state is older than the call; beside it, KN1 to KN3. What is gone between list and status is left out. */
+/**
+ * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits what disappears between list and
+ * status.
+ */
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
-  const { cri, known, clock, store } = ports;
-  const readAtMs = clock.now();
+  const { cri, known, store } = ports;
   const [restarts = {}, allocation] = await Promise.all([store.read("restarts", pod.uid), store.read("allocations", pod.uid)]);
   const filter = { labelSelector: { [LABELS.podUid]: pod.uid } };
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(filter), cri.listContainers(filter)]);
@@ -37,7 +37,6 @@ export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise
     pod,
     sandboxStatuses.flatMap((status) => (status === undefined ? [] : [observedSandbox(status)])),
     observed.flatMap((container) => (container === undefined ? [] : [container])),
-    readAtMs,
   );
 }
 
@@ -50,7 +49,7 @@ async function observeContainer(
   return status && observedContainer(listed, status, { terminationMessage: await terminationMessage(files, status), ...recorded });
 }
 
-/** What the container left in its message file or, if it failed and the pod's spec says so, at the end of its log. */
+/** The content of the termination log or, after a failure with FallbackToLogsOnError, the end of the log. */
 async function terminationMessage(files: NodePorts["files"], status: ContainerStatus): Promise<string> {
   if (status.state !== "CONTAINER_EXITED") return "";
   const path = status.annotations[ANNOTATIONS.terminationMessagePath];

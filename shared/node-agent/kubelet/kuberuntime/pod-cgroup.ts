@@ -1,4 +1,3 @@
-/** A pod's own control group, before anything of it is made (node-agent §5.1 step 7). */
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { Pause } from "../node-ports/operations.ts";
@@ -7,11 +6,8 @@ import { messageOf } from "@deltaloop/kube/objects";
 import type { EndOptions } from "./kill-pod.ts";
 
 /**
- * What runs without its group is ended first: nothing bounds it, and a process is not moved. It starts again inside, if it may.
- *
- * @throws {Pause} while that ends
- *
- * Source: pkg/kubelet/kubelet.go SyncPod.
+ * Creates the pod's cgroup (node-agent §5.1 step 7). Stops containers that run outside of it, because processes cannot be moved. @throws
+ * {Pause} after stopping them Source: pkg/kubelet/kubelet.go SyncPod.
  */
 export async function ensurePodCgroup(
   ports: Pick<NodePorts, "containerManager" | "podEvent">,
@@ -22,11 +18,11 @@ export async function ensurePodCgroup(
   const { containerManager } = ports;
   const { exists, isBounded } = await containerManager.stateOf(pod);
   const isRunning = observed.containers.some(({ state }) => state === "CONTAINER_RUNNING");
-  // An agent that died may have made the group and not bounded it; of what runs, somebody may have changed the limits since.
+  // A previous agent may have created the cgroup without limits; limits of running containers may have changed since.
   if (exists && (isBounded || isRunning)) return;
   if (isRunning) {
     await end(observed, { name: "kill:cgroup" });
-    throw new Pause("it ran outside of its control group");
+    throw new Pause("the pod ran outside of its cgroup");
   }
   await containerManager.updateQos();
   try {

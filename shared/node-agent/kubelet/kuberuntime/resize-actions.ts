@@ -1,20 +1,19 @@
-/** What a running container needs so that it has what is allocated to it (node-agent §6.11). */
+/** In-place resizes of running containers (node-agent §6.11). */
 import type { ContainerResources, PodAllocation } from "../../ports/node-store.ts";
 import { amountOf } from "../types/pod-requests.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { newestOf } from "../types/observed-pod.ts";
+import { newestOf, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
 import type { ContainerSpec } from "../types/pod.ts";
 
 export type ResizedResource = "cpu" | "memory";
 
-/** One call of the runtime; `resources` is all that the container has afterwards. */
+/** One runtime call; `resources` is the complete new value. */
 export interface ContainerUpdate {
   readonly id: string;
   readonly name: string;
   readonly resource: ResizedResource;
   readonly resources: ContainerResources;
   readonly change: "decrease" | "increase";
-  /** A limit that is new or below the one before must be above what is used. */
+  /** A new or lowered memory limit, which must exceed the usage. */
   readonly lowersMemoryLimitTo?: number;
 }
 
@@ -26,15 +25,15 @@ const RESIZED: readonly ResizedResource[] = ["memory", "cpu"];
 const LISTS = ["limits", "requests"] as const;
 
 /**
- * By what the container was last set to, and its resize policy:
+ * Compares the desired resources with the actuated ones, by resize policy:
  *
  *     cpu 100m → 200m                                → one update of cpu
- *     cpu 100m → 200m, memory 64Mi → 32Mi            → memory first, with 100m still, then cpu
- *     memory 64Mi → 128Mi, RestartContainer          → kill, to be started again with all of it
- *     nobody wrote down what it has                  → update, whatever the policy
+ *     cpu 100m → 200m, memory 64Mi → 32Mi            → memory first, still with 100m, then cpu
+ *     memory 64Mi → 128Mi, RestartContainer          → kill; it restarts with the new resources
+ *     actuated resources unknown                     → update, whatever the policy
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream where nobody wrote it down, as
- * after an upgrade: there a container of policy RestartContainer is restarted.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream: with unknown actuated resources, as
+ * after an upgrade, upstream restarts containers of policy RestartContainer.
  */
 export function resizeStep(container: ContainerSpec, running: ObservedContainer): ResizeStep {
   const { id, name, actuated } = running;
@@ -47,19 +46,19 @@ export function resizeStep(container: ContainerSpec, running: ObservedContainer)
   );
   if (restarts && actuated !== undefined) return { kill: { id, name, message: `Container ${name} resize requires restart` } };
   const updates = changed.flatMap((resource) => {
-    // By its limit if that changes, else by its request.
+    // By the limit if it changes, otherwise by the request.
     const list = LISTS.find((one) => amount(desired, one, resource) !== amount(actuated, one, resource)) ?? "requests";
     const change = amount(desired, list, resource) > amount(actuated, list, resource) ? "increase" : "decrease";
     const [limit, was] = [amount(desired, "limits", "memory"), amount(actuated, "limits", "memory")];
     const lowers = resource === "memory" && limit > 0 && (was === 0 || limit < was);
-    // CPU comes last: by then memory is as desired.
+    // CPU is last, so memory already has the desired value.
     const resources = resource === "cpu" ? desired : withCpuOf(desired, actuated ?? desired);
     return [{ id, name, resource, resources, change, ...(lowers && { lowersMemoryLimitTo: limit }) } as const];
   });
   return { updates };
 }
 
-/** Memory before CPU; of each what is taken, the last container's first, before what is given. */
+/** Memory before CPU; for each, decreases in reverse order before increases. */
 export function inUpdateOrder(updates: readonly ContainerUpdate[]): readonly ContainerUpdate[] {
   return RESIZED.flatMap((resource) => {
     const own = updates.filter((update) => update.resource === resource);
@@ -69,9 +68,8 @@ export function inUpdateOrder(updates: readonly ContainerUpdate[]): readonly Con
 }
 
 /**
- * Something that runs does not have what is allocated to it. What nobody wrote down is not told: it is set without a word.
- *
- * Source: kuberuntime_manager.go isContainerResourceResizeInProgress.
+ * Whether a running container lacks its allocated resources. Unknown actuated resources do not count. Source: kuberuntime_manager.go
+ * isContainerResourceResizeInProgress.
  */
 export function isResizeInProgress({ containers }: PodAllocation, observed: ObservedPod): boolean {
   return Object.entries(containers).some(([name, { allocated, actuated }]) => {
@@ -80,7 +78,7 @@ export function isResizeInProgress({ containers }: PodAllocation, observed: Obse
   });
 }
 
-/** What is not said counts as 0. */
+/** 0 if absent. */
 function amount(resources: ContainerResources | undefined, list: (typeof LISTS)[number], resource: ResizedResource): number {
   return amountOf(resources?.[list] ?? {}, resource) ?? 0;
 }

@@ -1,23 +1,20 @@
-/** Sets in the runtime what was granted to a pod that runs (node-agent §6.11). */
+/** Applies granted resizes to running pods (node-agent §6.11). */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { PodAllocation } from "../../ports/node-store.ts";
 import { allocatedPod } from "../allocation/allocation.ts";
 import { withInProgress, withoutInProgress, resizeMessage } from "../allocation/resize-conditions.ts";
-import { isResizeInProgress } from "./resize-actions.ts";
-import type { ContainerUpdate } from "./resize-actions.ts";
+import { isResizeInProgress, type ContainerUpdate } from "./resize-actions.ts";
 import { containerResources } from "./resources.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { updateAllocation } from "../allocation/allocation-manager.ts";
-import type { NoteActuated } from "../allocation/allocation-manager.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
+import { updateAllocation, type NoteActuated } from "../allocation/allocation-manager.ts";
 
 type NoteResizePorts = Pick<NodePorts, "store" | "files" | "clock" | "log" | "podEvent">;
 type ResizePorts = Pick<NodePorts, "cri" | "known" | "store" | "files" | "log" | "containerManager" | "resources">;
 
-/** A resize that was granted could not be set. Normal while a container uses more than its new limit; the next turn tries again. */
+/** A granted resize failed. Normal while usage exceeds the new limit; the next sync retries. */
 export class ResizeError extends Error {
   override readonly name = "ResizeError";
 }
@@ -26,10 +23,10 @@ interface Resizing {
   readonly pod: NodePod;
   readonly update: FencedUpdate;
   readonly noteActuated: NoteActuated;
-  readonly mayGoOn: () => Promise<void>;
+  readonly ensureNotTerminating: () => Promise<void>;
 }
 
-/** Sets what was granted to running containers, or makes room for those that start. @returns why not all could be set: others start all the same */
+/** Resizes running containers, or fits the pod's cgroup for starting ones. @returns the failure; other containers still start */
 export async function resizePod(
   ports: ResizePorts,
   resizing: Resizing,
@@ -46,23 +43,20 @@ export async function resizePod(
 }
 
 /**
- * In the order of `updates`; the first failure ends it. Whatever was set before stays, and is written down.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction.
- *
- * @throws {ResizeError}
+ * Applies `updates` in order until the first failure; records each success. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction. @throws {ResizeError}
  */
 async function resizeContainers(
   ports: ResizePorts,
-  { pod, noteActuated, mayGoOn }: Resizing,
+  { pod, noteActuated, ensureNotTerminating }: Resizing,
   updates: readonly ContainerUpdate[],
 ): Promise<void> {
   await checkMemory(ports, updates);
   await ports.containerManager.widen(pod).catch(asResizeError);
   for (const { id, name, resources } of updates) {
     const container = [...initContainersOf(pod), ...pod.spec.containers].find((one) => one.name === name);
-    if (container === undefined) throw new Error(`a decision names container ${name}, which the pod does not have`);
-    await mayGoOn();
+    if (container === undefined) throw new Error(`unknown container ${name} in an update`);
+    await ensureNotTerminating();
     await ports.cri
       .updateContainerResources(id, containerResources(pod, { ...container, resources }, ports.resources))
       .catch(asResizeError)
@@ -72,7 +66,7 @@ async function resizeContainers(
   await ports.containerManager.settle(pod).catch(asResizeError);
 }
 
-/** What was ended for a resize starts with what was granted, and its pod's group must let it. @throws {ResizeError} */
+/** Fits the pod's cgroup before a restarted container. @throws {ResizeError} */
 async function refitPod({ containerManager }: Pick<NodePorts, "containerManager">, pod: NodePod): Promise<void> {
   await containerManager.refit(pod).catch(asResizeError);
 }
@@ -81,7 +75,7 @@ function asResizeError(error: unknown): never {
   throw new ResizeError(messageOf(error), { cause: error });
 }
 
-/** No limit is set below what is used: the kernel would kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
+/** Refuses limits below the usage, because the kernel would OOM-kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
 async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly ContainerUpdate[]): Promise<void> {
   const problems: string[] = [];
   for (const { id, name, lowersMemoryLimitTo: limit } of updates) {
@@ -98,11 +92,7 @@ async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly Co
   throw new ResizeError(`cannot decrease memory limits: ${text}`);
 }
 
-/**
- * Before each status: what is granted is on its way, has arrived, or cannot be set.
- *
- * Source: pkg/kubelet/kubelet.go SyncPod.
- */
+/** Updates the resize conditions before each status: in progress, completed or failed. Source: pkg/kubelet/kubelet.go SyncPod. */
 export async function noteResize(
   ports: NoteResizePorts,
   { pod, update }: Pick<Resizing, "pod" | "update">,
@@ -111,13 +101,13 @@ export async function noteResize(
 ): Promise<void> {
   const { uid } = pod.metadata;
   let before: PodAllocation | undefined;
-  let isGoingOn = false;
-  // By what is granted now: another grant may have come since this turn began, and is not done because the one before is.
+  let isInProgress = false;
+  // Uses the current allocation: a newer grant during this sync is not completed by the old one.
   const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
     before = row;
     if (row === undefined) return undefined;
-    isGoingOn = error !== undefined || isResizeInProgress(row, observed);
-    if (isGoingOn) return withInProgress(row, pod, { nowMs: ports.clock.now(), ...(error && { error: error.message }) });
+    isInProgress = error !== undefined || isResizeInProgress(row, observed);
+    if (isInProgress) return withInProgress(row, pod, { nowMs: ports.clock.now(), ...(error && { error: error.message }) });
     return row.inProgress === undefined ? row : withoutInProgress(row);
   };
   const after = await updateAllocation(ports, uid, change, update);
@@ -129,7 +119,7 @@ export async function noteResize(
       reason: "ResizeError",
       message: resizeMessage("Pod resize error", pod, generation, error.message),
     });
-  else if (!isGoingOn)
+  else if (!isInProgress)
     ports.podEvent(pod, {
       type: "Normal",
       reason: "ResizeCompleted",

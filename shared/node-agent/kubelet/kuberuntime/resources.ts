@@ -1,10 +1,9 @@
-/** Requests and limits as the kernel takes them (node-agent §7.6). */
+/** Requests and limits as kernel settings (node-agent §7.6). */
 import type { LinuxContainerResources } from "../../ports/cri-types.ts";
-import { isMirrorPod, isStaticPod } from "../types/labels.ts";
+import { isCriticalPod } from "../types/critical-pod.ts";
 import type { NodeResources } from "../types/node-options.ts";
 import { amountOf, pageSizeName, podRequests, qosClass, wholeAmount } from "../types/pod-requests.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { cpuShares, cpuQuota, QUOTA_PERIOD } from "../container-manager/cpu-limits.ts";
 
 /** Source: pkg/kubelet/qos/policy.go. */
@@ -12,28 +11,25 @@ const OOM_SCORE_GUARANTEED = -997;
 const OOM_SCORE_BEST_EFFORT = 1000;
 const OOM_SCORE_BURSTABLE_MIN = OOM_SCORE_BEST_EFFORT + OOM_SCORE_GUARANTEED;
 const OOM_SCORE_BURSTABLE_MAX = OOM_SCORE_BEST_EFFORT - 1;
-/** From here on a priority is the system's own. Source: pkg/apis/scheduling/types.go SystemCriticalPriority. */
-const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
 
 const HUGE_PAGES_PREFIX = "hugepages-";
 
 type Quantities = Readonly<Record<string, string>>;
 interface CpuAndMemory {
-  /** Milli-CPUs; absent: whatever the limit is. */
+  /** Millicores; absent: the limit. */
   readonly cpuRequest: number | undefined;
-  /** Milli-CPUs. */
+  /** Millicores. */
   readonly cpuLimit: number;
   readonly memoryLimitBytes: number;
 }
 
 /**
- * What one container may use.
+ * The limits of one container.
  *
  *     requests cpu 500m, limits cpu 1, memory 64Mi → shares 512, quota 100000 of 100000 µs, memory 67108864
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources.
- * Differs from upstream: nothing is said of swap. containerd allows none where there is a memory limit, and a node of ours is
- * expected to have none.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources. Differs from upstream: sets no swap
+ * limit. containerd allows none with a memory limit, and nodes should have no swap.
  */
 export function containerResources(pod: NodePod, container: ContainerSpec, machine: NodeResources): LinuxContainerResources {
   const { limits = {}, requests = {} } = container.resources ?? {};
@@ -50,9 +46,8 @@ export function containerResources(pod: NodePod, container: ContainerSpec, machi
 }
 
 /**
- * What the containers of a pod may use together, for runtimes that make a machine for it. A limit counts for those that have one.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go calculateSandboxResources.
+ * Pod totals, for runtimes that create a VM per pod. Limits count only for containers that have one. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go calculateSandboxResources.
  */
 export function sandboxResources(pod: NodePod, machine: NodeResources): LinuxContainerResources {
   const requests = sumOf(pod, "requests");
@@ -61,7 +56,7 @@ export function sandboxResources(pod: NodePod, machine: NodeResources): LinuxCon
   return linuxResources({ cpuRequest, cpuLimit: wholeAmount(limits, "cpu"), memoryLimitBytes: wholeAmount(limits, "memory") }, machine);
 }
 
-/** What the sandbox itself needs, as request and limit; empty if nothing. Source: convertOverheadToLinuxResources. */
+/** The overhead of the sandbox as request and limit; empty if none. Source: convertOverheadToLinuxResources. */
 export function overheadResources({ spec: { overhead } }: NodePod, machine: NodeResources): LinuxContainerResources {
   if (overhead === undefined) return {};
   const cpu = amountOf(overhead, "cpu") ?? 0;
@@ -69,10 +64,10 @@ export function overheadResources({ spec: { overhead } }: NodePod, machine: Node
 }
 
 /**
- * How readily the kernel kills the container when memory runs out: −1000 never, 1000 first. Among Burstable ones, who asked for
- * more is safer; a sidecar is at least as safe as the regular container that asked for least.
+ * The OOM score, from −1000 (never killed) to 1000 (killed first). A sidecar scores no worse than the regular container with the lowest
+ * request.
  *
- *     Burstable, 4 GiB asked for of 16 GiB → 1000 − 1000 × 4 ÷ 16 = 750
+ *     Burstable, 4 GiB requested of 16 GiB → 1000 − 1000 × 4 ÷ 16 = 750
  *
  * Source: pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust.
  */
@@ -82,7 +77,7 @@ export function oomScoreAdj(pod: NodePod, container: ContainerSpec, memoryCapaci
   if (qos !== "Burstable") return qos === "Guaranteed" ? OOM_SCORE_GUARANTEED : OOM_SCORE_BEST_EFFORT;
   const own = memoryRequestOf(container);
   const counted = isSidecarOf(pod, container) ? Math.max(own, Math.min(...pod.spec.containers.map(memoryRequestOf))) : own;
-  // Upstream divides whole numbers: what is subtracted is rounded down.
+  // Upstream uses integer division: rounds the subtrahend down.
   const score = OOM_SCORE_BEST_EFFORT - Math.trunc((1000 * counted) / memoryCapacityBytes);
   return Math.min(Math.max(score, OOM_SCORE_BURSTABLE_MIN), OOM_SCORE_BURSTABLE_MAX);
 }
@@ -93,7 +88,7 @@ function linuxResources({ cpuLimit, cpuRequest, memoryLimitBytes }: CpuAndMemory
     cpuPeriod: QUOTA_PERIOD,
     cpuQuota: cpuQuota(cpuLimit),
     ...(memoryLimitBytes > 0 && { memoryLimitInBytes: memoryLimitBytes }),
-    // A process of its own is of little use when the one beside it was killed: all of a container go together.
+    // Kills all processes of the container together.
     ...(machine.killsGroupOnOom === true && { unified: { "memory.oom.group": "1" } }),
   };
 }
@@ -107,7 +102,7 @@ function sumOf({ spec: { overhead: _overhead, ...spec }, ...pod }: NodePod, kind
   return podRequests({ ...pod, spec: { ...spec, containers, initContainers: (spec.initContainers ?? []).map(counting) } });
 }
 
-/** An unset request is the limit. */
+/** An unset request equals the limit. */
 function memoryRequestOf({ resources }: ContainerSpec): number {
   return amountOf(resources?.requests ?? {}, "memory") ?? amountOf(resources?.limits ?? {}, "memory") ?? 0;
 }
@@ -118,11 +113,10 @@ function isSidecarOf(pod: NodePod, { name }: ContainerSpec): boolean {
 
 /** Source: pkg/kubelet/types/pod_update.go IsNodeCriticalPod. */
 function isNodeCritical(pod: NodePod): boolean {
-  const isCritical = isStaticPod(pod) || isMirrorPod(pod) || (pod.spec.priority ?? 0) >= SYSTEM_CRITICAL_PRIORITY;
-  return isCritical && pod.spec.priorityClassName === "system-node-critical";
+  return isCriticalPod(pod) && pod.spec.priorityClassName === "system-node-critical";
 }
 
-/** Every size that the machine has is limited: to nothing, unless the container asks for it. */
+/** Limits every page size of the machine; to 0 without a request. */
 function hugepageLimits(limits: Quantities, { hugePageSizes = [] }: NodeResources): NonNullable<LinuxContainerResources["hugepageLimits"]> {
   const wanted = new Map(
     Object.keys(limits)

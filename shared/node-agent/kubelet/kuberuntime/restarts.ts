@@ -1,25 +1,20 @@
-/** What ends only so that it starts again (node-agent §6.6): kept in NodeStore, because a stop may outlive the turn that asked for it. */
+/** Containers stopped for a restart (node-agent §6.6), stored because a stop may outlast its sync. */
 import type { Restarts } from "../../ports/node-store.ts";
-import { newestOf } from "../types/observed-pod.ts";
-import type { ObservedContainer, ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { newestOf, type ObservedContainer, type ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf, type NodePod } from "../types/pod.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 
 /**
- * The instances that `actions` ends in order to start the next, and those that were ended before and still wait for theirs:
+ * The instances that `actions` stops for a restart, and earlier ones that still wait. Store before stopping the first.
  *
  *     foo2 failed its probe, OnFailure → kill and start it   → foo2
- *     the same under Never             → kill it             → none: whatever it ends with is its end
- *     dead sandbox, foo1 done          → make it all anew    → foo2, foo3
- *     foo2 was ended, and has its next instance              → none
- *     foo2 was to be ended, and now may go on                → none, unless its stop is under way (`isEnding`)
+ *     the same under Never             → kill it             → none: its exit is final
+ *     dead sandbox, foo1 done          → recreate all        → foo2, foo3
+ *     foo2 was stopped, and has its next instance            → none
+ *     foo2 was to be stopped, and may now continue           → none, unless its stop has started (`isEnding`)
  *
- * Undefined: none. To be stored before the first of them is stopped.
- *
- * Source: what is left to do after a kill in kuberuntime_manager.go SyncPod, where the list is a local variable. Differs from
- * upstream: what was ended is also started when a first try fails, and after the init containers of a new sandbox. There it counts
- * as done then if it ended with 0, so that a Job takes for complete what was cut short.
+ * Source: kuberuntime_manager.go SyncPod. Differs from upstream: retries the start after a failure and after the init containers of a new
+ * sandbox. Upstream then treats exit code 0 as completed, also for a Job.
  */
 export function restartsOf(
   pod: NodePod,

@@ -1,4 +1,4 @@
-/** Does what computePodActions says, in its order (node-agent §6.6). */
+/** Executes computePodActions (node-agent §6.6). */
 import type { PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { PodActions } from "./compute-pod-actions.ts";
 import { restartsOf } from "./restarts.ts";
@@ -6,23 +6,18 @@ import { jsonEqual } from "../types/json-equal.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
-import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError } from "./dns-config.ts";
-import type { PodDns } from "./dns-config.ts";
+import { ephemeralContainersOf, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
+import { MISSING_CLUSTER_DNS, podDns, PodSandboxConfigError, type PodDns } from "./dns-config.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import { podSandboxConfig } from "./sandbox-config.ts";
 import { podLogDirectory } from "../types/log-paths.ts";
 import { stopName, endUnwanted, KILL_ALL } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
-import { resizePod } from "./resize.ts";
-import type { ResizeError } from "./resize.ts";
-import { containerType, startContainer, withoutReason } from "./start-container.ts";
-import type { StartInput } from "./start-container.ts";
+import { resizePod, type ResizeError } from "./resize.ts";
+import { containerType, startContainer, withoutReason, type StartInput } from "./start-container.ts";
 import { Pause, StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import { messageOf } from "@deltaloop/kube/objects";
-import type { KubeObject } from "@deltaloop/kube/objects";
+import { messageOf, type KubeObject } from "@deltaloop/kube/objects";
 import type { NoteActuated } from "../allocation/allocation-manager.ts";
 
 export interface ActionsInput {
@@ -33,24 +28,23 @@ export interface ActionsInput {
   readonly objects: ReferencedObjects;
   readonly update: FencedUpdate;
   readonly noteActuated: NoteActuated;
-  /** Reads the pod from the runtime. */
   readonly observe: () => Promise<ObservedPod>;
-  /** @throws when another turn has begun, or the pod is to end */
-  readonly mayGoOn: () => Promise<void>;
+  /** @throws when another sync has begun, or the pod is terminating */
+  readonly ensureNotTerminating: () => Promise<void>;
 }
 
 export interface ActionsResult {
-  /** Something was done to the runtime. */
+  /** Whether the runtime was changed. */
   readonly acted: boolean;
-  /** What did not start, by container; all were tried as far as the order allows. */
+  /** Start failures by container name. */
   readonly failed: ReadonlyMap<string, StartError>;
-  /** A start outlives the turn; what stands behind it was not tried. */
-  readonly goesOn: boolean;
-  /** Not all that was granted could be set. */
+  /** A start outlasts the sync; later containers were not tried. */
+  readonly isRunning: boolean;
+  /** Why the resize is incomplete. */
   readonly resizeError?: ResizeError;
 }
 
-/** @throws what keeps the whole pod from going on: a kill or a sandbox that failed */
+/** @throws a failed kill or sandbox, which blocks the whole pod */
 export async function runActions(ports: NodePorts, input: ActionsInput): Promise<ActionsResult> {
   const { pod, observed, actions } = input;
   if (actions.createSandbox && actions.sandboxId !== "")
@@ -61,7 +55,7 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   const done = { ...(resizeError !== undefined && { resizeError }) };
   if (!startsAnything(actions)) {
     const acted = actions.killPod || actions.containersToKill.length + actions.containersToUpdate.length > 0;
-    return { ...done, acted, failed: new Map(), goesOn: false };
+    return { ...done, acted, failed: new Map(), isRunning: false };
   }
 
   const sandboxConfig = await sandboxConfigOf(ports, pod, actions.attempt);
@@ -75,13 +69,13 @@ export async function runActions(ports: NodePorts, input: ActionsInput): Promise
   const failed = new Map<string, StartError>();
   for (const container of inOrder(pod, actions)) {
     const outcome = await tryStart(ports, { ...common, container }, failed);
-    if (outcome === "goesOn") return { ...done, acted: true, failed, goesOn: true };
+    if (outcome === "running") return { ...done, acted: true, failed, isRunning: true };
     if (outcome === "failed" && isPlainInit(pod, container)) break;
   }
-  return { ...done, acted: true, failed, goesOn: false };
+  return { ...done, acted: true, failed, isRunning: false };
 }
 
-/** Each waits for all of the one before it: its image, its start and its hook. One that fails is passed over, unless the others need it. */
+/** Start order. Each waits for the previous one's image, start and hook; failures are skipped, except of plain init containers. */
 function inOrder(pod: NodePod, actions: PodActions): readonly ContainerSpec[] {
   return [
     ...actions.ephemeralContainersToStart.map((index) => at(ephemeralContainersOf(pod), index)),
@@ -94,19 +88,19 @@ function isPlainInit(pod: NodePod, { name }: ContainerSpec): boolean {
   return initContainersOf(pod).some((container) => container.name === name && !isSidecar(container));
 }
 
-/** The containers behind one whose postStart hook has not ended wait for it: some rely on that, for a proxy that must be there first. */
+/** Later containers wait for a running postStart hook, for example of a proxy. */
 export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { metadata }: NodePod): boolean {
   return operations.names(metadata.uid).some((name) => name.startsWith("hook:post:"));
 }
 
-/** Before anything is stopped: the turn that starts it again may be another one, of another agent. */
+/** Stored before any stop: another sync, or another agent, may do the restart. */
 async function storeRestarts(
   ports: Pick<NodePorts, "store" | "operations">,
   { pod, observed, actions, update }: ActionsInput,
 ): Promise<void> {
   const { uid } = pod.metadata;
-  const goingOn = ports.operations.names(uid);
-  const restarts = restartsOf(pod, observed, actions, (id) => goingOn.includes(KILL_ALL) || goingOn.includes(stopName(id)));
+  const running = ports.operations.names(uid);
+  const restarts = restartsOf(pod, observed, actions, (id) => running.includes(KILL_ALL) || running.includes(stopName(id)));
   await update("restarts", uid, (row) => (jsonEqual(row, restarts) ? row : restarts));
 }
 
@@ -125,7 +119,7 @@ async function sandboxConfigOf(
   const resolvConf = options.resolvConf === "" ? undefined : await ports.files.readHostFile("resolv.conf");
   try {
     const dns = podDns(pod, options, resolvConf);
-    tellOfDns(ports, pod, dns);
+    emitDnsEvents(ports, pod, dns);
     return podSandboxConfig({ pod, attempt, options, dns: dns.config, resources });
   } catch (error) {
     if (error instanceof PodSandboxConfigError)
@@ -139,7 +133,11 @@ async function sandboxConfigOf(
 }
 
 /** Source: pkg/kubelet/network/dns/dns.go GetPodDNS, formDNSConfigFitsLimits. */
-function tellOfDns(ports: Pick<NodePorts, "record" | "podEvent" | "options">, pod: NodePod, { lacksClusterDns, problems }: PodDns): void {
+function emitDnsEvents(
+  ports: Pick<NodePorts, "record" | "podEvent" | "options">,
+  pod: NodePod,
+  { lacksClusterDns, problems }: PodDns,
+): void {
   const { name, namespace, uid } = pod.metadata;
   if (lacksClusterDns) {
     const event = { type: "Warning", reason: "MissingClusterDNS" } as const;
@@ -151,12 +149,12 @@ function tellOfDns(ports: Pick<NodePorts, "record" | "podEvent" | "options">, po
 
 async function createSandbox(
   ports: Pick<NodePorts, "cri" | "files" | "metrics" | "operations" | "objects" | "podEvent">,
-  { pod, mayGoOn }: ActionsInput,
+  { pod, ensureNotTerminating }: ActionsInput,
   config: PodSandboxConfig,
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
   const { cri, files, operations, metrics } = ports;
   const failed = async (error: unknown): Promise<never> => {
-    await mayGoOn(); // of a pod that is to end nobody needs to hear it
+    await ensureNotTerminating(); // no Event for a terminating pod
     metrics?.count("kubelet_started_pods_errors_total", {});
     const message = `Failed to create pod sandbox: ${messageOf(error)}`;
     ports.podEvent(pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
@@ -165,12 +163,12 @@ async function createSandbox(
   metrics?.count("kubelet_started_pods_total", {});
   await files.makeLogDirectory(podLogDirectory(pod)).catch(failed);
   const handler = await runtimeHandler(ports, pod).catch(failed);
-  await mayGoOn();
+  await ensureNotTerminating();
   const id = await operations.run({
     uid: pod.metadata.uid,
     name: `sandbox:${config.metadata.attempt}`,
     act: () => cri.runPodSandbox(config, handler),
-    pause: "the sandbox is being made",
+    pause: "the sandbox is being created",
     orElse: failed,
   });
   const status = await cri.podSandboxStatus(id).catch((error: unknown) => {
@@ -186,11 +184,8 @@ async function createSandbox(
 }
 
 /**
- * By which of its runtimes the runtime is to run it; empty: the default one.
- *
- * @throws when there is no such class, or that cannot be found out
- *
- * Source: pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
+ * The runtime handler of the pod's RuntimeClass; empty for the default. @throws when the class is missing or cannot be read Source:
+ * pkg/kubelet/runtimeclass/runtimeclass_manager.go LookupRuntimeHandler.
  */
 async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: { runtimeClassName = "" } }: NodePod): Promise<string> {
   if (runtimeClassName === "") return "";
@@ -201,8 +196,8 @@ async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: {
   return (found as KubeObject & { readonly handler?: string }).handler ?? ""; // a RuntimeClass, as the API server has it
 }
 
-/** If it failed, its status says why. */
-async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<"started" | "failed" | "goesOn"> {
+/** Starts a container and stores its waiting reason if that fails. */
+async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string, StartError>): Promise<"started" | "failed" | "running"> {
   const { pod, container } = input;
   const { uid } = pod.metadata;
   try {
@@ -210,7 +205,7 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
     await input.update("reasons", uid, (reasons) => withoutReason(reasons, container.name));
     return "started";
   } catch (error) {
-    if (error instanceof Pause && !error.isTerminating) return "goesOn";
+    if (error instanceof Pause && !error.isTerminating) return "running";
     if (!(error instanceof StartError)) throw error;
     failed.set(container.name, error);
     const { reason, message } = error;
@@ -223,6 +218,6 @@ async function tryStart(ports: NodePorts, input: StartInput, failed: Map<string,
 
 function at<T>(items: readonly T[], index: number): T {
   const item = items[index];
-  if (item === undefined) throw new Error(`a decision names container ${index} of ${items.length}`);
+  if (item === undefined) throw new Error(`no container at index ${index} of ${items.length}`);
   return item;
 }

@@ -1,11 +1,10 @@
-/** What a pod's sandbox is made of (node-agent §7.1, §7.2). */
+/** Sandbox configuration (node-agent §7.1, §7.2). */
 import type { PodSandboxConfig, PortMapping } from "../../ports/cri-types.ts";
-import { kernelHostname } from "./dns-config.ts";
-import type { PodDns } from "./dns-config.ts";
+import { kernelHostname, type PodDns } from "./dns-config.ts";
+import { withDots } from "../allocation/sysctls.ts";
 import { LABELS } from "../types/labels.ts";
 import type { NodeOptions, NodeResources } from "../types/node-options.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { podCgroup } from "../container-manager/cgroup-name.ts";
 import { overheadResources, sandboxResources } from "./resources.ts";
 import { sandboxSecurity } from "./security-context.ts";
@@ -20,11 +19,8 @@ export interface PodSandboxInput {
 }
 
 /**
- * The configuration of RunPodSandbox, and of every container of that sandbox. The same pod, attempt and machine give the same.
- *
- * @throws {PodSandboxConfigError} for a hostname that does not fit
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
+ * The configuration for RunPodSandbox and its containers; a pure function of the input. @throws {PodSandboxConfigError} for a hostname that
+ * does not fit Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig.
  */
 export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodSandboxInput): PodSandboxConfig {
   const { annotations = {}, labels = {}, name, namespace, uid } = pod.metadata;
@@ -47,22 +43,19 @@ export function podSandboxConfig({ pod, attempt, options, dns, resources }: PodS
   };
 }
 
-/** By these labels a sandbox and its containers are found again. */
+/** Labels that identify sandboxes and containers of a pod. */
 export function podIdentity({ metadata }: NodePod): Readonly<Record<string, string>> {
   return { [LABELS.podName]: metadata.name, [LABELS.podNamespace]: metadata.namespace, [LABELS.podUid]: metadata.uid };
 }
 
-/** Of what runs for as long as the pod: regular containers, and sidecars. */
+/** Ports of regular containers and sidecars. */
 function portMappings(pod: NodePod): readonly PortMapping[] {
   return [...initContainersOf(pod).filter(isSidecar), ...pod.spec.containers].flatMap(portsOf);
 }
 
 type ContainerPort = NonNullable<ContainerSpec["ports"]>[number];
 
-/**
- * Of two ports of one name, or of two without name that say the same, the first one stays.
- * Source: pkg/kubelet/container/helpers.go MakePortMappings.
- */
+/** The first of equal ports, by name or by value. Source: pkg/kubelet/container/helpers.go MakePortMappings. */
 function portsOf({ ports = [] }: ContainerSpec): readonly PortMapping[] {
   const byName = new Map(ports.toReversed().map((port) => [port.name || portKey(port), port]));
   return [...byName.values()].toReversed().map(({ containerPort, hostIP, hostPort, protocol }) => ({
@@ -79,12 +72,6 @@ function portKey({ containerPort, hostIP = "", hostPort = 0, protocol = "TCP" }:
 
 function protocolOf(protocol: string | undefined): PortMapping["protocol"] {
   return protocol === "UDP" || protocol === "SCTP" ? protocol : "TCP";
-}
-
-/** `net/ipv4/conf/eth0.1/rp_filter` is another spelling; there a dot stands for a slash. Source: component-helpers node/util/sysctl NormalizeName. */
-function withDots(name: string): string {
-  const first = /[./]/u.exec(name)?.[0];
-  return first === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;
 }
 
 function withoutTrailingSlash(path: string): string {

@@ -1,4 +1,4 @@
-/** As whom, and behind which walls, the processes of a pod run (node-agent §7.2, §7.7). */
+/** Security contexts of sandboxes and containers (node-agent §7.2, §7.7). */
 import type {
   Image,
   LinuxContainerSecurityContext,
@@ -8,10 +8,9 @@ import type {
 } from "../../ports/cri-types.ts";
 import { ContainerConfigError } from "./environment.ts";
 import type { NodeOptions } from "../types/node-options.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, PodSpec } from "../types/pod.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type PodSpec } from "../types/pod.ts";
 
-/** What `procMount: Default` hides and write-protects. Source: pkg/securitycontext/util.go. */
+/** Paths masked or read-only with `procMount: Default`. Source: pkg/securitycontext/util.go. */
 const MASKED_PATHS = [
   "/proc/asound",
   "/proc/acpi",
@@ -28,7 +27,7 @@ const MASKED_PATHS = [
 ] as const;
 const READONLY_PATHS = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"] as const;
 
-/** An image that names no user runs as root. */
+/** User of an image that sets none. */
 const ROOT_UID = 0;
 
 export interface ContainerSecurityInput {
@@ -36,17 +35,15 @@ export interface ContainerSecurityInput {
   readonly container: ContainerSpec;
   readonly image: Image;
   readonly options: NodeOptions;
-  /** Whose processes an ephemeral container sees. */
+  /** Target of an ephemeral container's process namespace. */
   readonly targetContainerId?: string;
 }
 
 /**
- * A container's own values win over its pod's, and those over the image's.
- *
- * @throws {ContainerConfigError} when it must not run as root and would, or nobody can tell; for a seccomp profile without a file
- *
- * Source: pkg/kubelet/kuberuntime/security_context.go determineEffectiveSecurityContext; pkg/securitycontext/util.go.
- * Differs from upstream: AppArmor is left to the runtime's default; pods that ask for another are held back (unsupported-features.ts).
+ * The container's values override the pod's, which override the image's. @throws {ContainerConfigError} when runAsNonRoot is violated or
+ * cannot be verified; for a seccomp profile without a file Source: pkg/kubelet/kuberuntime/security_context.go
+ * determineEffectiveSecurityContext; pkg/securitycontext/util.go. Differs from upstream: AppArmor uses the runtime's default;
+ * unsupported-features.ts holds pods with other profiles.
  */
 export function containerSecurity(input: ContainerSecurityInput): LinuxContainerSecurityContext {
   const { container, image, pod, targetContainerId } = input;
@@ -75,9 +72,8 @@ export function containerSecurity(input: ContainerSecurityInput): LinuxContainer
 }
 
 /**
- * The sandbox runs as the pod says, under the runtime's own seccomp profile whatever the pod says of its containers.
- *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxLinuxConfig.
+ * The sandbox uses the pod's context, but always the runtime's default seccomp profile. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxLinuxConfig.
  */
 export function sandboxSecurity(pod: NodePod): LinuxSandboxSecurityContext {
   const { runAsGroup, runAsUser, seLinuxOptions } = pod.spec.securityContext ?? {};
@@ -102,7 +98,7 @@ function namespaceOptions({ hostIPC, hostNetwork, hostPID, shareProcessNamespace
   };
 }
 
-/** Where processes are shared anyway, the target is among them. */
+/** Shared process namespaces include the target anyway. */
 function withTarget(namespaces: NamespaceOption, targetId: string | undefined): NamespaceOption {
   return targetId === undefined || namespaces.pid !== "CONTAINER" ? namespaces : { ...namespaces, pid: "TARGET", targetId };
 }
@@ -135,7 +131,7 @@ function rootProblem(runAsUser: number | undefined, image: Image): string | unde
 
 type SeccompProfile = NonNullable<NonNullable<ContainerSpec["securityContext"]>["seccompProfile"]>;
 
-/** Files of profiles are where the kubelet has them. Source: pkg/kubelet/kuberuntime/helpers.go fieldSeccompProfile. */
+/** Localhost profiles are below `<root>/seccomp`. Source: pkg/kubelet/kuberuntime/helpers.go fieldSeccompProfile. */
 function seccompProfile(profile: SeccompProfile | undefined, { rootDir }: NodeOptions): SecurityProfile {
   if (profile?.type === "RuntimeDefault") return { profileType: "RuntimeDefault" };
   if (profile?.type !== "Localhost") return { profileType: "Unconfined" };

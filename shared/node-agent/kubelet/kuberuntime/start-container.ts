@@ -1,33 +1,28 @@
-/** Starts one container of a pod whose sandbox stands (node-agent §6.7). */
+/** Starts one container in a ready sandbox (node-agent §6.7). */
 import { ownAt } from "@deltaloop/base";
 import { parseTime } from "@deltaloop/kube/objects";
 import type { ContainerConfig, Image, PodSandboxConfig } from "../../ports/cri-types.ts";
 import type { BackOffEntry, NodeRow } from "../../ports/node-store.ts";
-import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
-import { NodeFilesError } from "../../ports/node-files.ts";
+import { isUnanswered, NotSentError } from "@deltaloop/kube/client";
 import { containerConfig, isHostsFileManaged, planMounts } from "./container-config.ts";
-import { ContainerConfigError, makeEnvironment, serviceInfo } from "./environment.ts";
-import type { ServiceInfo } from "./environment.ts";
+import { ContainerConfigError, makeEnvironment, serviceInfo, type ServiceInfo } from "./environment.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import { hostsFile } from "./dns-config.ts";
 import { CONFIG_ANNOTATIONS, isStaticPod } from "../types/labels.ts";
 import { allocatableOf } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { newestOf } from "../types/observed-pod.ts";
-import type { ObservedPod } from "../types/observed-pod.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { newestOf, type ObservedPod } from "../types/observed-pod.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import { restartBackOffKey, restartDecision } from "../pod-workers/back-off.ts";
 import { containerLogLink, podLogDirectory } from "../types/log-paths.ts";
 import type { NoteActuated } from "../allocation/allocation-manager.ts";
 import { ensureImage } from "../images/ensure-image.ts";
-import { HookError, runHook } from "./lifecycle-hooks.ts";
-import type { LifecycleHandler } from "./lifecycle-hooks.ts";
-import { killStarted, unlessGone } from "./kill-pod.ts";
+import { HookError, runHook, type LifecycleHandler } from "./lifecycle-hooks.ts";
+import { killStarted, unlessGone, type EndPodPorts } from "./kill-pod.ts";
 import type { VolumePaths } from "../volume/prepare-volumes.ts";
+import { isExternalError } from "../volume/volume-retries.ts";
 import { StartError } from "../node-ports/operations.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import type { EndPodPorts } from "./kill-pod.ts";
 
 export interface StartInput {
   readonly pod: NodePod;
@@ -41,15 +36,15 @@ export interface StartInput {
   readonly update: FencedUpdate;
   readonly noteActuated: NoteActuated;
   readonly observe: () => Promise<ObservedPod>;
-  /** Asked before each step that cannot be taken back (§18.5). @throws when this turn may not go on */
-  readonly mayGoOn: () => Promise<void>;
+  /** Called before each irreversible step (§18.5). @throws when this sync must stop */
+  readonly ensureNotTerminating: () => Promise<void>;
 }
 
-/** @throws {StartError} with the waiting reason that the container's status is to show. @throws {Pause} when a step outlives the turn */
+/** @throws {StartError} with the waiting reason of the status. @throws {Pause} when a step outlasts the sync */
 export async function startContainer(ports: NodePorts, input: StartInput): Promise<void> {
   const { pod, container } = input;
-  await input.mayGoOn();
-  const nextBackOff = await waitOutBackOff(ports, input);
+  await input.ensureNotTerminating();
+  const nextBackOff = await checkBackOff(ports, input);
   ports.metrics?.count("kubelet_started_containers_total", { container_type: containerType(pod, container) });
   const image = await ensureImage(ports, pod, container, input.update);
   if (nextBackOff !== undefined) await input.update("backOffs", restartBackOffKey(pod, container), () => nextBackOff);
@@ -60,18 +55,18 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
     throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
   });
-  // Before it is made: with what it was made cannot be asked afterwards.
+  // Recorded first: the resources cannot be queried afterwards.
   if (containerType(pod, container) !== "ephemeral_container")
     await input.noteActuated({ name: container.name, resources: container.resources ?? {} }).catch((error: unknown) => {
       throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
     });
-  await input.mayGoOn();
+  await input.ensureNotTerminating();
   const containerId = await ports.cri.createContainer(input.sandboxId, config, input.sandboxConfig).catch((error: unknown) => {
     throw error instanceof Error ? fail("CreateContainerError", error) : error;
   });
   ports.podEvent(pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
   await removeUnstarted(ports, input);
-  await input.mayGoOn();
+  await input.ensureNotTerminating();
   await ports.cri.startContainer(containerId).catch((error: unknown) => {
     throw error instanceof Error ? fail("RunContainerError", error) : error;
   });
@@ -81,41 +76,31 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   else await linkLog(ports, input, containerId);
 }
 
-/** Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
+/** The metric label. Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */
 export function containerType(pod: NodePod, { name }: ContainerSpec): "init_container" | "container" | "ephemeral_container" {
   if (initContainersOf(pod).some((one) => one.name === name)) return "init_container";
   return ephemeralContainersOf(pod).some((one) => one.name === name) ? "ephemeral_container" : "container";
 }
 
 /**
- * An earlier instance that was made and not started may yet be: by a turn that was given up for lost, whose call is on its way.
- * It goes once there is the next one, which goes on counting from it.
- *
- * Differs from upstream, which has no such turns and leaves it to be collected.
+ * Removes earlier instances that were created but not started, once their successor exists: a lost sync could still start them. Differs
+ * from upstream, which has no lost syncs and leaves them to garbage collection.
  */
 async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, observed }: StartInput): Promise<void> {
   for (const { id, name, state } of observed.containers)
     if (name === container.name && state === "CONTAINER_CREATED") await cri.removeContainer(id).catch(unlessGone);
 }
 
-/** What a container is to be made of cannot be had, or is wrong. */
+/** The configuration is invalid or unavailable. */
 function isConfigError(error: unknown): error is Error {
-  return (
-    error instanceof ContainerConfigError ||
-    error instanceof NodeFilesError ||
-    error instanceof KubeApiError ||
-    error instanceof UnansweredError ||
-    error instanceof NotSentError
-  );
+  return error instanceof ContainerConfigError || isExternalError(error);
 }
 
 /**
- * The back-off to store once the container is about to start: what comes before may take long, or fail. Who ends a container for its
- * restart tries the start at once, with what was seen before the stop; the end itself counts only from the second try on.
- *
- * Source: kuberuntime_manager.go SyncPod, which hands doBackOff the state from before its kills.
+ * Returns the back-off to store when the container starts. The first start after a stop for restart is immediate; the stop counts from the
+ * second try on. Source: kuberuntime_manager.go SyncPod, doBackOff.
  */
-async function waitOutBackOff(
+async function checkBackOff(
   ports: Pick<NodePorts, "store" | "clock" | "podEvent">,
   { pod, container, observed }: StartInput,
 ): Promise<BackOffEntry | undefined> {
@@ -188,19 +173,19 @@ async function buildConfig(
   });
 }
 
-/** Those that were there when the pod came: whoever makes a Service and then its clients, in one file, counts on that. */
+/** Includes at least the Services that existed when the pod arrived: one manifest may create both. */
 async function readServices({ objects }: Pick<NodePorts, "objects">, pod: NodePod): Promise<readonly ServiceInfo[]> {
   const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
   try {
     return (await objects.services(seenMs)).map(serviceInfo);
   } catch (error) {
-    // It may be the API server itself that is to be started.
+    // The pod may be the API server itself.
     if (isStaticPod(pod) && (isUnanswered(error) || error instanceof NotSentError)) return [];
     throw error;
   }
 }
 
-/** One more than the newest instance's; after its removal the log files still tell. */
+/** One more than the newest instance's; after garbage collection, than the highest log file's. */
 async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, container, observed }: StartInput): Promise<number> {
   const newest = newestOf(observed, container.name);
   if (newest !== undefined) return newest.restartCount + 1;
@@ -208,7 +193,7 @@ async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, contai
   return highest === undefined ? 0 : highest + 1;
 }
 
-/** For people and log collectors; a failure is none of the container's. */
+/** Failures only affect users and log collectors. */
 async function linkLog(
   { cri, files, log }: Pick<NodePorts, "cri" | "files" | "log">,
   { pod, container }: StartInput,
@@ -219,11 +204,11 @@ async function linkLog(
     await files.linkContainerLog(containerLogLink(pod.metadata, container.name, containerId), logPath);
   } catch (error) {
     const { name, namespace } = pod.metadata;
-    log.warn("the container's log was not linked", { pod: `${namespace}/${name}`, container: container.name, error: String(error) });
+    log.warn("failed to link the container's log", { pod: `${namespace}/${name}`, container: container.name, error: String(error) });
   }
 }
 
-/** Nothing may come between start and hook that could keep the turn: the operation stands for both, and who comes after it waits. */
+/** One operation for log link and hook, so that later containers wait and nothing can pause in between. */
 async function postStart(
   ports: EndPodPorts & Pick<NodePorts, "store" | "files">,
   input: StartInput,
@@ -234,7 +219,7 @@ async function postStart(
   await ports.operations.run({
     uid,
     name: `hook:post:${containerId}`,
-    pause: `postStart hook of ${container.name} runs in pod ${observed.name}`,
+    pause: `postStart hook of ${container.name} is running in pod ${observed.name}`,
     act: async (signal) => {
       await linkLog(ports, input, containerId);
       try {
@@ -248,7 +233,7 @@ async function postStart(
           container: container.name,
         });
         await killStarted(ports, pod, await input.observe(), { containerId, podIp: podIps[0] ?? "", signal });
-        // Also when the turn that began it is over: the next status says why the container ended.
+        // Stored without the fence: the starting sync may be over.
         const reason = { reason: "PostStartHookError", message: error.message };
         await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
         throw new StartError(reason.reason, reason.message, { cause: error });
@@ -258,7 +243,7 @@ async function postStart(
   });
 }
 
-/** The reasons once a start of `name` has succeeded. */
+/** The reasons after a successful start of `name`. */
 export function withoutReason(reasons: NodeRow<"reasons"> | undefined, name: string): NodeRow<"reasons"> | undefined {
   if (reasons === undefined || !Object.hasOwn(reasons, name)) return reasons;
   const rest = Object.entries(reasons).filter(([key]) => key !== name);

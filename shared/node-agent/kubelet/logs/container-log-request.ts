@@ -1,18 +1,17 @@
 /**
- * What `GET /containerLogs/{ns}/{pod}/{container}` asks for (node-agent §15).
- *
- * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions; apimachinery
- * pkg/runtime/conversion.go for how a parameter is read: its first value counts, and a switch is on unless it says `0` or `false`.
+ * Parses `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15). The first value of a parameter counts; a switch is on unless it is
+ * `0` or `false`. Source: pkg/kubelet/server/server.go getContainerLogs; pkg/apis/core/v1/validation ValidatePodLogOptions; apimachinery
+ * pkg/runtime/conversion.go.
  */
 
 export interface ContainerLogRequest {
   readonly follow: boolean;
-  /** The instance before this one. */
+  /** The previous instance. */
   readonly previous: boolean;
   readonly timestamps: boolean;
   readonly tailLines?: number;
   readonly limitBytes?: number;
-  /** Only what was written at or after it: `sinceTime`, or now minus `sinceSeconds`. */
+  /** Only lines written at or after it: `sinceTime`, or now minus `sinceSeconds`. */
   readonly sinceMs?: number;
 }
 
@@ -25,13 +24,12 @@ type Query = Pick<URLSearchParams, "get">;
 const MS_PER_SECOND = 1_000;
 const INT64_MAX = 2 ** 63;
 const STREAMS = ["All", "Stdout", "Stderr"];
-/** Go's RFC 3339: a fraction of any length, an offset or Z. */
+/** RFC 3339 as Go parses it: a fraction of any length, an offset or Z. */
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/u;
 
 /**
- * `tail=5`, an older name, is `tailLines=5`, and `tail=all` is all.
- *
- * Differs from upstream: a stream of its own (`stream=Stderr`, its gate off in 1.36) is refused before the pod is looked for.
+ * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: refuses `stream=Stderr` (gate off in 1.36) before
+ * looking up the pod.
  */
 export function parseContainerLogRequest(query: Query, nowMs: number): ParsedLogRequest {
   const sinceTime = query.get("sinceTime") ?? "";
@@ -73,7 +71,7 @@ function streamText(stream: string): string {
   return `unable to return the given log stream: "${stream}". Please enable PodLogsQuerySplitStreams feature gate in kubelet`;
 }
 
-/** NaN: it is there and no 64-bit integer. */
+/** NaN if it is not a 64-bit integer. */
 function integer(text: string | null): number | undefined {
   if (text === null) return undefined;
   const value = /^[+-]?\d+$/u.test(text) ? Number(text) : Number.NaN;

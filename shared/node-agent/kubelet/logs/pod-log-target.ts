@@ -1,16 +1,15 @@
 /**
- * Which instance of a container a log request means, or what the user is told instead (node-agent §15).
- *
- * Source: pkg/kubelet/kubelet_pods.go validateContainerLogStatus.
+ * Selects the container instance of a log request, or the error for the client (node-agent §15). Source: pkg/kubelet/kubelet_pods.go
+ * validateContainerLogStatus.
  */
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { ContainerStatusEntry } from "../types/pod.ts";
 
 export type PodLogTarget =
-  /** `containerId` is as the status has it, `containerd://<id>`; `id` is the runtime's own. */
+  /** `containerId` as in the status, `containerd://<id>`; `id` is the runtime's own. */
   { readonly kind: "container"; readonly containerId: string; readonly id: string } | { readonly kind: "refused"; readonly text: string };
 
-/** With `previous` the last one that ended; else the one that runs, or ended last. `status` is the pod's cached one. */
+/** With `previous`, the last ended instance; otherwise the running or last one. `status` is the cached status. */
 export function podLogTarget(podName: string, status: PodStatus, container: string, previous: boolean): PodLogTarget {
   const entry = entryOf(status, container);
   const subject = `container "${container}" in pod "${podName}"`;
@@ -20,7 +19,7 @@ export function podLogTarget(podName: string, status: PodStatus, container: stri
 
   if (previous) return last?.containerID ? target(last.containerID) : refused(`previous terminated ${subject} not found`);
   if (running !== undefined) return target(entry.containerID ?? "");
-  // The next instance did not start, so this state is nobody's: the one before is the newest that has a log.
+  // Without an id, this state belongs to an instance that did not start: use the one before.
   if (terminated !== undefined) return targetOr(terminated.containerID || last?.containerID, `${subject} is terminated`);
   if (last !== undefined) return targetOr(last.containerID, `${subject} is terminated`);
   if (waiting !== undefined) return refused(`${subject} is waiting to start: ${waitingText(waiting.reason ?? "")}`);
@@ -32,7 +31,7 @@ function entryOf(status: PodStatus, container: string): ContainerStatusEntry | u
   return [...containerStatuses, ...initContainerStatuses, ...ephemeralContainerStatuses].find(({ name }) => name === container);
 }
 
-/** The two pull failures are said in words, everything else by its reason. */
+/** Words for the two pull failures; otherwise the reason. */
 function waitingText(reason: string): string {
   if (reason === "ErrImagePull") return "image can't be pulled";
   if (reason === "ImagePullBackOff") return "trying and failing to pull image";

@@ -1,14 +1,13 @@
 /**
- * What sandboxes and containers that are up say of themselves. Of these only the state changes without our doing, and each list has it: the
- * rest is asked for once, not at every look of every turn.
+ * Cached statuses of running sandboxes and containers. While they run, only their state changes by itself, and each list includes it.
  *
- * KN1 the state is that of the list which the caller has just read. A status is handed out once more where both say that it is up.
- * KN2 a sandbox without an address is asked again, unless it has the machine's.
- * KN3 who changes what a container may use says so (`forget`); what was asked for before is not kept then, also when it is answered later.
- * KN4 of what the last list of everything, or one that the caller has read, did not have as up nothing is kept: a container of Docker's may be
- *   started once more, and a sandbox come up with another address.
+ * KN1 the state comes from the caller's fresh list; a cached status is used only if both say running.
+ * KN2 a sandbox without an address is not cached, except with host networking.
+ * KN3 each change of container resources calls `forget`, which also discards reads in flight.
+ * KN4 entries that the latest full list, or the caller's list, does not show as running are dropped: Docker can restart a container,
+ *   and a sandbox can get a new address.
  *
- * Source: pkg/kubelet/pleg/generic.go updateCache: upstream's turns, too, go by what was read when a state last changed.
+ * Source: pkg/kubelet/pleg/generic.go updateCache; upstream's syncs also use the state of the last relist.
  */
 import { isNotFound } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
@@ -18,19 +17,19 @@ export class KnownStatuses {
   readonly #cri: Pick<Cri, "podSandboxStatus" | "containerStatus">;
   readonly #sandboxes = new Map<string, PodSandboxStatus>();
   readonly #containers = new Map<string, ContainerStatus>();
-  /** How often something was forgotten. */
+  /** Number of `forget` calls. */
   #forgotten = 0;
 
   constructor(cri: Pick<Cri, "podSandboxStatus" | "containerStatus">) {
     this.#cri = cri;
   }
 
-  /** Sandboxes and containers that are known. */
+  /** Number of cached sandboxes and containers. */
   get size(): number {
     return this.#sandboxes.size + this.#containers.size;
   }
 
-  /** @returns undefined where it is gone by now @throws {CriError} */
+  /** @returns undefined if it is gone @throws {CriError} */
   async sandbox({ id, state }: PodSandbox): Promise<PodSandboxStatus | undefined> {
     if (state !== "SANDBOX_READY") this.#sandboxes.delete(id);
     const known = this.#sandboxes.get(id);
@@ -40,7 +39,7 @@ export class KnownStatuses {
     return status;
   }
 
-  /** @returns undefined where it is gone by now @throws {CriError} */
+  /** @returns undefined if it is gone @throws {CriError} */
   async container({ id, state }: Container): Promise<ContainerStatus | undefined> {
     if (state !== "CONTAINER_RUNNING") this.#containers.delete(id);
     const known = this.#containers.get(id);
@@ -51,13 +50,13 @@ export class KnownStatuses {
     return status;
   }
 
-  /** What this container may use has changed, or may have. */
+  /** Call when the container's resources may have changed. */
   forget(containerId: string): void {
     this.#forgotten++;
     this.#containers.delete(containerId);
   }
 
-  /** @param isUp whether the last list of everything has a sandbox or container of this id as up */
+  /** @param isUp whether the latest full list shows this id as running */
   keep(isUp: (id: string) => boolean): void {
     for (const known of [this.#sandboxes, this.#containers]) for (const id of known.keys()) if (!isUp(id)) known.delete(id);
   }

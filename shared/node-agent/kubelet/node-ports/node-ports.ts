@@ -1,4 +1,4 @@
-/** What the turns of a node agent are given: the outside world as ports, and the few things that live as long as the host (node-agent §18). */
+/** The ports of the node agent: the outside world, and state that lives as long as the host (node-agent §18). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
@@ -23,7 +23,6 @@ import type { NodePod } from "../types/pod.ts";
 
 export interface NodePorts {
   readonly cri: Cri;
-  /** What sandboxes and containers that are up have said of themselves. */
   readonly known: KnownStatuses;
   readonly kube: KubeReader & KubeWriter;
   readonly store: NodeStore;
@@ -31,106 +30,105 @@ export interface NodePorts {
   readonly cgroups: Cgroups;
   readonly machine: Machine;
   readonly prober: Prober;
-  /** Absent: the node has none. */
+  /** Absent if the node has none. */
   readonly credentials?: NodeCredentials;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly metrics?: Metrics;
 
-  /** Pod objects: in the host's memory whatever `store` is. */
+  /** Pods in host memory, independent of `store`. */
   readonly pods: PodManager;
   readonly operations: Operations;
   readonly puller: PullQueue;
   readonly containerManager: PodCgroups;
-  /** What volumes take of their disks, as it was found out last. */
+  /** Latest volume measurements. */
   readonly volumes: VolumeUsages;
-  /** Secrets, ConfigMaps, Services and tokens, as they were last read. Never stored. */
+  /** Cached Secrets, ConfigMaps, Services and tokens. Never stored. */
   readonly objects: ObjectCache;
   readonly condition: NodeCondition;
   /** Best effort, in order. */
   readonly record: (event: NodeEvent) => void;
   readonly podEvent: (pod: NodePod, event: PodEvent) => void;
-  /** Puts a message for this pod into the node's queue, or into the one of statuses. */
+  /** Enqueues the pod in the pod or status queue. */
   readonly send: (queue: NodeQueue, uid: string, reason: string) => void;
 
-  /** Reads the Node object anew into `condition`. */
+  /** Reads the Node object into `condition`. */
   readonly readNode: () => Promise<void>;
 
   readonly options: NodeOptions;
-  /** As the runtime calls itself: `containerd`. */
+  /** The runtime's name: `containerd`. */
   readonly runtimeName: string;
   readonly resources: NodeResources;
 }
 
-/** ContainerManager, as the steps of a pod and the host see it. */
+/** The methods of ContainerManager. */
 export interface PodCgroups {
   maintain(): Promise<void>;
-  /** Whether the pod has its group, and whether this agent gave it its limits; where it makes none, both are so. */
+  /** Whether the cgroup exists and this agent set its limits; both true if cgroups are disabled. */
   stateOf(pod: NodePod): Promise<{ readonly exists: boolean; readonly isBounded: boolean }>;
-  /** @throws if there is no group afterwards */
+  /** @throws if the cgroup cannot be created */
   create(pod: NodePod): Promise<void>;
-  /** Makes room for the limits of the pod's containers as they are now and as they will be. `settle` ends it. */
+  /** Sets the larger of the current and new limits; `settle` follows. */
   widen(pod: NodePod): Promise<void>;
   settle(pod: NodePod): Promise<void>;
-  /** Before something of the pod starts with other limits. */
+  /** Updates the limits before a container starts with other ones. */
   refit(pod: NodePod): Promise<void>;
   updateQos(): Promise<void>;
-  /** Of pods that have a group, whoever made it. */
+  /** Pods with a cgroup, including those of other processes. */
   podUids(): Promise<readonly string[]>;
-  /** Processes and threads, by the UID of the pod. */
+  /** Processes and threads by pod UID. */
   processes(): Promise<ReadonlyMap<string, number>>;
-  /** What all pods together have left of their limit. */
+  /** Memory that all pods have left below their limit. */
   memory(): Promise<Observation | undefined>;
-  /** @throws while something does not go */
+  /** @throws while the cgroup is busy */
   destroy(podUid: string): Promise<void>;
   reduceCpu(podUid: string): Promise<void>;
 }
 
-/** The node's line of image pulls (ImagePuller). */
+/** The methods of ImagePuller. */
 export interface PullQueue {
   pull<T>(signal: AbortSignal, act: () => Promise<T>): Promise<{ readonly value: T; readonly pullMs: number }>;
 }
 
-/** What volumes take of their disks (VolumeMeasures). */
+/** The methods of VolumeMeasures. */
 export interface VolumeUsages {
   of(uid: string): ReadonlyMap<string, DiskUsage>;
-  look(pods: readonly NodePod[]): void;
+  measureDue(pods: readonly NodePod[]): void;
 }
 
 export type NodeQueue = "pods" | "statuses";
 
-/** Which pod to look at, and why; never the pod (node-agent §18.2). */
+/** The pod to sync and the reason; never the pod itself (node-agent §18.2). */
 export interface NodeMessage {
   readonly uid: string;
-  /** For people who read logs. */
+  /** For logs. */
   readonly reason: string;
 }
 
-/** Takes the messages of one queue. What it throws brings the message back. */
+/** Handles messages of one queue; a thrown error redelivers the message. */
 export type NodeHandler = (message: NodeMessage) => Promise<void>;
 
-/** What one turn finds out and others go by; rebuilt within seconds after a start. */
+/** Shared observations, rebuilt within seconds after a start. */
 export interface NodeCondition {
-  /** Of this host. */
   readonly startedAtMs: number;
-  /** Why no pod can be worked on; absent = the runtime is well. */
+  /** Why no pod can be synced; absent if the runtime is healthy. */
   runtimeError?: string;
-  /** Why pods without the host's network cannot start. */
+  /** Why pods without host networking cannot start. */
   networkError?: string;
-  /** The machine is being shut down (§14.8). */
+  /** The machine is shutting down (§14.8). */
   shuttingDown?: true;
-  /** What the node runs short of, as its conditions say it; absent before the first look. */
+  /** Current pressure conditions; absent before the first measurement. */
   pressure?: readonly PressureCondition[];
-  /** Every source has delivered, and what it delivered was handled (§2.6). */
+  /** Every source has delivered, and the messages were handled (§2.6). */
   sourcesReady: boolean;
-  /** Housekeeping has been through once: what the workers do not know does not run (§4.8). */
+  /** Housekeeping ran once: pods unknown to the workers do not run (§4.8). */
   syncedOnce: boolean;
-  /** What the last relist saw; absent before the first. */
+  /** The last relist; absent before the first. */
   relisted?: { readonly record: RelistRecord; readonly atMs: number };
-  /** When the loop last did something. */
+  /** Time of the last sync loop activity. */
   lastLoopMs: number;
-  /** The Node object as it was last seen, and its UID, which outlives its deletion. */
+  /** The last Node object, and its UID, which is kept after deletion. */
   node?: KubeObject;
   nodeUid?: string;
 }

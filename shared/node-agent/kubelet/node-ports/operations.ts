@@ -1,26 +1,23 @@
 /**
- * Steps that may last longer than a turn: an image pull, a hook, a container that gets time to end (node-agent §18.7). And how a
- * step of a turn ends that did not come to its end: with a Pause, or with a StartError.
+ * Steps that may outlast a sync, such as image pulls and hooks (node-agent §18.7), and the errors that end a sync early.
  *
- * OP1 of one pod, one operation of a name runs at a time; whoever asks for it again waits for the one that runs.
- * OP2 a turn waits for at most its share of time, then pauses; when the operation ends, its pod is woken, and the next turn that asks
- *    for it gets the outcome, once.
- * OP3 `cancel` ends the waits of a pod's turn at once and aborts the operations that were started as abortable; others go on. `forget`
- *     aborts them all: of a pod that is gone nothing goes on.
- * OP4 they live and die with the host: after a crash the next turn looks at CRI and does what is left to do (§18.8).
+ * OP1 per pod, one operation of a name runs at a time; later callers join it.
+ * OP2 a sync waits a limited time, then pauses. When the operation ends, it enqueues the pod; the next caller gets the outcome once.
+ * OP3 `cancel` ends the waits of a pod's sync and aborts abortable operations; the others continue. `forget` aborts all.
+ * OP4 operations live as long as the host; after a crash the next sync continues from the runtime's state (§18.8).
  */
 import type { Clock } from "@deltaloop/base";
 
 /**
- * How long a turn waits for a step before it ends and leaves the step to run on (node-agent §18.7). Short, because a turn that waits
- * is deaf to what happens to its pod; the step's end brings the next one.
+ * How long a sync waits for a step before it ends and the step continues (node-agent §18.7). Short, because a waiting sync does not react
+ * to changes of its pod.
  */
 export const STEP_WAIT_MS = 2_000;
 
-/** All is well, and this turn goes no further: a step goes on, whose end wakes the pod. Normal; nobody has to act. */
+/** Ends the sync without failure: a step continues and enqueues the pod when it ends. Normal; no action needed. */
 export class Pause extends Error {
   override readonly name = "Pause";
-  /** Not a step keeps it, but the pod is to end: nothing else of it may go on either. */
+  /** The pod is terminating, so nothing else of it may continue. */
   readonly isTerminating: boolean;
 
   constructor(message: string, { isTerminating = false }: { readonly isTerminating?: boolean } = {}) {
@@ -36,7 +33,7 @@ interface Operation {
   readonly abort: AbortController;
   readonly abortable: boolean;
   outcome?: Outcome<unknown>;
-  /** A turn stands by; nobody needs to be woken. */
+  /** A sync is waiting, so the end of the operation enqueues nothing. */
   awaited: boolean;
 }
 
@@ -44,62 +41,62 @@ export interface OperationRequest<T> {
   readonly uid: string;
   readonly name: string;
   readonly act: (signal: AbortSignal) => Promise<T>;
-  /** What goes on meanwhile, for people who read logs. */
+  /** The pending step, for logs. */
   readonly pause: string;
-  /** Says what a failure means; always throws. Default: the failure itself. */
+  /** Converts the failure; always throws. Default: throws the failure itself. */
   readonly orElse?: (error: unknown) => Promise<never>;
-  /** How long this turn waits for it. Default 2 s. */
+  /** How long this sync waits. Default 2 s. */
   readonly waitMs?: number;
-  /** Ends when its pod is to end: an image pull is, a container's end is not. Default false. */
+  /** Aborted on termination: true for an image pull, not for a container stop. Default false. */
   readonly abortable?: boolean;
 }
 
 export class Operations {
   readonly #clock: Clock;
-  readonly #wake: (uid: string) => void;
+  readonly #enqueue: (uid: string) => void;
   readonly #running = new Map<string, Map<string, Operation>>();
   readonly #waits = new Map<string, AbortController>();
 
-  constructor(clock: Clock, wake: (uid: string) => void) {
+  constructor(clock: Clock, enqueue: (uid: string) => void) {
     this.#clock = clock;
-    this.#wake = wake;
+    this.#enqueue = enqueue;
   }
 
-  /** @throws {Pause} while it goes on; else what it failed with, or what `orElse` makes of that */
+  /** @throws {Pause} while it runs; otherwise the failure, or the error of `orElse` */
   async run<T>({ uid, name, act, pause, orElse, waitMs = STEP_WAIT_MS, abortable = false }: OperationRequest<T>): Promise<T> {
     const operation = this.#running.get(uid)?.get(name) ?? this.#start(uid, name, act, abortable);
     operation.awaited = true;
     const over = new AbortController();
-    const patience = this.#clock.after(waitMs, AbortSignal.any([this.#waitOf(uid).signal, over.signal])).catch(() => undefined);
-    await Promise.race([operation.ended, patience]);
+    const deadline = this.#clock.after(waitMs, AbortSignal.any([this.#waitOf(uid).signal, over.signal])).catch(() => undefined);
+    await Promise.race([operation.ended, deadline]);
     over.abort("over");
     operation.awaited = false;
     if (operation.outcome === undefined) throw new Pause(pause);
     this.#forget(uid, name);
-    const outcome = operation.outcome as Outcome<T>; // of the operation of this name, which is always asked for with one type
+    const outcome = operation.outcome as Outcome<T>; // an operation name is always used with one type
     if (outcome.kind === "done") return outcome.value;
     if (orElse !== undefined) await orElse(outcome.error);
     throw outcome.error;
   }
 
-  /** Within a turn: so long nothing is done. @throws {Pause} when it is cancelled meanwhile */
+  /** Sleeps within a sync. @throws {Pause} when cancelled */
   async rest(uid: string, ms: number): Promise<void> {
     const { signal } = this.#waitOf(uid);
     await this.#clock.after(ms, signal).catch(() => undefined);
-    if (signal.aborted) throw new Pause("the pod is to end");
+    if (signal.aborted) throw new Pause("the pod is terminating");
   }
 
-  /** Names of what goes on for a pod. */
+  /** Names of the pod's running operations. */
   names(uid: string): readonly string[] {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
   }
 
-  /** It goes on, or its outcome waits to be fetched. */
+  /** Whether it runs or its outcome was not fetched. */
   has(uid: string, name: string): boolean {
     return this.#running.get(uid)?.has(name) === true;
   }
 
-  /** Pods of which anything is kept. */
+  /** Number of pods with stored state. */
   get size(): number {
     return new Set([...this.#running.keys(), ...this.#waits.keys()]).size;
   }
@@ -107,15 +104,16 @@ export class Operations {
   cancel(uid: string): void {
     this.#waits.get(uid)?.abort();
     this.#waits.delete(uid);
-    for (const { abort, abortable } of this.#running.get(uid)?.values() ?? []) if (abortable) abort.abort(new Error("the pod is to end"));
+    for (const { abort, abortable } of this.#running.get(uid)?.values() ?? [])
+      if (abortable) abort.abort(new Error("the pod is terminating"));
   }
 
-  /** A turn has come to its end without asking for them: outcomes that would otherwise answer a later, other question. */
+  /** Drops unfetched outcomes after a complete sync: they would answer a later request. */
   tidy(uid: string): void {
     for (const [name, { outcome }] of this.#running.get(uid) ?? []) if (outcome !== undefined) this.#forget(uid, name);
   }
 
-  /** The pod is gone: outcomes that nobody fetched go with it, and what still goes on for it. */
+  /** Aborts all operations of a deleted pod and drops their outcomes. */
   forget(uid: string): void {
     for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod is gone"));
     this.#running.delete(uid);
@@ -126,7 +124,7 @@ export class Operations {
     const abort = new AbortController();
     const settle = (outcome: Outcome<T>): void => {
       operation.outcome = outcome;
-      if (!operation.awaited) this.#wake(uid);
+      if (!operation.awaited) this.#enqueue(uid);
     };
     const ended = Promise.resolve()
       .then(() => act(abort.signal))
@@ -155,10 +153,10 @@ export class Operations {
   }
 }
 
-/** A step failed. Normal; the next turn tries again. */
+/** A step failed. Normal; the next sync retries. */
 export class StepError extends Error {
   override readonly name: string = "StepError";
-  /** Not before this is another try worth while. */
+  /** Earliest useful time for a retry. */
   readonly retryAtMs: number | undefined;
 
   constructor(message: string, options: { readonly retryAtMs?: number; readonly cause?: unknown } = {}) {
@@ -167,7 +165,7 @@ export class StepError extends Error {
   }
 }
 
-/** A container did not start, for a reason that its status shows (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …). */
+/** A container did not start; its status shows the reason (`ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerError`, …). */
 export class StartError extends StepError {
   override readonly name = "StartError";
   readonly reason: string;
@@ -178,7 +176,7 @@ export class StartError extends StepError {
   }
 }
 
-/** Of all that failed, when the first is worth another try. */
+/** The earliest retry time of all failures. */
 export function earliestRetryMs(failure: unknown): number | undefined {
   const errors: readonly unknown[] = failure instanceof AggregateError ? failure.errors : [failure];
   const retries = errors.flatMap((error) => (error instanceof StepError && error.retryAtMs !== undefined ? [error.retryAtMs] : []));

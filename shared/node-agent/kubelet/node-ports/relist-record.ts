@@ -1,6 +1,4 @@
-/** The containers and sandboxes that the last relist of the runtime saw (node-agent §12). */
-
-/** Plain data: what the last look saw. */
+/** The containers and sandboxes of the last relist (node-agent §12), as plain data. */
 export interface RelistRecord {
   readonly states: Readonly<Record<string /* container or sandbox id */, RelistEntry>>;
 }
@@ -10,10 +8,10 @@ export interface RelistEntry {
   readonly state: "running" | "exited" | "unknown" | "created";
 }
 
-/** Of a record, which nobody alters, what runs: each pod that is looked at asks, and there is a record a second. */
+/** Cached per record: each sync asks, and there is one record per second. */
 const running = new WeakMap<RelistRecord, ReadonlySet<string>>();
 
-/** UIDs of pods of which a container runs or a sandbox is ready. */
+/** UIDs of pods with a running container or a ready sandbox. */
 export function runningByRelist(record: RelistRecord): ReadonlySet<string> {
   const known = running.get(record);
   if (known !== undefined) return known;

@@ -1,19 +1,18 @@
-/** The conditions of a Node that its kubelet owns (node-agent §14.2). */
+/** Node conditions that the kubelet owns (node-agent §14.2). */
 import type { V1NodeCondition } from "@kubernetes/client-node";
-import { formatTime } from "@deltaloop/kube/objects";
-import type { Wire } from "@deltaloop/kube/objects";
+import { formatTime, type Wire } from "@deltaloop/kube/objects";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
 
 export type NodeCondition = Wire<V1NodeCondition>;
 
 export interface NodeHealth {
-  /** Of the runtime or the PLEG. */
+  /** From the runtime or the PLEG. */
   readonly runtimeError?: string;
   readonly networkError?: string;
   readonly shuttingDown?: true;
-  /** Default: of nothing. */
+  /** Default: none. */
   readonly pressure?: readonly PressureCondition[];
-  /** Resources that the machine did not say it has. */
+  /** Resources whose capacity is unknown. */
   readonly missingCapacity: readonly string[];
 }
 
@@ -24,7 +23,7 @@ interface Observed {
   readonly message: string;
 }
 
-/** Type, and reason and message where it is not so, and where it is. Source: pkg/kubelet/nodestatus/setters.go. */
+/** Type, then reason and message without and with pressure. Source: pkg/kubelet/nodestatus/setters.go. */
 const PRESSURES: readonly (readonly [PressureCondition, string, string, string, string])[] = [
   [
     "MemoryPressure",
@@ -51,22 +50,22 @@ function pressureConditions(pressure: readonly PressureCondition[]): readonly Ob
   );
 }
 
-/**
- * Ours in their places among those of others, which are left as they are; what is new comes last. `lastTransitionTime` moves
- * with the status alone.
- */
+/** Updates the agent's conditions in place and keeps others; new ones come last. `lastTransitionTime` changes only with the status. */
 export function nodeConditions(previous: readonly NodeCondition[], health: NodeHealth, nowMs: number): NodeCondition[] {
   const now = formatTime(nowMs);
-  const ours = [...pressureConditions(health.pressure ?? []), readyCondition(health)].map((observed) => dated(previous, observed, now));
-  const kept = previous.map((before) => ours.find(({ type }) => type === before.type) ?? before);
-  return [...kept, ...ours.filter(({ type }) => !previous.some((before) => before.type === type))];
+  const own = [...pressureConditions(health.pressure ?? []), readyCondition(health)].map((observed) => dated(previous, observed, now));
+  const kept = previous.map((before) => own.find(({ type }) => type === before.type) ?? before);
+  return [...kept, ...own.filter(({ type }) => !previous.some((before) => before.type === type))];
 }
 
 export function conditionOf(conditions: readonly NodeCondition[] | undefined, type: string): NodeCondition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a, b]`. */
+/**
+ * Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a,
+ * b]`.
+ */
 function readyCondition({ runtimeError, networkError, shuttingDown, missingCapacity }: NodeHealth): Observed {
   const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;
   const errors = [...new Set([runtimeError, networkError, shuttingDown && "node is shutting down", missing])].filter(

@@ -1,4 +1,4 @@
-/** The Node object and its lease (node-agent §14.1, §14.2). */
+/** The Node object and its Lease (node-agent §14.1, §14.2). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { isAlreadyExists, isConflict, isNotFound } from "@deltaloop/kube/client";
 import type { Image } from "../../ports/cri-types.ts";
@@ -18,19 +18,18 @@ import {
 import { nodeReference } from "../events/event-recorder.ts";
 import type { MachineFacts, NodeStatus, NodeStatusInput } from "./node-object.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { wake } from "../pod-workers/update-worker.ts";
-import type { WakePorts } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
-type NodeIdentityPorts = WakePorts & Pick<NodePorts, "cri" | "kube" | "files" | "log" | "record" | "options">;
+type NodeIdentityPorts = EnqueuePorts & Pick<NodePorts, "cri" | "kube" | "files" | "log" | "record" | "options">;
 
 type LeaseObject = Parameters<typeof renewedLease>[0];
 type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
 
-/** A status without changes is sent this often. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency. */
+/** Maximum interval of unchanged status reports. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency. */
 const REPORT_MS = 300_000;
 const RESOLV_CONF = "/etc/resolv.conf";
 const LEASE_ATTEMPTS_MAX = 5;
-const IMAGES_PATIENCE_MS = 5_000;
+const IMAGES_TIMEOUT_MS = 5_000;
 
 export class NodeIdentity {
   readonly #ports: NodeIdentityPorts;
@@ -39,8 +38,8 @@ export class NodeIdentity {
   #reporting: Promise<void> = Promise.resolve();
   #reportedMs = 0;
   #images: readonly Image[] = [];
-  /** What the last status said; Events tell what is new since. */
-  #said: NodeStatus | undefined;
+  /** The last status, against which Events are computed. */
+  #lastStatus: NodeStatus | undefined;
   #lease: LeaseObject | undefined;
 
   constructor(ports: NodeIdentityPorts, facts: MachineFacts, runtimeVersion: string) {
@@ -49,7 +48,7 @@ export class NodeIdentity {
     this.#runtimeVersion = runtimeVersion;
   }
 
-  /** Makes the Node, or takes over the one of that name. @throws what the API server answers; the next tick tries again */
+  /** Creates the Node or takes over an existing one. @throws the API server's error; the next tick retries */
   async register(): Promise<void> {
     const { kube, options } = this.#ports;
     const body = nodeBody(await this.#input(undefined));
@@ -61,16 +60,16 @@ export class NodeIdentity {
       const type = "application/merge-patch+json";
       this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: patch }));
     }
-    this.#ports.log.info("registered", { node: options.nodeName });
-    // At once: the lease's own rounds began before there was a Node, and tell what is wrong with it if this fails.
+    this.#ports.log.info("registered node", { node: options.nodeName });
+    // The lease loop started before the Node existed; it reports a failure later.
     await this.renewLease().catch(() => undefined);
     this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
-    await this.#tellOfResolvConf();
-    await this.#tellOfStaticPods();
+    await this.#checkResolvConf();
+    await this.#enqueueStaticPods();
   }
 
   /** Source: pkg/kubelet/kubelet.go syncLoop. */
-  async #tellOfResolvConf(): Promise<void> {
+  async #checkResolvConf(): Promise<void> {
     const { files, options, record } = this.#ports;
     const { resolvConf = RESOLV_CONF, clusterDomain, nodeName } = options;
     if (resolvConf === "") return;
@@ -78,22 +77,22 @@ export class NodeIdentity {
     if (message !== undefined) record({ involved: nodeReference(nodeName), type: "Warning", reason: "CheckLimitsForResolvConf", message });
   }
 
-  /** They may run already; their mirrors could not be made without the Node. Source: pkg/kubelet/kubelet.go fastStaticPodsRegistration. */
-  async #tellOfStaticPods(): Promise<void> {
+  /** Static pods may already run without mirrors, which need the Node. Source: pkg/kubelet/kubelet.go fastStaticPodsRegistration. */
+  async #enqueueStaticPods(): Promise<void> {
     const { pods } = this.#ports;
     for (const pod of pods.desired())
-      if (isStaticPod(pod) && pods.mirrorOf(pod) === undefined) await wake(this.#ports, pod.metadata.uid, "the node is registered");
+      if (isStaticPod(pod) && pods.mirrorOf(pod) === undefined) await enqueuePod(this.#ports, pod.metadata.uid, "node registered");
   }
 
-  /** @throws what the API server answers */
+  /** @throws the API server's error */
   async read(): Promise<void> {
     const node = await this.#ports.kube.get("nodes", "", this.#ports.options.nodeName);
     if (node !== undefined) this.#keep(node);
   }
 
-  /** Status, if anything but the time changed or it is due; a Node that was deleted is made again. */
+  /** Reports a changed or due status; recreates a deleted Node. */
   async reportStatus(): Promise<void> {
-    // One after the other: who asks in between must not be overtaken by what was seen before.
+    // Serialized, so that newer observations are not overtaken.
     const reported = this.#reporting.then(() => this.#report());
     this.#reporting = reported.catch(() => undefined);
     await reported;
@@ -104,8 +103,8 @@ export class NodeIdentity {
     if (condition.node === undefined) await this.register();
     const before = (condition.node as NodeObject | undefined)?.status; // a Node, as the API server sent it
     const after = nodeStatus(await this.#input(before));
-    for (const event of nodeEvents(options.nodeName, this.#said ?? before, after)) this.#ports.record(event);
-    this.#said = after;
+    for (const event of nodeEvents(options.nodeName, this.#lastStatus ?? before, after)) this.#ports.record(event);
+    this.#lastStatus = after;
     if (!nodeStatusChanged(before, after) && clock.now() - this.#reportedMs < REPORT_MS) return;
     try {
       const type = "application/strategic-merge-patch+json";
@@ -119,7 +118,7 @@ export class NodeIdentity {
     }
   }
 
-  /** With the last known object; a conflict is read and tried again. */
+  /** Renews the last known Lease; on conflict, reads it and retries. */
   async renewLease(): Promise<void> {
     const { kube, options, condition, clock } = this.#ports;
     const { nodeName: name } = options;
@@ -143,11 +142,11 @@ export class NodeIdentity {
 
   async #input(previous: NodeStatus | undefined): Promise<NodeStatusInput> {
     const { cri, options, condition, clock } = this.#ports;
-    // A runtime that hangs must not keep the node from saying so.
+    // A hanging runtime must not block the status.
     const listed = cri.listImages().then((images) => (this.#images = images));
     listed.catch(() => undefined);
     const over = new AbortController();
-    await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_PATIENCE_MS, over.signal).catch(() => undefined)]);
+    await Promise.race([listed.catch(() => undefined), clock.after(IMAGES_TIMEOUT_MS, over.signal).catch(() => undefined)]);
     over.abort("over");
     const { runtimeError, networkError, shuttingDown, pressure } = condition;
     return {

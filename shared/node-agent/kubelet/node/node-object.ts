@@ -1,40 +1,37 @@
-/** The Node that an agent registers and keeps up to date, its Lease, and what is told of its changes (node-agent §14.1 to §14.3). */
+/** The Node, its Lease and the Events about its changes (node-agent §14.1 to §14.3). */
 import type { V1ContainerImage, V1Node } from "@kubernetes/client-node";
-import type { Lease, Wire } from "@deltaloop/kube/objects";
 import type { Image } from "../../ports/cri-types.ts";
-import { allocatableOf, missingCapacity, resourceQuantities } from "../types/node-options.ts";
+import { allocatableOf, missingCapacity, resourceQuantities, type NodeOptions, type NodeResources } from "../types/node-options.ts";
 import type { PressureCondition } from "../types/eviction-thresholds.ts";
-import type { NodeOptions, NodeResources } from "../types/node-options.ts";
 import { DEFAULT_LABELS, PROVIDED_NODE_IP, UNINITIALIZED } from "./registration.ts";
 import { conditionOf, nodeConditions } from "./node-conditions.ts";
 import { numericQuantity } from "@deltaloop/kube/quantity";
-import { KUBERNETES_VERSION } from "@deltaloop/kube/objects";
+import { KUBERNETES_VERSION, type Lease, type Wire } from "@deltaloop/kube/objects";
 import { canonicalJson } from "../types/json-equal.ts";
-import type { NodeEvent } from "../events/event-recorder.ts";
-import { nodeReference } from "../events/event-recorder.ts";
+import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 
 export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
 
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusMaxImages; nodestatus/setters.go MaxNamesPerImageInNodeStatus. */
 const IMAGES_MAX = 50;
 const NAMES_PER_IMAGE_MAX = 5;
-/** The attach-detach controller may work for this node. Source: pkg/volume/util/util.go. */
+/** Lets the attach-detach controller manage this node's volumes. Source: pkg/volume/util/util.go. */
 const MANAGED_ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/** What the agent reads off its machine when it starts. */
+/** Machine properties, read at start. */
 export interface MachineFacts {
-  /** What a node without a name of its own is called. */
+  /** Default node name. */
   readonly hostname: string;
   readonly os: "linux";
-  /** As Go names it: `amd64`, `arm64`. */
+  /** Go's name: `amd64`, `arm64`. */
   readonly architecture: string;
   readonly kernelVersion: string;
   readonly osImage: string;
   readonly machineId: string;
   readonly systemUuid: string;
-  /** Another one after each boot. */
+  /** Changes with each boot. */
   readonly bootId: string;
-  /** `pods` is the default; the options' `maxPods` goes before it. */
+  /** The options' `maxPods` overrides `pods`. */
   readonly resources: NodeResources;
 }
 
@@ -48,15 +45,14 @@ export interface NodeStatusInput {
   readonly shuttingDown?: true;
   readonly pressure?: readonly PressureCondition[];
   readonly images: readonly Image[];
-  /** What the API server has, with what others wrote there. */
+  /** The status in the API server, including others' fields. */
   readonly previous?: NodeStatus;
   readonly nowMs: number;
 }
 
 /**
- * The whole object, to be created. A node is named by its hostname label too, because that is what spreading and affinity go by.
- *
- * Source: pkg/kubelet/kubelet_node_status.go initialNode.
+ * The Node to create. The hostname label is the node name: topology spread and affinity use it. Source: pkg/kubelet/kubelet_node_status.go
+ * initialNode.
  */
 export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   const { options } = input;
@@ -76,7 +72,7 @@ export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   };
 }
 
-/** Those that were given go before those that the agent finds out. */
+/** Configured labels override detected ones. */
 function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
   return {
     "kubernetes.io/hostname": options.nodeName,
@@ -89,10 +85,8 @@ function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts
 }
 
 /**
- * The merge patch of a Node that is there already: default labels and the agent's annotations, and nothing that somebody may have changed
- * since (§14.1).
- *
- * Source: kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
+ * Merge patch for an existing Node: default labels and the agent's annotations only, so that user changes stay (§14.1). Source:
+ * kubelet_node_status.go tryRegisterWithAPIServer, updateDefaultLabels.
  */
 export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">): object {
   const labels = Object.entries(nodeLabels(input)).filter(([label]) => DEFAULT_LABELS.includes(label));
@@ -104,12 +98,17 @@ export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">
   };
 }
 
-/** For the cloud's controller, which says the addresses; null where there is none, or nothing was given. Source: nodestatus/setters.go NodeAddress. */
+/**
+ * For the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source: nodestatus/setters.go NodeAddress.
+ */
 function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
   return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
 }
 
-/** A cloud's controller has the last word, and the first where no address was given. Source: nodestatus/setters.go NodeAddress. */
+/**
+ * With a cloud provider, its addresses win; without `--node-ip`, only the hostname is set before. Source: nodestatus/setters.go
+ * NodeAddress.
+ */
 function nodeAddresses(
   { hostIps, nodeName, registration }: NodeOptions,
   previous: NodeStatus | undefined,
@@ -123,10 +122,8 @@ function nodeAddresses(
 }
 
 /**
- * The whole status: fields, conditions and resources of others stay as they are in `previous`.
- *
- * Source: kubelet_node_status.go defaultNodeStatusFuncs.
- * Differs from upstream: no runtimeHandlers, which Cri does not tell.
+ * The complete status; keeps fields, conditions and resources of others from `previous`. Source: kubelet_node_status.go
+ * defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
   const { options, facts, runtimeVersion, runtimeError, networkError, shuttingDown, pressure, images, previous, nowMs } = input;
@@ -163,24 +160,21 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
 }
 
 /**
- * What an API server lets pods of this node do, sorted. It refuses the resize of a plain init container where the node does not say so.
- *
- * Source: component-helpers nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without
- * ExtendWebSocketsToKubelet, whose streams are not spoken here (node-agent §15), and pod-level resources, which are not built.
+ * Declared features, sorted. Without one, the API server refuses resizes of plain init containers. Source: component-helpers
+ * nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without ExtendWebSocketsToKubelet, which the server does
+ * not support (node-agent §15), and pod-level resources.
  */
 const DECLARED_FEATURES: readonly string[] = ["InPlacePodVerticalScalingInitContainers"];
 
 /**
- * The strategic merge patch that writes `status`. Addresses are replaced whole: they merge by type, and a node with two families
- * has two of type InternalIP.
- *
- * Source: component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
+ * The strategic merge patch. Replaces addresses as a whole, because they merge by type and a dual-stack node has two InternalIPs. Source:
+ * component-helpers node/util/status.go PatchNodeStatus, fixupPatchForNodeStatusAddresses.
  */
 export function nodeStatusPatch(status: NodeStatus): object {
   return { status: { ...status, addresses: [...(status.addresses ?? []), { $patch: "replace" }] } };
 }
 
-/** The largest, so that the scheduler can prefer nodes that need not pull. Source: nodestatus/setters.go Images. */
+/** The largest images, for the scheduler's image locality. Source: nodestatus/setters.go Images. */
 function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
   return images
     .toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id < b.id ? 1 : -1))
@@ -189,9 +183,8 @@ function nodeImages(images: readonly Image[]): Wire<V1ContainerImage>[] {
 }
 
 /**
- * Whether anything but heartbeat times differs: quantities by value, conditions in any order, an empty list as an absent one.
- *
- * Source: pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
+ * Whether anything but heartbeat times differs: quantities by value, conditions unordered, empty lists as absent. Source:
+ * pkg/kubelet/kubelet_node_status.go nodeStatusHasChanged.
  */
 export function nodeStatusChanged(before: NodeStatus | undefined, after: NodeStatus): boolean {
   return before === undefined || comparable(before) !== comparable(after);
@@ -214,7 +207,7 @@ export const NODE_LEASE_NAMESPACE = "kube-node-lease";
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds. */
 const LEASE_DURATION_SECONDS = 40;
 
-/** Its owner is the Node, so it goes when the Node goes. Source: component-helpers apimachinery/lease/controller.go newLease. */
+/** The Node owns the Lease. Source: component-helpers apimachinery/lease/controller.go newLease. */
 export function nodeLease(node: { readonly name: string; readonly uid: string }, nowMs: number): Lease {
   const { name, uid } = node;
   return {
@@ -225,17 +218,17 @@ export function nodeLease(node: { readonly name: string; readonly uid: string },
   };
 }
 
-/** The same object, resourceVersion included, renewed now: what is put without reading it first. */
+/** The renewed Lease, written with its known resourceVersion. */
 export function renewedLease(lease: Lease, nowMs: number): Lease {
   return { ...lease, spec: { ...lease.spec, renewTime: microTime(nowMs) } };
 }
 
-/** Lease times are RFC 3339 with microseconds. */
+/** RFC 3339 with microseconds. */
 function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }
 
-/** Of a node that was known before; a new one is not news. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
+/** Events about changes of a known Node. Source: nodestatus/setters.go ReadyCondition, MemoryPressureCondition, MachineInfo. */
 export function nodeEvents(name: string, before: NodeStatus | undefined, after: NodeStatus): readonly NodeEvent[] {
   const involved = nodeReference(name);
   const events: NodeEvent[] = [];

@@ -1,12 +1,12 @@
-/** What a Node is registered with beside its status, as flags say it (node-agent §14.1). */
+/** Labels and taints from flags for registering the Node (node-agent §14.1). */
 import type { Taint } from "../types/node-options.ts";
 
-/** Labels and taints that cannot be registered; its message is upstream's. */
+/** Invalid labels or taints, with upstream's message. */
 export class RegistrationError extends Error {
   override readonly name = "RegistrationError";
 }
 
-/** Set anew on a Node that is there already. Source: pkg/kubelet/kubelet_node_status.go updateDefaultLabels. */
+/** Labels that are updated on an existing Node. Source: pkg/kubelet/kubelet_node_status.go updateDefaultLabels. */
 export const DEFAULT_LABELS: readonly string[] = [
   "kubernetes.io/hostname",
   "topology.kubernetes.io/zone",
@@ -21,7 +21,7 @@ export const DEFAULT_LABELS: readonly string[] = [
   "beta.kubernetes.io/os",
   "beta.kubernetes.io/arch",
 ];
-/** Of Kubernetes' own labels those that a node may give itself. Source: k8s.io/kubelet pkg/apis/well_known_labels.go. */
+/** Kubernetes labels that a node may set itself. Source: k8s.io/kubelet pkg/apis/well_known_labels.go. */
 const OWN_LABELS = DEFAULT_LABELS.filter((label) => label !== "node.kubernetes.io/windows-build").toSorted();
 const OWN_NAMESPACES = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
@@ -40,11 +40,8 @@ const VALUE_TEXT =
   "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /**
- * Labels as `--node-labels` has them; `a=b,c` is `a: b` and `c: ""`.
- *
- * @throws {RegistrationError}
- *
- * Source: component-base cli/flag/configuration_map.go; cmd/kubelet/app/options/options.go ValidateKubeletFlags.
+ * Parses `--node-labels`: `a=b,c` is `a: b` and `c: ""`. @throws {RegistrationError} Source: component-base cli/flag/configuration_map.go;
+ * cmd/kubelet/app/options/options.go ValidateKubeletFlags.
  */
 export function parseNodeLabels(text: string): Readonly<Record<string, string>> {
   const pairs = text.split(",").filter((pair) => pair !== "");
@@ -52,10 +49,10 @@ export function parseNodeLabels(text: string): Readonly<Record<string, string>> 
     pairs.map((pair) => pair.split(/=(.*)/su)).map(([key = "", value = ""]) => [key.trim(), value.trim()] as const),
   );
   const keys = Object.keys(labels);
-  const foreign = keys.filter((key) => isKubernetesLabel(key) && !isOwnLabel(key));
-  if (foreign.length > 0)
+  const forbidden = keys.filter((key) => isKubernetesLabel(key) && !isOwnLabel(key));
+  if (forbidden.length > 0)
     throw new RegistrationError(
-      `unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [${foreign.toSorted().join(" ")}]\n` +
+      `unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [${forbidden.toSorted().join(" ")}]\n` +
         `--node-labels in the 'kubernetes.io' namespace must begin with an allowed prefix (${OWN_NAMESPACES.join(", ")}) or be in the specifically allowed set (${OWN_LABELS.join(", ")})`,
     );
   const mistakes = Object.entries(labels).flatMap(([key, value]) => [
@@ -109,11 +106,8 @@ function valueMistakes(value: string): readonly string[] {
 const EFFECTS: readonly string[] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /**
- * Taints as `--register-with-taints` has them: `key=value:effect` or `key:effect`, with commas between them.
- *
- * @throws {RegistrationError}
- *
- * Source: pkg/util/taints/taints.go ParseTaints.
+ * Parses `--register-with-taints`: `key=value:effect` or `key:effect`, separated by commas. @throws {RegistrationError} Source:
+ * pkg/util/taints/taints.go ParseTaints.
  */
 export function parseTaints(text: string): readonly Taint[] {
   const specs = text === "" ? [] : text.split(",");

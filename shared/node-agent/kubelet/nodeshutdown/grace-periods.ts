@@ -1,17 +1,20 @@
-/** How long pods have when the machine is shut down, by their priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
+/** Grace periods of a node shutdown, by priority (node-agent §14.8). Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager.go. */
 import { SYSTEM_CRITICAL_PRIORITY } from "../types/critical-pod.ts";
 import { goDuration } from "../types/go-duration.ts";
 import type { NodePod } from "../types/pod.ts";
 import type { ShutdownGracePeriod } from "../types/node-options.ts";
 
-/** As they are told: whole seconds, in milliseconds, of all and of critical pods together, or periods by priority. */
+/** Configured periods: total and critical in milliseconds (whole seconds), or by priority. */
 export interface ShutdownSettings {
   readonly totalMs: number;
   readonly criticalMs: number;
   readonly byPriority: readonly ShutdownGracePeriod[];
 }
 
-/** What is wrong with them, in upstream's words; less than a second the command line does not take. Source: pkg/kubelet/apis/config/validation/validation.go ValidateKubeletConfiguration. */
+/**
+ * Validates the settings with upstream's messages. The command line rejects less than a second. Source:
+ * pkg/kubelet/apis/config/validation/validation.go ValidateKubeletConfiguration.
+ */
 export function shutdownMistakes({ totalMs, criticalMs, byPriority }: ShutdownSettings): readonly string[] {
   const [total, critical] = [goDuration(totalMs), goDuration(criticalMs)];
   return [
@@ -29,7 +32,7 @@ function isTooShort(ms: number): boolean {
 }
 
 /**
- * Lowest priority first; none: shutdowns are not waited for.
+ * Lowest priority first; empty: no graceful shutdown.
  *
  *     30 s, of them 10 s critical  →  20 s from priority 0, then 10 s from priority 2 000 000 000
  *
@@ -44,7 +47,7 @@ export function shutdownGracePeriods({ totalMs, criticalMs, byPriority }: Shutdo
   ];
 }
 
-/** For so long the shutdown must be held up. */
+/** Total delay of the shutdown. */
 export function periodRequestedMs(periods: readonly ShutdownGracePeriod[]): number {
   return periods.reduce((sum, { seconds }) => sum + seconds, 0) * 1_000;
 }
@@ -54,7 +57,7 @@ export interface ShutdownGroup extends ShutdownGracePeriod {
 }
 
 /**
- * Each pod with the highest period that its priority reaches; below the lowest, with that one.
+ * Assigns each pod to the highest period that its priority reaches, or to the lowest.
  *
  *     periods 0, 100, 1000     priority −5 → 0     99 → 0     100 → 100     1001 → 1000
  *
@@ -67,7 +70,7 @@ export function groupByPriority(periods: readonly ShutdownGracePeriod[], pods: r
   return periods.map((period) => ({ ...period, pods: grouped.get(period) ?? [] }));
 }
 
-/** Its own where that is less. Source: nodeshutdown_manager.go killPods. */
+/** The pod's own grace period, if shorter. Source: nodeshutdown_manager.go killPods. */
 export function shutdownGraceSeconds({ spec: { terminationGracePeriodSeconds } }: NodePod, { seconds }: ShutdownGracePeriod): number {
   return Math.min(terminationGracePeriodSeconds ?? seconds, seconds);
 }

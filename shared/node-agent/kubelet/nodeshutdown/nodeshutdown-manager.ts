@@ -1,29 +1,25 @@
 /**
- * Graceful node shutdown (node-agent §14.8): the machine's shutdown waits while pods end, those of low priority first.
+ * Graceful node shutdown (node-agent §14.8): delays the machine's shutdown while pods terminate, low priority first.
  *
- * GS1 while no shutdown is under way a lock is held; one that begins waits until the pods have gone, and no longer.
- * GS2 from then on the node is not Ready and takes no pod, until the shutdown is called off.
- * GS3 groups of pods end one after the other, each within its own seconds.
+ * GS1 an inhibitor lock is held until a shutdown begins and its pods have ended.
+ * GS2 during a shutdown the node is not Ready and admits no pod, until the shutdown is cancelled.
+ * GS3 groups of pods end one after another, each within its own seconds.
  *
- * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: a watch that cannot
- * begin is tried again; one that begins hears how it is, so that what happened meanwhile counts; a shutdown that is called off spares
- * the groups whose turn has not come.
+ * Source: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, nodeshutdown_manager.go. Differs from upstream: retries a failed watch; a
+ * new watch starts with the current state; a cancelled shutdown spares the remaining groups.
  */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { InhibitLock, Logind } from "../../ports/logind.ts";
 import type { AbnormalTermination } from "../../ports/node-store.ts";
 import { nodeReference } from "../events/event-recorder.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { groupByPriority, periodRequestedMs, shutdownGraceSeconds } from "./grace-periods.ts";
-import type { ShutdownGroup } from "./grace-periods.ts";
-import { readShutdownState, SHUTDOWN_STATE_FILE, writtenShutdownState } from "./shutdown-state.ts";
-import type { ShutdownState } from "./shutdown-state.ts";
+import { groupByPriority, periodRequestedMs, shutdownGraceSeconds, type ShutdownGroup } from "./grace-periods.ts";
+import { readShutdownState, SHUTDOWN_STATE_FILE, writtenShutdownState, type ShutdownState } from "./shutdown-state.ts";
 import type { NodePod } from "../types/pod.ts";
 import { activePodsOf } from "../allocation/admission-input.ts";
-import { updateWorker } from "../pod-workers/update-worker.ts";
-import type { WakePorts } from "../pod-workers/update-worker.ts";
+import { updateWorker, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
-type NodeShutdownPorts = WakePorts & Pick<NodePorts, "files" | "log" | "metrics" | "record" | "options">;
+type NodeShutdownPorts = EnqueuePorts & Pick<NodePorts, "files" | "log" | "metrics" | "record" | "options">;
 
 const TERMINATED: AbnormalTermination = {
   phase: "Failed",
@@ -32,46 +28,46 @@ const TERMINATED: AbnormalTermination = {
   isDisruption: true,
   unlessSucceeded: true,
 };
-/** Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. Longer each time on a machine that has nobody to ask. */
+/** Grows on machines without logind. Source: nodeshutdown_manager_linux.go dbusReconnectPeriod. */
 const RECONNECT_MS = 1_000;
 const RECONNECT_MS_MAX = 60_000;
 /** Doubled each time. Source: nodeshutdown_manager_linux.go start. */
 const OVERRIDE_MS = 100;
-const OVERRIDE_LOOKS = 5;
-/** How often it is looked whether pods have gone. */
-const LOOK_MS = 250;
+const OVERRIDE_POLLS = 5;
+/** Interval of the check for ended pods. */
+const POLL_MS = 250;
 
-export interface NodeShutdownParts {
+export interface NodeShutdownDependencies {
   readonly logind: Logind;
   readonly reportStatus: () => Promise<void>;
 }
 
 export class NodeShutdown {
   readonly #ports: NodeShutdownPorts;
-  readonly #parts: NodeShutdownParts;
-  /** As it was told last; what is done about it may still be under way. */
+  readonly #dependencies: NodeShutdownDependencies;
+  /** The latest signal; its handling may be in progress. */
   #isShuttingDown = false;
   #handled: Promise<void> = Promise.resolve();
   #lock: InhibitLock | undefined;
 
-  constructor(ports: NodeShutdownPorts, parts: NodeShutdownParts) {
+  constructor(ports: NodeShutdownPorts, dependencies: NodeShutdownDependencies) {
     this.#ports = ports;
-    this.#parts = parts;
+    this.#dependencies = dependencies;
   }
 
-  /** Until `signal` aborts; at once where pods are given no time. */
+  /** Runs until `signal` aborts; returns at once without grace periods. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, options } = this.#ports;
     if (options.shutdown === undefined || options.shutdown.length === 0) return;
     await this.#showLast();
-    let [pauseMs, said] = [RECONNECT_MS, ""];
+    let [pauseMs, lastMessage] = [RECONNECT_MS, ""];
     while (!signal.aborted) {
       try {
-        await this.#watch(signal, () => ([pauseMs, said] = [RECONNECT_MS, ""]));
+        await this.#watch(signal, () => ([pauseMs, lastMessage] = [RECONNECT_MS, ""]));
       } catch (error) {
         const message = messageOf(error);
-        if (message !== said) log.error("a shutdown of this machine would not be noticed", { error: message });
-        said = message;
+        if (message !== lastMessage) log.error("failed to watch for node shutdowns; will retry", { error: message });
+        lastMessage = message;
       }
       await clock.after(pauseMs, signal).catch(() => undefined);
       pauseMs = Math.min(pauseMs * 2, RECONNECT_MS_MAX);
@@ -80,22 +76,22 @@ export class NodeShutdown {
     await this.#release();
   }
 
-  /** @throws what ends the watch, or keeps it from being one */
+  /** @throws why the watch failed or ended */
   async #watch(signal: AbortSignal, isWatching: () => void): Promise<void> {
     await this.#extendInhibitDelay(signal);
     const failure = new AbortController();
     const ends = AbortSignal.any([signal, failure.signal]);
     const fail = (error: unknown): void => failure.abort(error);
-    const tell = (isShuttingDown: boolean): void => {
+    const onChange = (isShuttingDown: boolean): void => {
       this.#isShuttingDown = isShuttingDown;
       const handle = async (): Promise<void> => {
-        await (isShuttingDown ? this.#shutDown(signal) : this.#stayUp(fail));
+        await (isShuttingDown ? this.#shutDown(signal) : this.#inhibit(fail));
         isWatching();
       };
       this.#handled = this.#handled.then(handle).catch(fail);
     };
     try {
-      await this.#parts.logind.watchShutdown(tell, ends);
+      await this.#dependencies.logind.watchShutdown(onChange, ends);
       failure.signal.throwIfAborted();
     } finally {
       fail(undefined);
@@ -103,32 +99,34 @@ export class NodeShutdown {
   }
 
   async #extendInhibitDelay(signal: AbortSignal): Promise<void> {
-    const { logind } = this.#parts;
+    const { logind } = this.#dependencies;
     const wantedMs = periodRequestedMs(this.#ports.options.shutdown ?? []);
     if (wantedMs <= (await logind.inhibitDelayMs())) return;
     await logind.overrideInhibitDelay(wantedMs);
-    for (let look = 0; look < OVERRIDE_LOOKS; look++) {
+    for (let poll = 0; poll < OVERRIDE_POLLS; poll++) {
       if (wantedMs <= (await logind.inhibitDelayMs())) return;
-      await this.#ports.clock.after(OVERRIDE_MS * 2 ** look, signal);
+      await this.#ports.clock.after(OVERRIDE_MS * 2 ** poll, signal);
     }
-    throw new Error(`a shutdown waits for ${(await logind.inhibitDelayMs()) / 1000} s at most, pods were promised ${wantedMs / 1000} s`);
+    throw new Error(
+      `the shutdown delay is limited to ${(await logind.inhibitDelayMs()) / 1000} s, but the grace periods need ${wantedMs / 1000} s`,
+    );
   }
 
-  /** The new lock first, so that there is always one. */
-  async #stayUp(lost: (error: unknown) => void): Promise<void> {
+  /** Takes the new lock first, so that one is always held. */
+  async #inhibit(lost: (error: unknown) => void): Promise<void> {
     const { condition, log } = this.#ports;
     if (condition.shuttingDown) {
-      log.info("the shutdown of this machine was called off", {});
+      log.info("node shutdown cancelled", {});
       this.#event("Shutdown manager detected shutdown cancellation");
       delete condition.shuttingDown;
       this.#report();
     }
     const before = this.#lock;
-    const lock = await this.#parts.logind.inhibitShutdown();
+    const lock = await this.#dependencies.logind.inhibitShutdown();
     this.#lock = lock;
     await before?.release();
     void lock.lost.then(() => {
-      if (this.#lock === lock) lost(new Error("the lock that holds up a shutdown was lost"));
+      if (this.#lock === lock) lost(new Error("the shutdown inhibitor lock was lost"));
     });
   }
 
@@ -136,7 +134,7 @@ export class NodeShutdown {
     const { condition, clock, log, options } = this.#ports;
     if (condition.shuttingDown) return;
     condition.shuttingDown = true;
-    log.warn("this machine shuts down", {});
+    log.warn("node shutdown detected", {});
     this.#event("Shutdown manager detected shutdown event");
     this.#report();
     const startMs = clock.now();
@@ -150,25 +148,25 @@ export class NodeShutdown {
     }
   }
 
-  /** GS3. Source: nodeshutdown_manager.go killPods. */
+  /** Terminates one group (GS3). Source: nodeshutdown_manager.go killPods. */
   async #endGroup(group: ShutdownGroup, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const untilMs = clock.now() + group.seconds * 1_000;
-    const named = { priority: group.priority, seconds: group.seconds, pods: group.pods.length };
-    log.info("pods end for the shutdown", named);
+    const fields = { priority: group.priority, seconds: group.seconds, pods: group.pods.length };
+    log.info("terminating pods for the node shutdown", fields);
     for (const pod of group.pods)
-      await updateWorker(this.#ports, pod, "kill", "the machine shuts down", {
+      await updateWorker(this.#ports, pod, "kill", "node shutdown", {
         graceOverrideSeconds: shutdownGraceSeconds(pod, group),
         abnormal: TERMINATED,
       });
     while (!(await this.#areGone(group.pods))) {
-      if (clock.now() >= untilMs) return log.warn("pods have not ended in time for the shutdown", named);
+      if (clock.now() >= untilMs) return log.warn("pods did not terminate within their shutdown grace period", fields);
       if (!this.#isShuttingDown || signal.aborted) return;
-      await clock.after(LOOK_MS, signal).catch(() => undefined);
+      await clock.after(POLL_MS, signal).catch(() => undefined);
     }
   }
 
-  /** Volumes too. */
+  /** Including volumes. */
   async #areGone(pods: readonly NodePod[]): Promise<boolean> {
     const records = await Promise.all(pods.map(({ metadata }) => this.#ports.store.read("workers", metadata.uid)));
     return records.every((record) => record === undefined || record.finished === true);
@@ -184,11 +182,11 @@ export class NodeShutdown {
     this.#ports.record({ involved: nodeReference(this.#ports.options.nodeName), type: "Normal", reason: "NodeShutdown", message });
   }
 
-  /** The pods do not wait for it. */
+  /** Does not delay the pods. */
   #report(): void {
-    this.#parts
+    this.#dependencies
       .reportStatus()
-      .catch((error: unknown) => this.#ports.log.warn("the node's status was not sent", { error: messageOf(error) }));
+      .catch((error: unknown) => this.#ports.log.warn("failed to report the node status", { error: messageOf(error) }));
   }
 
   async #showLast(): Promise<void> {
@@ -196,7 +194,7 @@ export class NodeShutdown {
       const text = await this.#ports.files.readCheckpoint(SHUTDOWN_STATE_FILE);
       if (text !== undefined) this.#show(readShutdownState(text));
     } catch (error) {
-      this.#ports.log.warn("when the last shutdown was cannot be read", { file: SHUTDOWN_STATE_FILE, error: messageOf(error) });
+      this.#ports.log.warn("failed to read the shutdown state", { file: SHUTDOWN_STATE_FILE, error: messageOf(error) });
     }
   }
 
@@ -204,7 +202,7 @@ export class NodeShutdown {
     this.#show({ endMs: 0, ...state });
     await this.#ports.files
       .writeCheckpoint(SHUTDOWN_STATE_FILE, async () => writtenShutdownState(state))
-      .catch((error: unknown) => this.#ports.log.warn("when the shutdown was is not kept", { error: messageOf(error) }));
+      .catch((error: unknown) => this.#ports.log.warn("failed to write the shutdown state", { error: messageOf(error) }));
   }
 
   #show({ startMs, endMs }: ShutdownState): void {

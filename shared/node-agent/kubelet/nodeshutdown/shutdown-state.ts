@@ -1,15 +1,15 @@
-/** The last shutdown, as its metrics tell it after the machine has started again. Source: pkg/kubelet/nodeshutdown/storage.go. */
+/** Stored times of the last shutdown, for metrics after a reboot. Source: pkg/kubelet/nodeshutdown/storage.go. */
 
-/** Below the root directory; the kubelet's own has this name and form. */
+/** Below the root directory; same name and format as the kubelet's. */
 export const SHUTDOWN_STATE_FILE = "graceful_node_shutdown_state";
 
 export interface ShutdownState {
   readonly startMs?: number;
-  /** Absent: the pods' time was not over when the machine went. */
+  /** Absent: the machine stopped before the grace periods ended. */
   readonly endMs?: number;
 }
 
-/** How Go writes a time that there was not. */
+/** Go's zero time. */
 const ZERO_TIME = "0001-01-01T00:00:00Z";
 
 export function writtenShutdownState({ startMs, endMs }: ShutdownState): string {
@@ -17,9 +17,9 @@ export function writtenShutdownState({ startMs, endMs }: ShutdownState): string 
   return JSON.stringify({ startTime: written(startMs), endTime: written(endMs) });
 }
 
-/** @throws for what is no JSON */
+/** @throws for invalid JSON */
 export function readShutdownState(text: string): ShutdownState {
-  const { startTime, endTime } = JSON.parse(text) as { readonly startTime?: unknown; readonly endTime?: unknown }; // looked at below
+  const { startTime, endTime } = JSON.parse(text) as { readonly startTime?: unknown; readonly endTime?: unknown }; // checked below
   const [startMs, endMs] = [startTime, endTime].map((time) => (typeof time === "string" ? Date.parse(time) : NaN));
   return { ...(isTime(startMs) && { startMs }), ...(isTime(endMs) && { endMs }) };
 }

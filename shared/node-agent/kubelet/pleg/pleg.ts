@@ -1,19 +1,17 @@
-/** Each second: what happened to containers since the last look (node-agent §12), and each five: whether the runtime is well (§3.1). */
+/** The PLEG: relists the runtime each second (node-agent §12) and checks its health every five seconds (§3.1). */
 import type { Container, RuntimeCondition } from "../../ports/cri-types.ts";
 import { deadInstancesOf, instanceOf } from "../kuberuntime/container-gc.ts";
 import { LABELS } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { countRunning, relist, withUnread } from "./relist.ts";
-import type { PodLifecycleEvent, Running } from "./relist.ts";
-import { shouldPodContentBeRemoved } from "../pod-workers/worker-questions.ts";
+import { countRunning, relist, withUnread, type PodLifecycleEvent, type Running } from "./relist.ts";
+import { shouldPodContentBeRemoved } from "../pod-workers/worker-queries.ts";
 import { removeContainer, storedContainers } from "../kuberuntime/remove-container.ts";
-import { wake } from "../pod-workers/update-worker.ts";
-import type { WakePorts } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 
-/** Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold: a relist that is older says that the runtime hangs. */
+/** Age of a relist from which the runtime counts as hung. Source: pkg/kubelet/kubelet.go genericPlegRelistThreshold. */
 const RELIST_STALE_MS = 180_000;
 
-/** @throws when the runtime does not answer; the record stays, so the next look sees the same changes */
+/** Relists the runtime. @throws when the runtime does not answer; the record stays, so the next relist finds the same changes */
 export async function relistPods(
   ports: Pick<NodePorts, "cri" | "known" | "store" | "files" | "clock" | "log" | "metrics" | "pods" | "operations" | "condition" | "send">,
 ): Promise<void> {
@@ -22,7 +20,7 @@ export async function relistPods(
   if (condition.relisted !== undefined)
     metrics?.observe("kubelet_pleg_relist_interval_seconds", {}, (atMs - condition.relisted.atMs) / 1000);
   const [sandboxes, containers] = await Promise.all([cri.listPodSandbox(), cri.listContainers()]);
-  tell(ports, countRunning(sandboxes, containers), atMs);
+  setMetrics(ports, countRunning(sandboxes, containers), atMs);
   const before = condition.relisted?.record;
   const { record, events } = relist(before, sandboxes, containers);
   condition.relisted = { record, atMs };
@@ -33,30 +31,30 @@ export async function relistPods(
       await deliver(ports, uid, ofPod, containers);
     } catch (error) {
       unread.push(uid);
-      ports.log.warn("a pod's containers changed, and could not be looked at", { pod: uid, error: String(error) });
+      ports.log.warn("failed to deliver lifecycle events; will retry after the next relist", { pod: uid, error: String(error) });
     }
   }
   if (unread.length > 0) condition.relisted = { record: withUnread(before, record, unread), atMs };
   metrics?.observe("kubelet_pleg_relist_duration_seconds", {}, (clock.now() - atMs) / 1000);
 }
 
-function tell({ metrics }: Pick<NodePorts, "metrics">, { pods, containers }: Running, atMs: number): void {
+function setMetrics({ metrics }: Pick<NodePorts, "metrics">, { pods, containers }: Running, atMs: number): void {
   metrics?.set("kubelet_pleg_last_seen_seconds", {}, Math.floor(atMs / 1000));
   metrics?.set("kubelet_running_pods", {}, pods);
   for (const state of ["created", "running", "exited", "unknown"] as const)
     metrics?.set("kubelet_running_containers", { container_state: state }, containers[state]);
 }
 
-/** @param listed all containers, as the events were made of them */
+/** @param listed the containers from which the events were generated */
 async function deliver(
-  ports: WakePorts & Pick<NodePorts, "cri" | "files">,
+  ports: EnqueuePorts & Pick<NodePorts, "cri" | "files">,
   uid: string,
   events: readonly PodLifecycleEvent[],
   listed: readonly Container[],
 ): Promise<void> {
   const pod = ports.pods.get(uid);
   if (pod === undefined) return;
-  if (events.some(({ type }) => type !== "ContainerRemoved")) await wake(ports, uid, events.map(({ type }) => type).join());
+  if (events.some(({ type }) => type !== "ContainerRemoved")) await enqueuePod(ports, uid, events.map(({ type }) => type).join());
   const died = events.filter(({ type }) => type === "ContainerDied");
   if (died.length === 0) return;
   const record = await ports.store.read("workers", uid);
@@ -67,7 +65,7 @@ async function deliver(
   for (const id of new Set(ids)) await removeContainer(ports, id);
 }
 
-/** What keeps pods from being worked on, as `condition` says it from now on. */
+/** Updates `condition` with the runtime's readiness and network status. */
 export async function checkRuntime({ cri, condition, clock }: Pick<NodePorts, "cri" | "clock" | "condition">): Promise<void> {
   const { runtimeError, networkError } = await cri.status().then(
     (conditions) => ({

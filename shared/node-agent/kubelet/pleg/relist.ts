@@ -1,4 +1,4 @@
-/** What has happened to containers and sandboxes since the last look at all of them (node-agent §12, PLEG). */
+/** Lifecycle events between two relists (node-agent §12, PLEG). */
 import type { Container, ContainerState, PodSandbox } from "../../ports/cri-types.ts";
 import { LABELS } from "../types/labels.ts";
 import type { RelistRecord, RelistEntry } from "../node-ports/relist-record.ts";
@@ -12,10 +12,8 @@ export interface PodLifecycleEvent {
 
 export interface Relisted {
   readonly record: RelistRecord;
-  /** By container or sandbox, known ones first; a ContainerRemoved stands behind its ContainerDied. */
+  /** In the order of the record; ContainerRemoved follows its ContainerDied. */
   readonly events: readonly PodLifecycleEvent[];
-  /** UIDs for which anything is different, also what makes no event: their status must be read before events are delivered. */
-  readonly changed: readonly string[];
 }
 
 const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
@@ -26,32 +24,26 @@ const STATES: Readonly<Record<ContainerState, RelistEntry["state"]>> = {
 };
 
 /**
- * The events between the last look (none: everything is new) and what the runtime lists now, of containers that bear a pod's UID.
+ * The events between the last relist (if any) and the runtime's current lists, for containers with a pod UID.
  *
  *     running → exited: Died     exited → gone: Removed     running → gone: Died, Removed     anything → created, unknown: none
  *
- * Source: pkg/kubelet/pleg/generic.go Relist, generateEvents. Differs from upstream: created and unknown are two states, which
- * only `changed` shows.
+ * Source: pkg/kubelet/pleg/generic.go Relist, generateEvents. Differs from upstream: created and unknown are two states.
  */
 export function relist(before: RelistRecord | undefined, sandboxes: readonly PodSandbox[], containers: readonly Container[]): Relisted {
   const old = before?.states ?? {};
   const states = listed(sandboxes, containers);
   const events: PodLifecycleEvent[] = [];
-  const changed = new Set<string>();
   for (const id of new Set([...Object.keys(old), ...Object.keys(states)])) {
     const [was, is] = [old[id], states[id]];
     const uid = (was ?? is)?.uid;
     if (uid === undefined || was?.state === is?.state) continue;
-    changed.add(uid);
     for (const type of eventTypes(was?.state, is?.state)) events.push({ uid, type, id });
   }
-  return { record: { states }, events, changed: [...changed] };
+  return { record: { states }, events };
 }
 
-/**
- * The record after `after`, if the status of some pods could not be read: theirs stays as it was before, so that the next look
- * finds the same changes again; their events are not delivered.
- */
+/** The record without the changes of the unread pods, so that the next relist finds these changes again. */
 export function withUnread(before: RelistRecord | undefined, after: RelistRecord, unreadUids: readonly string[]): RelistRecord {
   const unread = (entry: readonly [string, RelistEntry]): boolean => unreadUids.includes(entry[1].uid);
   const kept = Object.entries(before?.states ?? {}).filter(unread);
@@ -86,14 +78,14 @@ function eventTypes(was: RelistEntry["state"] | undefined, is: RelistEntry["stat
 }
 
 export interface Running {
-  /** Pods with a sandbox that is READY. */
+  /** Pods with a ready sandbox. */
   readonly pods: number;
   readonly containers: Readonly<Record<RelistEntry["state"], number>>;
 }
 
 /**
- * Of what bears a pod's UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics. Differs from upstream: a state
- * that no container is in any more is 0, not what it was last.
+ * Counts pods and containers that have a pod UID. Source: pkg/kubelet/pleg/generic.go updateRunningPodAndContainerMetrics. Differs from
+ * upstream: a state without containers is set to 0.
  */
 export function countRunning(sandboxes: readonly PodSandbox[], containers: readonly Container[]): Running {
   const count = { created: 0, running: 0, exited: 0, unknown: 0 };

@@ -1,7 +1,5 @@
-/** Which pods hold room on this node, as admission counts it (node-agent §14.4). */
 import type { CachedStatus, WorkerRecord } from "../../ports/node-store.ts";
-import { isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { workerState } from "./pod-worker.ts";
 
 export interface KnownPods {
@@ -10,22 +8,20 @@ export interface KnownPods {
   readonly records: ReadonlyMap<string, WorkerRecord>;
   /** By UID. */
   readonly statuses: ReadonlyMap<string, CachedStatus>;
-  /** The runtime has been looked at since the agent began. */
+  /** Whether the runtime was relisted since the agent started. */
   readonly hasRelisted: boolean;
 }
 
 /**
- * What the worker knows goes before the phase, and the phase is the cached one too, which the API server may not have yet:
+ * The pods that hold resources on this node, as admission counts them (node-agent §14.4). The worker state overrides the phase.
  *
  *     phase \ worker    none       syncing    terminating   terminated
  *     not terminal      active     active     active        –
  *     terminal          –          –          active        –
  *
- * A pod without a worker whose phase is terminal was rejected, or ended in an earlier life of the agent.
- *
- * Source: pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: there a pod of terminal phase is
- * terminated from the start where nothing of it was seen to run; here also where nobody has looked yet, its worker is terminating.
- * Until then it holds no room, or what runs would be rejected after a restart.
+ * The phase is the API's or the cached one. A terminal pod without a worker was rejected or ended before the agent started. Source:
+ * pkg/kubelet/kubelet_pods.go isPodInactive, isAdmittedPodTerminal. Differs from upstream: before the first relist, the worker of a
+ * terminal pod is terminating and holds no resources. Otherwise running pods could be rejected after a restart.
  */
 export function activePods({ desired, records, statuses, hasRelisted }: KnownPods): readonly NodePod[] {
   return desired.filter(({ metadata: { uid }, status }) => {

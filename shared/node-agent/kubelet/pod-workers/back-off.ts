@@ -1,8 +1,7 @@
-/** How long to wait after repeated failure (node-agent §1): 10 s, doubled up to 300 s, forgotten after 600 s of quiet; volumes (§10) less. And whether a container waits so (§6.8). */
+/** Back-off of pods and volumes (node-agent §1, §6.8, §10). */
 import type { BackOffEntry } from "../../ports/node-store.ts";
 import { goDuration } from "../types/go-duration.ts";
-import { containerHash } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { containerHash, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 
 /** Source: pkg/kubelet/kubelet.go, client-go util/flowcontrol/backoff.go. */
@@ -14,13 +13,13 @@ const FORGOTTEN_AFTER_MS = 2 * MAX_MS;
 const VOLUME_INITIAL_MS = 500;
 const VOLUME_MAX_MS = 122_000;
 
-/** So long after its last change, at `atMs`, that it counts no more. Source: flowcontrol.Backoff hasExpired. */
+/** Whether the entry is too old at `atMs` to count. Source: flowcontrol.Backoff hasExpired. */
 function isBackOffExpired(entry: BackOffEntry, atMs: number): boolean {
   return atMs - entry.lastUpdateMs > FORGOTTEN_AFTER_MS;
 }
 
 /**
- * The entry after one more failure, which happened at `failedAtMs`:
+ * The entry after one more failure at `failedAtMs`.
  *
  *     none, or expired → 10 s;  10 s → 20 s;  160 s → 300 s;  300 s → 300 s
  *
@@ -31,34 +30,28 @@ export function nextBackOff(entry: BackOffEntry | undefined, failedAtMs: number,
   return { delayMs: startsOver ? INITIAL_MS : Math.min(entry.delayMs * 2, MAX_MS), lastUpdateMs: nowMs };
 }
 
-/**
- * The same for a volume that could not be made or taken away, whose entry goes once it could: 0.5 s → 1 s → … → 64 s → 122 s.
- *
- * Source: exponential_backoff.go Update.
- */
+/** The entry after a volume operation failed; success deletes it. 0.5 s → 1 s → … → 64 s → 122 s. Source: exponential_backoff.go Update. */
 export function nextVolumeBackOff(entry: BackOffEntry | undefined, nowMs: number): BackOffEntry {
   return { delayMs: entry === undefined ? VOLUME_INITIAL_MS : Math.min(entry.delayMs * 2, VOLUME_MAX_MS), lastUpdateMs: nowMs };
 }
 
-/** `start: true` with the entry to store, or false with what to say and when the wait ends. */
+/** Whether to start the container: with the entry to store, or with the message and the end of the back-off. */
 export type RestartDecision =
   | { readonly start: true; readonly entry?: BackOffEntry }
   | { readonly start: false; readonly delayMs: number; readonly untilMs: number; readonly message: string };
 
-/** Holds the hash, so that a new image starts at once. Source: kuberuntime_manager.go GetBackoffKey. */
+/** The key contains the container hash, so that a new image starts at once. Source: kuberuntime_manager.go GetBackoffKey. */
 export function restartBackOffKey({ metadata: { name, namespace, uid } }: NodePod, container: ContainerSpec): string {
   return `${name}_${namespace}_${uid}_${container.name}_${containerHash(container)}`;
 }
 
 /**
- * The first restart is immediate; then the wait, counted from each exit, doubles. Exit 0 counts like any other.
+ * Restarts at once the first time, then doubles the delay after each exit. Exit code 0 counts too.
  *
  *     exits at 0 s → starts at once, stores 10 s
  *     exits at 1 s, now 5 s → waits until 11 s, stores nothing
  *     exits at 1 s, now 11 s → starts, stores 20 s
  *     has run for more than 10 min → starts at once, stores 10 s
- *
- * Nothing exited: nothing to wait for.
  *
  * Source: kuberuntime_manager.go doBackOff; client-go util/flowcontrol/backoff.go IsInBackOffSince, Next.
  */
@@ -77,7 +70,7 @@ export function restartDecision({
 }): RestartDecision {
   const exited = observed.containers.find(({ name, state }) => name === container.name && state === "CONTAINER_EXITED");
   if (exited === undefined) return { start: true };
-  const { finishedAtMs = 0 } = exited; // a runtime that lost the time must not hold the container back
+  const { finishedAtMs = 0 } = exited; // a runtime that lost the time must not delay the container
   if (entry === undefined || isBackOffExpired(entry, finishedAtMs) || nowMs - finishedAtMs >= entry.delayMs)
     return { start: true, entry: nextBackOff(entry, finishedAtMs, nowMs) };
 

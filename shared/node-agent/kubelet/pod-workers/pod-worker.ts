@@ -1,23 +1,22 @@
 /**
- * One pod's worker as a state machine over its record (node-agent §4). Whoever learns something of a pod calls `acceptUpdate` at
- * once, also while a turn is in progress; whoever holds the pod's message plays one turn: `startSync`, the work, `endSync`. Each of
- * the three is one step of NodeStore.update.
+ * One pod's worker as a state machine over its record (node-agent §4). Event sources call `acceptUpdate` at any time; the holder of the
+ * pod's message runs `startSync`, the sync, `endSync`. Each of the three is one NodeStore.update.
  *
  *     (none) ──▶ syncing ──▶ terminating ──▶ terminated ──▶ finished ──housekeeping──▶ (none)
  *                                └─ known at runtime only ──────────────────────────────▲
  *
- * PW1 states only go to the right: who began to terminate is never synced again, until its record is purged.
- * PW2 the grace only gets shorter.
- * PW3 at most one update waits; a newer one takes its place and keeps its age.
- * PW4 a turn without a waiting update is idle, so a message may come twice.
- * PW5 the turn with the newest token writes; NodeStore refuses the others (NS2), so nothing here compares tokens.
+ * PW1 states only move right: a terminating pod is never synced again until its record is purged.
+ * PW2 the grace period only gets shorter.
+ * PW3 at most one update is pending; a newer one replaces it and keeps its age.
+ * PW4 a sync without a pending update is idle, so duplicate messages are harmless.
+ * PW5 only the sync with the newest token writes; NodeStore enforces it (NS2).
  *
- * The pod itself is in the host's memory: a turn reads the newest one there, so an update that replaced another loses nothing.
+ * Syncs read the newest pod from the pod manager, so replacing a pending update loses nothing.
  */
 import type { AbnormalTermination, PendingUpdate, UpdateKind, WorkerRecord } from "../../ports/node-store.ts";
 import type { StartVerdict } from "./static-start.ts";
 
-/** What somebody learnt of a pod, and of it what its worker must know. */
+/** A change to a pod, reduced to what its worker needs. */
 export interface PodUpdate {
   readonly kind: UpdateKind;
   readonly fullName: string;
@@ -28,36 +27,34 @@ export interface PodUpdate {
   /** `spec.terminationGracePeriodSeconds`, default 30. */
   readonly specGracePeriodSeconds: number;
   readonly phaseIsTerminal: boolean;
-  /** The observed (cached) state has a running container or a ready sandbox; also when nobody could observe it. */
+  /** The cached state has a running container or ready sandbox, or is unknown. */
   readonly mayRun: boolean;
-  /** Found at runtime, and the caller has no spec of it: what is said of spec, phase and deletion does not count. */
+  /** Found at runtime, and the caller has no spec: spec, phase and deletion fields are ignored. */
   readonly runtimeOnly?: true;
-  /** Of a kill. */
+  /** Only for `kill`. */
   readonly graceOverrideSeconds?: number;
-  /** Of a kill: what the status shall say. */
+  /** Only for `kill`: the reason that the status reports. */
   readonly abnormal?: AbnormalTermination;
-  /** Of a kill. */
+  /** Only for `kill`. */
   readonly evict?: true;
 }
 
-/** `cancel`: the turn in progress must end early (became terminating, or grace got shorter). `wake`: send a message for this UID. */
+/** `cancel`: stop the running sync early (termination began or grace shortened). `enqueue`: send a message for this UID. */
 export interface Accepted {
   readonly record: WorkerRecord | undefined;
   readonly cancel: boolean;
-  readonly wake: boolean;
+  readonly enqueue: boolean;
 }
 
-/** Only the last one counts; the others are kept to be looked at. */
+/** Only the last one is used; the others help debugging. */
 const ABNORMAL_TERMINATIONS_MAX = 8;
 
 /**
- * Takes note of `update`; the same record comes back where it is ignored.
- *
- * Source: pkg/kubelet/pod_workers.go UpdatePod. Differs from upstream: a new record remembers that the runtime may have something
- * of the pod already (`observedRuntime`), because here a record can be lost while its pod runs, and then it still must be stopped.
+ * Merges `update` into the record; returns the same record if the update is ignored. Source: pkg/kubelet/pod_workers.go UpdatePod. Differs
+ * from upstream: a new record stores `observedRuntime`. Records can be lost while the pod runs, and the pod must still be stopped.
  */
 export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate): Accepted {
-  const ignored: Accepted = { record, cancel: false, wake: false };
+  const ignored: Accepted = { record, cancel: false, enqueue: false };
   const isRuntimeOnly = update.runtimeOnly === true;
   if (isRuntimeOnly && update.kind !== "kill") return ignored;
   if (record?.terminatingAtMs !== undefined && update.kind === "create")
@@ -67,7 +64,7 @@ export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate
   const before = withSpec(record ?? newRecord(update), update);
   const termination = before.terminatingAtMs === undefined ? terminationOf(update) : undefined;
   const after: WorkerRecord = { ...before, ...termination, pending: pendingOf(before, update) };
-  if (workerState(after) !== "terminating") return { record: after, cancel: false, wake: true };
+  if (workerState(after) !== "terminating") return { record: after, cancel: false, enqueue: true };
 
   const grace = effectiveGrace({
     recorded: before.gracePeriodSeconds,
@@ -79,11 +76,11 @@ export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate
   return {
     record: { ...after, gracePeriodSeconds: grace.seconds, abnormalTerminations },
     cancel: termination !== undefined || grace.shortened,
-    wake: true,
+    enqueue: true,
   };
 }
 
-/** A pod that ended in an earlier life of the agent is terminated from the start, so that it holds no place; its clean-up still runs. */
+/** A pod that ended before the agent started is terminated at once: it holds no resources, but is still cleaned up. */
 function newRecord(update: PodUpdate): WorkerRecord {
   const { fullName, isStatic, nowMs, runtimeOnly, phaseIsTerminal, mayRun } = update;
   const hasEnded = runtimeOnly !== true && phaseIsTerminal && !mayRun;
@@ -112,7 +109,7 @@ function terminationOf(update: PodUpdate): Pick<WorkerRecord, "terminatingAtMs" 
   return update.evict ? { terminatingAtMs, evicted: true } : { terminatingAtMs };
 }
 
-/** A spec that was once seen is used for a kill that has none. */
+/** A kill without a spec uses the last known spec. */
 function pendingOf({ pending, specGracePeriodSeconds }: WorkerRecord, { kind, nowMs }: PodUpdate): PendingUpdate {
   const runtimeOnly = specGracePeriodSeconds === undefined;
   return { kind, sinceMs: Math.min(pending?.sinceMs ?? nowMs, nowMs), ...(runtimeOnly && { runtimeOnly }) };
@@ -124,24 +121,23 @@ function withAbnormal(known: readonly AbnormalTermination[], next: AbnormalTermi
 
 export type WorkerState = "syncing" | "terminating" | "terminated";
 
-/** Source: pkg/kubelet/pod_workers.go podSyncStatus.WorkType. */
+/** The state of the worker. Source: pkg/kubelet/pod_workers.go podSyncStatus.WorkType. */
 export function workerState({ terminatingAtMs, terminatedAtMs }: WorkerRecord): WorkerState {
   if (terminatedAtMs !== undefined) return "terminated";
   return terminatingAtMs === undefined ? "syncing" : "terminating";
 }
 
-/** `idle`: nothing waits, or it waits for its start gate; no token was made, and the turn ends here. */
+/** `idle`: no update is pending, or the start gate holds it; no token is issued. */
 export interface SyncStart {
   readonly record: WorkerRecord;
   readonly work: "sync" | "terminating" | "terminatingRuntime" | "terminated" | "idle" | "finishedUnstarted";
 }
 
 /**
- * Takes `pending` and makes the turn's token. `gate` counts for a pod that has not started: one that may not yet keeps its update,
- * one that never may is finished without any work, and its full name must be released.
- *
- * Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod, acknowledgeTerminating. Differs from upstream: termination
- * is acknowledged here and not after the runtime was looked at; no other turn is in progress, and this one starts nothing.
+ * Takes `pending` and issues a sync token. For an unstarted pod, `gate` decides: `notYet` keeps the update; `never` finishes the pod
+ * without work, and the caller releases its full name. Source: pkg/kubelet/pod_workers.go startPodSync, cleanupUnstartedPod,
+ * acknowledgeTerminating. Differs from upstream: acknowledges termination here, before the runtime is observed. No other sync runs, and
+ * this one starts nothing.
  */
 export function startSync(record: WorkerRecord, gate: StartVerdict, nowMs: number): SyncStart {
   const { pending, ...rest } = record;
@@ -166,7 +162,7 @@ export function startSync(record: WorkerRecord, gate: StartVerdict, nowMs: numbe
   }
 }
 
-/** How the work of a turn ended; `failed` also when it was cancelled. */
+/** How a sync ended; `failed` includes cancellation. */
 export type SyncEnd =
   | { readonly kind: "synced"; readonly terminalPhase: boolean }
   | { readonly kind: "terminatingDone" }
@@ -175,11 +171,9 @@ export type SyncEnd =
   | { readonly kind: "failed" };
 
 /**
- * Moves the record on; after a `transition` the next turn is due at once. With `pending` set in it, a message must be sent in any
- * case. No record: forget it.
- *
- * Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
- * completeTerminated. Differs from upstream: a pod that ended by itself has its effective grace from here on, not none.
+ * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Undefined deletes
+ * the record. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
+ * completeTerminated. Differs from upstream: a pod that ended by itself gets its effective grace period here.
  */
 export function endSync(
   record: WorkerRecord,
@@ -197,7 +191,7 @@ export function endSync(
     case "terminatingRuntimeDone":
       return { record: undefined, transition: false };
     case "terminatedDone": {
-      const { pending: _nobodyWillTakeIt, ...rest } = ended;
+      const { pending: _dropped, ...rest } = ended;
       return { record: { ...rest, finished: true }, transition: false };
     }
     default:
@@ -216,9 +210,7 @@ function endedByItself(record: WorkerRecord, nowMs: number): WorkerRecord {
 }
 
 /**
- * Lets the update of the last turn wait once more, unless a newer one does or there was no turn.
- *
- * Source: pkg/kubelet/pod_workers.go requeueLastPodUpdate.
+ * Makes the last update pending again, unless one is pending or no sync has run. Source: pkg/kubelet/pod_workers.go requeueLastPodUpdate.
  */
 export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRecord {
   if (record.pending !== undefined || record.token === 0) return record;
@@ -227,28 +219,28 @@ export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRe
   return { ...record, pending };
 }
 
-/** Seconds all of them; what nobody said is absent. */
-export interface GraceWishes {
-  /** What earlier updates came to; 0 = nothing yet. */
+/** Requested grace periods in seconds. */
+export interface RequestedGrace {
+  /** Result of earlier updates; 0 = none yet. */
   readonly recorded: number;
-  /** Of the API server, for a pod that is being deleted. */
+  /** From the API server, for a pod that is being deleted. */
   readonly deletion?: number | undefined;
-  /** Of whoever kills it faster than that, such as an eviction. */
+  /** From a faster kill, such as an eviction. */
   readonly override?: number | undefined;
   readonly spec: number;
 }
 
 export interface EffectiveGrace {
   readonly seconds: number;
-  /** A stop in progress was promised more. */
+  /** Whether a stop in progress had a longer grace period. */
   readonly shortened: boolean;
 }
 
-/** Nobody is killed without a signal first. */
+/** Every container gets a signal first. */
 const GRACE_SECONDS_MIN = 1;
 
 /**
- * The grace that holds from now on. It only ever gets shorter, and `spec` counts only where nobody else has spoken:
+ * The effective grace period. It only gets shorter; `spec` applies only without other values.
  *
  *     recorded 0,  spec 30                         → 30
  *     recorded 0,  spec 30, deletion 5             → 5
@@ -256,10 +248,10 @@ const GRACE_SECONDS_MIN = 1;
  *     recorded 30, deletion 5, override 2          → 2, shortened
  *     recorded 0,  deletion 0                      → 1
  *
- * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: a wish for 0 is one for 1. There, 0 is
- * also "nothing yet", so that an override of 30 beside a deletion with grace 0 makes 30, and a recorded 1 can grow.
+ * Source: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod. Differs from upstream: 0 is raised to 1. Upstream also uses 0 for
+ * "unset", so an override of 30 beside a deletion with grace 0 yields 30, and a recorded 1 can grow.
  */
-export function effectiveGrace({ recorded, deletion, override, spec }: GraceWishes): EffectiveGrace {
+export function effectiveGrace({ recorded, deletion, override, spec }: RequestedGrace): EffectiveGrace {
   let seconds = recorded;
   for (const wish of [deletion, override])
     if (wish !== undefined && (seconds === 0 || wish < seconds)) seconds = Math.max(wish, GRACE_SECONDS_MIN);

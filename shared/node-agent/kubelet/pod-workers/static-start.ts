@@ -1,24 +1,23 @@
 /**
- * Of static pods with one full name only one runs; the others wait in order of arrival (node-agent §4.5). The row of a full name says
- * which has started and who waits. It is changed by NodeStore.update with the functions below:
+ * The start gate of static pods (node-agent §4.5): one pod per full name runs, the others wait in arrival order. NodeStore.update applies:
  *
- * - `joinWaiting` when an update of a static pod was accepted that has not started; once more changes nothing.
- * - `startGate` before each turn of a static pod that has not started; its `start` is the row from then on.
- * - `releaseFullName` when the pod is finished or its record is purged; once more changes nothing.
+ * - `joinWaiting` when an update of an unstarted static pod was accepted; idempotent.
+ * - `startGate` before each sync of an unstarted static pod; the caller stores the row that it returns.
+ * - `releaseFullName` when the pod is finished or its record is purged; idempotent.
  */
 import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 
-/** `notYet`: ask again in 10 to 15 s, as after an error; its update goes on waiting. */
+/** `notYet`: the update stays pending; requeue in 10 to 15 s, as after an error. */
 export type StartVerdict = "start" | "notYet" | "never";
 
 /**
- * Whether the pod may begin, and the row of its full name afterwards.
+ * Whether the pod may start, and the new row of its full name.
  *
  *     waiting [gone, terminating, self, next] → start, row: started self, waiting [next]
  *     waiting [other, self]                   → not yet, row unchanged
  *
- * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a record that says it has started
- * counts as much as the row does, because either can be lost alone.
+ * Source: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart. Differs from upstream: a started record counts as much as the row,
+ * because either can be lost alone.
  */
 export function startGate(
   uid: string,
@@ -48,16 +47,15 @@ function startedUidOf(fullName: string, records: ReadonlyMap<string, WorkerRecor
   return undefined;
 }
 
-/** Source: pkg/kubelet/pod_workers.go UpdatePod, where the worker is made. */
+/** Appends the pod to the waiting list. Source: pkg/kubelet/pod_workers.go UpdatePod. */
 export function joinWaiting(start: StaticStart | undefined, uid: string): StaticStart {
   if (start === undefined) return { waitingUids: [uid] };
   return start.startedUid === uid || start.waitingUids.includes(uid) ? start : { ...start, waitingUids: [...start.waitingUids, uid] };
 }
 
 /**
- * Without `uid`, started or waiting. No row: nobody is left.
- *
- * Source: pkg/kubelet/pod_workers.go completeTerminated, cleanupUnstartedPod, removeTerminatedWorker.
+ * Removes `uid` from the row; undefined if no pod is left. Source: pkg/kubelet/pod_workers.go completeTerminated, cleanupUnstartedPod,
+ * removeTerminatedWorker.
  */
 export function releaseFullName(start: StaticStart | undefined, uid: string): StaticStart | undefined {
   if (start === undefined || (start.startedUid !== uid && !start.waitingUids.includes(uid))) return start;

@@ -1,16 +1,13 @@
-/** How a sync of a pod begins and ends in the record of its worker (node-agent §4.6). */
+/** Start and end of a sync in its worker record (node-agent §4.6). */
 import { messageOf } from "@deltaloop/kube/objects";
 import type { WorkerRecord } from "../../ports/node-store.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { Pause } from "../node-ports/operations.ts";
-import { endSync, startSync } from "./pod-worker.ts";
-import type { SyncEnd, SyncStart } from "./pod-worker.ts";
-import { releaseFullName, startGate } from "./static-start.ts";
-import type { StartVerdict } from "./static-start.ts";
-import { requeueDelayMs, updateWorker } from "./update-worker.ts";
-import type { FencedUpdate, SyncOutcome, WakePorts } from "./update-worker.ts";
+import { endSync, startSync, type SyncEnd, type SyncStart } from "./pod-worker.ts";
+import { releaseFullName, startGate, type StartVerdict } from "./static-start.ts";
+import { requeueDelayMs, updateWorker, type FencedUpdate, type SyncOutcome, type EnqueuePorts } from "./update-worker.ts";
 
-/** Takes what is pending for the worker of `uid`. Undefined: it has none. */
+/** Takes the pending update of the worker of `uid`; undefined if there is no worker. */
 export async function beginSync(ports: Pick<NodePorts, "store" | "clock" | "random">, uid: string): Promise<SyncStart | undefined> {
   const verdict = await gate(ports, uid);
   let start: SyncStart | undefined;
@@ -22,7 +19,7 @@ export async function beginSync(ports: Pick<NodePorts, "store" | "clock" | "rand
   return start;
 }
 
-const NOT_YET = { kind: "error", message: "another static pod of this name has not ended", nowMs: 0 } as const;
+const NOT_YET = { kind: "error", message: "another static pod of this name is still running", nowMs: 0 } as const;
 
 async function gate({ store }: Pick<NodePorts, "store">, uid: string): Promise<StartVerdict> {
   const records = await store.rows("workers");
@@ -42,13 +39,13 @@ interface SyncResult {
   readonly update: FencedUpdate;
   readonly end: SyncEnd;
   readonly failure: unknown;
-  /** If the worker goes on to no other state. */
+  /** Used unless the worker changes state. */
   readonly outcome: (nowMs: number) => SyncOutcome;
 }
 
 /** Stores how the sync ended, and when the next one is due. */
 export async function completeSync(
-  ports: WakePorts & Pick<NodePorts, "random" | "log">,
+  ports: EnqueuePorts & Pick<NodePorts, "random" | "log">,
   { uid, update, end, failure, outcome }: SyncResult,
 ): Promise<void> {
   const { store, clock, random } = ports;
@@ -68,23 +65,23 @@ export async function completeSync(
   await store.schedule("pods", uid, nowMs + delayMs);
 }
 
-/** What went wrong has said so by an Event of its own, if it concerns users. */
+/** Failures that concern users have already emitted Events. */
 function logFailure({ pods, log }: Pick<NodePorts, "log" | "pods">, uid: string, failure: unknown): void {
   if (failure instanceof Pause) return;
   const pod = pods.get(uid);
-  log.info("sync failed, it is tried again", {
+  log.info("sync failed; will retry", {
     pod: pod === undefined ? uid : `${pod.metadata.namespace}/${pod.metadata.name}`,
     error: messageOf(failure),
   });
 }
 
-/** A finished static pod makes room for the next one of its name. */
-export async function release(ports: WakePorts, uid: string, record: WorkerRecord): Promise<void> {
+/** Unschedules a finished pod; a static pod lets the next one of its full name start. */
+export async function release(ports: EnqueuePorts, uid: string, record: WorkerRecord): Promise<void> {
   await ports.store.unschedule("pods", uid);
   if (!record.isStatic) return;
   const row = await ports.store.update("staticPods", record.fullName, (start) => releaseFullName(start, uid));
   for (const waiting of row?.waitingUids ?? []) {
     const pod = ports.pods.get(waiting);
-    if (pod !== undefined) await updateWorker(ports, pod, "sync", "the name is free");
+    if (pod !== undefined) await updateWorker(ports, pod, "sync", "full name released");
   }
 }

@@ -1,19 +1,16 @@
-/** How an update reaches a pod's worker (node-agent §4.3, §18.5): the record first, directly; the message is only the wake-up. */
+/** Sends updates to a pod's worker (node-agent §4.3, §18.5): changes the record first, then enqueues the pod. */
 import type { AbnormalTermination, Fence, NodeRow, NodeTable, RowChange, UpdateKind } from "../../ports/node-store.ts";
 import { isPastActiveDeadline } from "./active-deadline.ts";
 import { isStaticPod } from "../types/labels.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { runningByRelist } from "../node-ports/relist-record.ts";
-import { acceptUpdate } from "./pod-worker.ts";
-import type { Accepted, PodUpdate } from "./pod-worker.ts";
-import { fullName, isTerminalPhase } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { acceptUpdate, type Accepted, type PodUpdate } from "./pod-worker.ts";
+import { fullName, isTerminalPhase, type NodePod } from "../types/pod.ts";
 import { joinWaiting } from "./static-start.ts";
 
 export type UpdateWorkerPorts = Pick<NodePorts, "store" | "clock" | "operations" | "condition" | "send">;
-export type WakePorts = UpdateWorkerPorts & Pick<NodePorts, "pods">;
+export type EnqueuePorts = UpdateWorkerPorts & Pick<NodePorts, "pods">;
 
-/** Upstream's default of spec.terminationGracePeriodSeconds. */
 const GRACE_SECONDS = 30;
 
 export interface UpdateDetails {
@@ -22,7 +19,7 @@ export interface UpdateDetails {
   readonly evict?: true;
 }
 
-/** For a pod whose spec is known, desired or not any more. */
+/** Updates the worker of a pod whose spec is known, desired or not. */
 export async function updateWorker(
   ports: UpdateWorkerPorts,
   pod: NodePod,
@@ -40,13 +37,13 @@ export async function updateWorker(
     ...(deletionGracePeriodSeconds !== undefined && { deletionGracePeriodSeconds }),
     specGracePeriodSeconds: pod.spec.terminationGracePeriodSeconds ?? GRACE_SECONDS,
     phaseIsTerminal: isTerminalPhase(pod.status?.phase),
-    mayRun: runsAt(ports, uid),
+    mayRun: mayRun(ports, uid),
     ...details,
   });
 }
 
-/** What runs, and no spec of it was ever seen: only its end can be asked for. */
-export async function killRuntimePod(ports: WakePorts, uid: string, reason: string): Promise<void> {
+/** Kills a pod that only the runtime knows; a known pod is killed by its spec. */
+export async function killRuntimePod(ports: EnqueuePorts, uid: string, reason: string): Promise<void> {
   const known = ports.pods.get(uid);
   if (known !== undefined) return await updateWorker(ports, known, "kill", reason, { graceOverrideSeconds: 1 });
   await submit(ports, uid, reason, {
@@ -61,11 +58,11 @@ export async function killRuntimePod(ports: WakePorts, uid: string, reason: stri
   });
 }
 
-/** The next turn looks at everything again. Without a record or a spec there is nobody to wake. */
-export async function wake(ports: WakePorts, uid: string, reason: string): Promise<void> {
+/** Enqueues a sync of the pod; does nothing without a record or a spec. */
+export async function enqueuePod(ports: EnqueuePorts, uid: string, reason: string): Promise<void> {
   const record = await ports.store.read("workers", uid);
   const pod = ports.pods.get(uid);
-  // Of a pod that is desired no longer only a worker that lives has something left to do.
+  // A pod that is no longer desired needs a sync only while its worker exists.
   if (pod !== undefined && (record !== undefined || ports.pods.isDesired(uid))) return await updateWorker(ports, pod, "sync", reason);
   if (record !== undefined && record.specGracePeriodSeconds === undefined) await killRuntimePod(ports, uid, reason);
 }
@@ -76,7 +73,7 @@ async function submit(
   reason: string,
   update: PodUpdate,
 ): Promise<void> {
-  let accepted: Accepted = { record: undefined, cancel: false, wake: false };
+  let accepted: Accepted = { record: undefined, cancel: false, enqueue: false };
   await ports.store.update("workers", uid, (record) => {
     accepted = acceptUpdate(record, update);
     return accepted.record;
@@ -84,15 +81,15 @@ async function submit(
   if (update.isStatic && accepted.record !== undefined && accepted.record.startedAtMs === undefined)
     await ports.store.update("staticPods", update.fullName, (start) => joinWaiting(start, uid));
   if (accepted.cancel) ports.operations.cancel(uid);
-  if (accepted.wake) ports.send("pods", uid, reason);
+  if (accepted.enqueue) ports.send("pods", uid, reason);
 }
 
-/** By the last relist: one of its containers runs, or its sandbox is ready. Before the first, anything may run. */
-function runsAt({ condition }: Pick<NodePorts, "condition">, uid: string): boolean {
+/** Whether the last relist has a running container or ready sandbox of the pod; true before the first relist. */
+function mayRun({ condition }: Pick<NodePorts, "condition">, uid: string): boolean {
   return condition.relisted === undefined || runningByRelist(condition.relisted.record).has(uid);
 }
 
-/** NodeStore's `update` for the one sync that holds the newest token of its pod. @throws {LostSyncError} when another one has begun */
+/** NodeStore's `update` for the sync that holds the pod's newest token. @throws {LostSyncError} when another sync has begun */
 export type FencedUpdate = <T extends NodeTable>(table: T, key: string, change: RowChange<T>) => Promise<NodeRow<T> | undefined>;
 
 export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence): FencedUpdate {
@@ -103,36 +100,36 @@ export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence):
   };
 }
 
-/** Another turn of this pod has begun: this one's message was taken for lost. Normal after a stall; the other one goes on. */
+/** Another sync of this pod has begun because this one was taken for lost. Normal after a stall; the other sync continues. */
 export class LostSyncError extends Error {
   override readonly name = "LostSyncError";
 
   constructor(uid: string) {
-    super(`another turn of pod ${uid} has begun`);
+    super(`another sync of pod ${uid} has begun`);
   }
 }
 
-/** The pods whose time has come, and those that have been active for too long (node-agent §3, sync tick). */
-export async function wakeDue(ports: WakePorts): Promise<void> {
+/** Enqueues pods whose sync is due and pods past their active deadline (node-agent §3, sync tick). */
+export async function enqueueDue(ports: EnqueuePorts): Promise<void> {
   const { store, clock, pods, condition } = ports;
   condition.lastLoopMs = clock.now();
   if (condition.runtimeError !== undefined) return;
-  for (const uid of await store.takeDue("pods", clock.now())) await wake(ports, uid, "due");
+  for (const uid of await store.takeDue("pods", clock.now())) await enqueuePod(ports, uid, "due");
   for (const pod of pods.desired()) {
     if (isTerminalPhase(pod.status?.phase) || !isPastActiveDeadline(pod, pod.status, clock.now())) continue;
     const record = await store.read("workers", pod.metadata.uid);
-    if (record !== undefined && record.terminatingAtMs === undefined) await wake(ports, pod.metadata.uid, "past its deadline");
+    if (record !== undefined && record.terminatingAtMs === undefined) await enqueuePod(ports, pod.metadata.uid, "active deadline exceeded");
   }
 }
 
 export type SyncOutcome =
   | { readonly kind: "transition" | "ok" }
-  /** A volume is tried again then. */
+  /** Time of the next volume retry. */
   | { readonly kind: "volume"; readonly retryAtMs: number; readonly nowMs: number }
   | {
       readonly kind: "error";
       readonly message: string;
-      /** When the first of the back-offs ends that the turn ran into. */
+      /** Earliest end of the back-offs that the sync met. */
       readonly retryAtMs?: number;
       readonly nowMs: number;
     };
@@ -142,22 +139,22 @@ const RESYNC_MS = 60_000;
 const BACK_OFF_MS = 10_000;
 const TRANSIENT_BACK_OFF_MS = 1_000;
 const JITTER = 0.5;
-/** How the error text begins while the runtime reports no network (§3.1). Source: pkg/kubelet/kubelet.go NetworkNotReadyErrorMsg. */
+/** Prefix of the error while the runtime reports no network (§3.1). Source: pkg/kubelet/kubelet.go NetworkNotReadyErrorMsg. */
 const NETWORK_NOT_READY = "network is not ready";
 
 /**
+ * The delay until the next sync.
+ *
  * | outcome | from now |
  * |---|---|
  * | transition | 0 |
  * | ok | 60 to 90 s |
- * | error, of a volume | when it is tried again, at most 60 s |
+ * | error, of a volume | when it is retried, at most 60 s |
  * | error, of the network | 1 to 1.5 s |
  * | error, with a back-off | when it ends, at most 60 s; up to half of that longer |
  * | any other error | 10 to 15 s |
  *
- * Source: pkg/kubelet/pod_workers.go completeWork.
- *
- * @param random in [0, 1)
+ * Source: pkg/kubelet/pod_workers.go completeWork. @param random in [0, 1)
  */
 export function requeueDelayMs(outcome: SyncOutcome, random: number): number {
   const jittered = (ms: number): number => Math.round(ms * (1 + random * JITTER));

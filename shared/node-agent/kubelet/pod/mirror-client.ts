@@ -1,9 +1,7 @@
-/** Keeps a static pod's copy in the API server (node-agent §2.7). */
-import { describeError, isAlreadyExists, isNotFound, isUnanswered } from "@deltaloop/kube/client";
-import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
+/** Maintains mirror pods (node-agent §2.7). */
+import { describeError, isAlreadyExists, isNotFound, isUnanswered, type KubeReader, type KubeWriter } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
-import { fullName, parseNodePod } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, parseNodePod, type NodePod } from "../types/pod.ts";
 import type { PodManager } from "./pod-manager.ts";
 import { CONFIG_ANNOTATIONS } from "../types/labels.ts";
 
@@ -15,7 +13,7 @@ export interface MirrorPorts {
   readonly log: Log;
 }
 
-/** Whatever goes wrong is logged: a static pod runs with the API server away, too. */
+/** Only logs failures: a static pod runs without the API server too. */
 export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise<void> {
   const { kube, log, condition, options } = ports;
   const { namespace, name } = pod.metadata;
@@ -27,17 +25,17 @@ export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise
     const body = mirrorPod(pod, { name: options.nodeName, uid: condition.nodeUid });
     await kube.create({ resource: "pods", namespace, body }).catch(async (error: unknown) => {
       if (!isAlreadyExists(error)) throw error;
-      // Ours of an earlier start, which our own watch has not brought yet.
-      const there = await kube.get("pods", namespace, name);
-      if (there === undefined || mirrorStep(pod, parseNodePod(there)) !== "none") throw error;
+      // A mirror from an earlier start may not have reached the watch yet.
+      const existing = await kube.get("pods", namespace, name);
+      if (existing === undefined || mirrorStep(pod, parseNodePod(existing)) !== "none") throw error;
     });
   } catch (error) {
     const level = isUnanswered(error) ? "debug" : "warn";
-    log[level]("the mirror pod is not as it should be", { pod: `${namespace}/${name}`, error: describeError(error) });
+    log[level]("failed to reconcile the mirror pod", { pod: `${namespace}/${name}`, error: describeError(error) });
   }
 }
 
-/** At once, and only this one. */
+/** Deletes this mirror, by UID, without grace. */
 export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: NodePod): Promise<void> {
   const { namespace, name, uid } = mirror.metadata;
   await kube.delete({ resource: "pods", namespace, name, preconditions: { uid }, gracePeriodSeconds: 0 }).catch((error: unknown) => {
@@ -46,10 +44,8 @@ export async function deleteMirror({ kube }: Pick<MirrorPorts, "kube">, mirror: 
 }
 
 /**
- * The body of the POST. The API server gives it a UID of its own and drops the status; the node is its owner, which is what
- * lets a node's identity create it.
- *
- * Source: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+ * The body of the create request. The Node owner reference lets the node's identity create it. Source: pkg/kubelet/pod/mirror_client.go
+ * CreateMirrorPod.
  */
 export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly uid: string }): object {
   const { name, namespace, labels, annotations } = pod.metadata;
@@ -70,11 +66,8 @@ export function mirrorPod(pod: NodePod, node: { readonly name: string; readonly 
 export type MirrorStep = "none" | "create" | "deleteThenCreate";
 
 /**
- * What a sync of a static pod does about its mirror. A delete is at once (grace 0) and names the mirror's UID; a create needs
- * the Node to exist and to stay; a create that is refused because a mirror of this hash is there already (mirrorStep of that one
- * says `none`) has done its work.
- *
- * Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods, pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
+ * The next action for the mirror of a static pod. Deletes use grace 0 and the mirror's UID; creates need the Node. A create that conflicts
+ * with an equal mirror counts as done. Source: pkg/kubelet/kubelet.go tryReconcileMirrorPods, pkg/kubelet/pod/pod_manager.go IsMirrorPodOf.
  */
 export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorStep {
   if (mirror === undefined) return "create";
@@ -82,7 +75,7 @@ export function mirrorStep(pod: NodePod, mirror: NodePod | undefined): MirrorSte
   return mirror.metadata.annotations?.[CONFIG_ANNOTATIONS.mirror] === hashOf(pod) ? "none" : "deleteThenCreate";
 }
 
-/** Every static pod has one: its manifest's, or the UID that the manifest names. */
+/** The config hash of a static pod: from its manifest, or its UID. */
 function hashOf(pod: NodePod): string {
   return pod.metadata.annotations?.[CONFIG_ANNOTATIONS.hash] ?? "";
 }

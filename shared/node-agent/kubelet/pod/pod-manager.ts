@@ -1,27 +1,27 @@
 /**
- * The pods that this node is to run, as all sources together say it, in the memory of one host (node-agent §2, §3).
+ * The desired pods of all sources, in host memory (node-agent §2, §3).
  *
- * PM1 a mirror pod is never desired: it is only looked up, from its static pod or by it; what joins the two is the full name.
- * PM2 a pod that is desired no longer is still known by its UID, with its last spec, until `forget`: its worker ends it by that spec.
- * PM3 of several desired pods of one full name the one that came last has it, and the one before once that is gone.
+ * PM1 a mirror pod is never desired; it is looked up from its static pod, or the reverse, by full name.
+ * PM2 a removed pod stays known by UID, with its last spec, until `forget`: its worker terminates it by that spec.
+ * PM3 of several desired pods with one full name, the latest wins; the previous one returns when that is removed.
  */
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
-import { fullName } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
+import { fullName, type NodePod } from "../types/pod.ts";
 
-/** Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where a worker keeps its pod itself. */
+/**
+ * The pod manager. Source: pkg/kubelet/pod/pod_manager.go basicManager. Differs from upstream: PM2, where upstream's worker keeps the pod.
+ */
 export class PodManager {
-  // By UID.
   readonly #pods = new Map<string, NodePod>();
   readonly #mirrors = new Map<string, NodePod>();
   readonly #lastKnown = new Map<string, NodePod>();
 
-  /** A pod is new or has changed, mirror or not. */
+  /** Adds or updates a pod or a mirror pod. */
   set(pod: NodePod): void {
     (isMirrorPod(pod) ? this.#mirrors : this.#pods).set(pod.metadata.uid, pod);
   }
 
-  /** Its source has it no longer. */
+  /** Removes a pod that its source no longer has. */
   remove(uid: string): void {
     const pod = this.#pods.get(uid);
     if (pod !== undefined) this.#lastKnown.set(uid, pod);
@@ -29,12 +29,12 @@ export class PodManager {
     this.#mirrors.delete(uid);
   }
 
-  /** The worker of a pod that is desired no longer has ended; a desired pod stays. */
+  /** Drops the last known spec of a removed pod. */
   forget(uid: string): void {
     this.#lastKnown.delete(uid);
   }
 
-  /** Regular or static pod: as desired, else as last known (PM2). */
+  /** Returns a regular or static pod: desired, else last known (PM2). */
   get(uid: string): NodePod | undefined {
     return this.#pods.get(uid) ?? this.#lastKnown.get(uid);
   }
@@ -43,7 +43,7 @@ export class PodManager {
     return this.#pods.has(uid);
   }
 
-  /** Regular and static pods. */
+  /** Desired regular and static pods. */
   desired(): readonly NodePod[] {
     return [...this.#pods.values()];
   }
@@ -52,22 +52,22 @@ export class PodManager {
     return [...this.#mirrors.values()];
   }
 
-  /** Also of a pod that is desired no longer: its last status still belongs there. */
+  /** Also for a removed pod, whose last status the mirror still receives. */
   mirrorOf(pod: NodePod): NodePod | undefined {
     return lastOf(this.#mirrors, fullName(pod));
   }
 
-  /** The desired pod that `mirror` stands for. */
+  /** The static pod of `mirror`. */
   staticOf(mirror: NodePod): NodePod | undefined {
     return lastOf(this.#pods, fullName(mirror));
   }
 
-  /** Pods of any kind that are kept. */
+  /** Number of stored pods of any kind. */
   get size(): number {
     return this.#pods.size + this.#mirrors.size + this.#lastKnown.size;
   }
 
-  /** Full names of mirrors without such a pod; housekeeping deletes them. */
+  /** Full names of mirrors without a static pod; housekeeping deletes them. */
   orphanMirrors(): readonly string[] {
     const names = new Set(this.desired().map(fullName));
     return this.mirrors()
@@ -76,14 +76,14 @@ export class PodManager {
   }
 }
 
-/** A node has a hundred pods; an index by name would cost more care than it saves time. */
+/** Linear search: a node has about a hundred pods. */
 function lastOf(pods: ReadonlyMap<string, NodePod>, name: string): NodePod | undefined {
   return [...pods.values()].findLast((pod) => fullName(pod) === name);
 }
 
 /**
- * The pod that stands for `pod` in the API server: itself, or the mirror of a static pod. A mirror of its name that was made for an
- * earlier manifest is not its own: what is said there is of another pod, and that one's end must not be taken for this one's.
+ * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: its status and deletion belong to
+ * another pod.
  */
 export function apiPodOf(pods: PodManager, pod: NodePod): NodePod | undefined {
   if (!isStaticPod(pod)) return pod;

@@ -1,12 +1,11 @@
-/** What probes and hooks ask of a container (node-agent §6.10, §11), and what is said of a probe that ran (§9). */
+/** Requests and Events of probes and hooks (node-agent §6.10, §9, §11). */
 import type { GrpcProbe, HttpProbe, ProbeOutcome } from "../../ports/prober.ts";
 import { expand } from "../types/expand.ts";
 import type { ContainerSpec, ProbeSpec } from "../types/pod.ts";
 import type { ExecSyncResponse } from "../../ports/cri-types.ts";
 import type { ProbeKind } from "../../ports/node-store.ts";
 import type { V1HTTPGetAction } from "@kubernetes/client-node";
-import type { Wire } from "@deltaloop/kube/objects";
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "@deltaloop/kube/objects";
+import { KUBERNETES_MAJOR, KUBERNETES_MINOR, type Wire } from "@deltaloop/kube/objects";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const TIMEOUT_SECONDS = 1;
@@ -16,13 +15,12 @@ export type ProbeRequest =
   | { readonly kind: "http"; readonly request: HttpProbe }
   | { readonly kind: "tcp"; readonly host: string; readonly port: number; readonly timeoutMs: number }
   | { readonly kind: "grpc"; readonly request: GrpcProbe }
-  /** Cannot be run: its outcome is `error` with this text. */
+  /** The outcome is `error` with this message. */
   | { readonly kind: "invalid"; readonly message: string };
 
 /**
- * Source: pkg/kubelet/prober/prober.go runProbe.
- *
- * Differs from upstream: without any host the probe is invalid, where Go dials the node itself.
+ * The request of a probe. Source: pkg/kubelet/prober/prober.go runProbe. Differs from upstream: without a host the probe is invalid; Go
+ * dials the node itself.
  */
 export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: string): ProbeRequest {
   const timeoutSeconds = spec.timeoutSeconds || TIMEOUT_SECONDS;
@@ -39,7 +37,7 @@ export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: s
   return { kind: "grpc", request: { host, port, service: spec.grpc?.service ?? "", userAgent: userAgent("probe"), timeoutMs } };
 }
 
-/** `$(NAME)` from the values that the spec itself holds. Source: pkg/kubelet/container/helpers.go ExpandContainerCommandOnlyStatic. */
+/** Expands `$(NAME)` with literal values of the spec. Source: pkg/kubelet/container/helpers.go ExpandContainerCommandOnlyStatic. */
 function expandedCommand(command: readonly string[], { env }: ContainerSpec): readonly string[] {
   const values = new Map(env?.map(({ name, value }) => [name, value ?? ""]));
   return command.map((argument) => expand(argument, (name) => values.get(name)));
@@ -49,17 +47,17 @@ function expandedCommand(command: readonly string[], { env }: ContainerSpec): re
 const OUTPUT_BYTES_MAX = 10 * 1024;
 const encoder = new TextEncoder();
 
-/** How often a probe that cannot be run is tried in one turn; what it says counts the first time. Source: prober.go maxProbeRetries. */
+/** Attempts per probe execution if it cannot run. Source: prober.go maxProbeRetries. */
 export const PROBE_TRIES_MAX = 3;
 
 const TITLES: { readonly [K in ProbeKind]: string } = { readiness: "Readiness", liveness: "Liveness", startup: "Startup" };
 
-/** Of a command that ended. One that timed out is a failure too; one that could not be run is an error. Source: pkg/probe/exec/exec.go. */
+/** The outcome of an ended command. A timeout is a Failure; a command that cannot run is an error. Source: pkg/probe/exec/exec.go. */
 export function execOutcome({ exitCode, stdout, stderr }: ExecSyncResponse): ProbeOutcome {
   return { result: exitCode === 0 ? "Success" : "Failure", output: outputOf(stdout, stderr) };
 }
 
-/** As many whole characters as 10 KiB hold, and a copy: a part of a text keeps all of it in memory, and an Event may wait for long. */
+/** At most 10 KiB of whole characters, copied: a substring would keep the whole output in memory. */
 function outputOf(...texts: readonly string[]): string {
   const bytes = Buffer.alloc(OUTPUT_BYTES_MAX);
   const { written } = encoder.encodeInto(texts.map((text) => text.slice(0, OUTPUT_BYTES_MAX)).join(""), bytes);
@@ -72,7 +70,7 @@ export interface ProbeNote {
   readonly message: string;
 }
 
-/** The event about an outcome, whether or not a threshold is reached by it; a plain success has none. Source: prober.go probe. */
+/** The Event of an outcome, independent of thresholds; none for a plain success. Source: prober.go probe. */
 export function probeNote(kind: ProbeKind, { result, output, warning }: ProbeOutcome): ProbeNote | undefined {
   const title = TITLES[kind];
   switch (result) {
@@ -96,7 +94,7 @@ export interface HttpGetInput {
   readonly action: HttpGetAction;
   readonly port: number;
   readonly host: string;
-  /** What the User-Agent says after `kube-`. */
+  /** Suffix of `kube-` in the User-Agent. */
   readonly purpose: "probe" | "lifecycle";
   readonly timeoutMs: number;
 }
@@ -113,7 +111,7 @@ export function httpGetRequest({ action, port, host, purpose, timeoutMs }: HttpG
   };
 }
 
-/** A number, or the name of one of the container's ports, or a number in a string; else undefined. Source: pkg/probe/util.go. */
+/** Resolves a number, a port name or a numeric string. Source: pkg/probe/util.go. */
 export function resolvePort(port: number | string, container: ContainerSpec): number | undefined {
   const named = container.ports?.find(({ name }) => name !== undefined && name === port)?.containerPort;
   const number = named ?? (typeof port === "number" || /^\d+$/u.test(port) ? Number(port) : undefined);
@@ -125,11 +123,7 @@ function userAgent(purpose: HttpGetInput["purpose"]): string {
   return `kube-${purpose}/${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`;
 }
 
-/**
- * User-Agent and Accept, unless the spec has its own; an own one that is empty removes it.
- *
- * Source: pkg/probe/http/request.go newProbeRequest.
- */
+/** Adds User-Agent and Accept unless set; an empty value removes a header. Source: pkg/probe/http/request.go newProbeRequest. */
 function withDefaults(own: readonly Header[], purpose: HttpGetInput["purpose"]): readonly Header[] {
   const defaults = [
     { name: "User-Agent", value: userAgent(purpose) },

@@ -1,15 +1,14 @@
 /**
- * One turn of one probe (node-agent §11): a step function over its counters. `beforeProbe` says whether the probe runs now,
- * `afterProbe` what its outcome means; between the two the edge runs it.
+ * Probe logic as step functions over the probe record (node-agent §11): `beforeProbe` decides whether to run, the caller runs the probe,
+ * `afterProbe` evaluates.
  *
- * PB1 an outcome counts for the container whose id the record holds; a new id starts with the initial result.
- * PB2 a probe that could not be run changes nothing.
- * PB3 a failed liveness or startup probe is on hold until a new container: its kill must not be disturbed, and is asked for once.
- * PB4 `run` is not reset by a new container, only by a hold: so does upstream.
+ * PB1 an outcome counts for the container id in the record; a new id starts with the initial result.
+ * PB2 a probe that cannot run changes nothing.
+ * PB3 a failed liveness or startup probe is on hold until a new container exists, so that it kills only once.
+ * PB4 only a hold resets `run`, not a new container; as upstream.
  */
 import type { ProbeKind, ProbeRecord, ProbeResult } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, ProbeSpec } from "../types/pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod, type ProbeSpec } from "../types/pod.ts";
 
 /** Source: pkg/apis/core/v1/defaults.go SetDefaults_Probe. */
 const FAILURE_THRESHOLD = 3;
@@ -40,8 +39,8 @@ export interface ProbedContainer {
 }
 
 /**
- * `run`: the probe must be executed and `afterProbe` called. Otherwise `record` is the new row: undefined = stop for good and
- * forget; one that is `stopped` needs no further turn but stays, for status asks it. `published` as in AfterProbe.
+ * `run`: execute the probe and call `afterProbe`. Otherwise store `record`; undefined deletes it. A `stopped` record is kept for the
+ * status. `published` as in AfterProbe.
  */
 export type ProbeStep =
   | { readonly run: true; readonly record: ProbeRecord; readonly published?: ProbeResult }
@@ -49,11 +48,11 @@ export type ProbeStep =
 
 export interface AfterProbe {
   readonly record: ProbeRecord;
-  /** The result changed and must be acted on (§3); a liveness probe's Success never must. */
+  /** A changed result that requires a sync (§3); never a liveness Success. */
   readonly published?: ProbeResult;
 }
 
-/** What is taken for true of a container before its first probe. Source: pkg/kubelet/prober/worker.go newWorker. */
+/** The assumed result before the first probe. Source: pkg/kubelet/prober/worker.go newWorker. */
 export function initialResult(kind: ProbeKind): ProbeResult {
   switch (kind) {
     case "readiness":
@@ -70,12 +69,8 @@ export function initialResult(kind: ProbeKind): ProbeResult {
 /**
  * Whether the probe runs now.
  *
- *     started 4 s ago, initialDelaySeconds 5 → waits; 5.2 s ago → runs
- *
- * Source: worker.go doProbe, up to the call of the probe.
- *
- * Differs from upstream: a probe that is done with its container keeps its last result in a `stopped` record, where upstream
- * drops worker and result and takes a container without a worker for started. Here status goes by the spec's probes.
+ * started 4 s ago, initialDelaySeconds 5 → waits; 5.2 s ago → runs. Source: worker.go doProbe. Differs from upstream: a finished probe
+ * keeps its last result in a `stopped` record. Upstream drops it and treats containers without a worker as started.
  */
 export function beforeProbe(input: ProbeInput): ProbeStep {
   const { kind, container } = input;
@@ -91,7 +86,7 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
     const isLast = container.terminated && input.restartPolicy === "Never" && !input.isSidecar;
     return wait({ ...known, result: "Failure", ...(isLast && { stopped: true }) });
   }
-  // A quiet end: nothing that dies on request is to be killed or called unstarted.
+  // Terminating containers must not be killed or reported as not started.
   if (input.podIsDeleting && kind !== "readiness") return wait({ ...known, result: "Success", stopped: true });
   if (isBeforeDelay(input.spec, container, input.nowMs)) return wait(known);
   if (container.started === (kind === "startup")) return wait(known);
@@ -99,17 +94,17 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
 }
 
 /**
- * What the outcome of a run means for the record that `beforeProbe` gave.
+ * The effect of an outcome on the record of `beforeProbe`.
  *
  *     failureThreshold 3, result Success:   F F S F F  → stays      F F S F F F → Failure at the sixth, and on hold
  *
- * Source: worker.go doProbe, after the call of the probe.
+ * Source: worker.go doProbe.
  */
 export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord, outcome: "Success" | "Failure" | "error"): AfterProbe {
   if (outcome === "error") return { record };
   const run = record.lastOutcome === outcome ? record.run + 1 : 1;
   const counted: ProbeRecord = { ...record, lastOutcome: outcome, run };
-  // Zero is what a spec that was never defaulted says for "not set".
+  // Zero means unset in a spec without defaults.
   const threshold = outcome === "Failure" ? spec.failureThreshold || FAILURE_THRESHOLD : spec.successThreshold || SUCCESS_THRESHOLD;
   if (run < threshold) return { record: counted };
   const holds = kind !== "readiness" && outcome === "Failure";
@@ -117,21 +112,21 @@ export function afterProbe(kind: ProbeKind, spec: ProbeSpec, record: ProbeRecord
   return { record: next, ...publication(kind, record, next) };
 }
 
-/** The record as it is for this container: a new id drops result and hold, and keeps the counters (PB4). */
+/** The record for this container: a new id drops result and hold, but keeps the counters (PB4). */
 function recordOf(kind: ProbeKind, record: ProbeRecord, containerId: string): ProbeRecord {
   if (record.containerId === containerId) return record;
   const { result: _result, onHold: _onHold, stopped: _stopped, ...counters } = record;
   return { ...counters, containerId, result: initialResult(kind) };
 }
 
-/** Source: pkg/kubelet/prober/results/results_manager.go Set; kubelet.go syncLoopIteration for what nobody acts on. */
+/** Source: pkg/kubelet/prober/results/results_manager.go Set; kubelet.go syncLoopIteration. */
 function publication(kind: ProbeKind, before: ProbeRecord, after: ProbeRecord): { readonly published?: ProbeResult } {
   const isKnown = before.containerId === after.containerId && before.result === after.result;
   if (isKnown || after.result === undefined || (kind === "liveness" && after.result !== "Failure")) return {};
   return { published: after.result };
 }
 
-/** Whole seconds are compared, as upstream does. */
+/** Compares whole seconds, as upstream. */
 function isBeforeDelay(spec: ProbeSpec, { startedAtMs = 0 }: ProbedContainer, nowMs: number): boolean {
   return Math.trunc((nowMs - startedAtMs) / 1000) < (spec.initialDelaySeconds ?? 0);
 }
@@ -153,13 +148,12 @@ export function probeKey(uid: string, container: string, kind: ProbeKind): strin
   return `${uid}/${container}/${kind}`;
 }
 
-/** The parts of a `probeKey`. */
 export function splitProbeKey(key: string): ProbeId {
   const [uid = "", container = "", kind] = key.split("/");
   return { uid, container, kind: kind as ProbeKind }; // only probeKey makes keys
 }
 
-/** Of regular containers and sidecars; other init containers and ephemeral ones have none. Source: prober_manager.go AddPod. */
+/** Probes of regular containers and sidecars; others have none. Source: prober_manager.go AddPod. */
 export function probesOf(pod: NodePod): readonly PodProbe[] {
   return [...pod.spec.containers, ...initContainersOf(pod).filter(isSidecar)].flatMap(probesOfContainer);
 }
@@ -176,15 +170,12 @@ function probesOfContainer({ name, startupProbe, readinessProbe, livenessProbe }
 const PERIOD_SECONDS = 10;
 
 /**
- * The first slot after `dueMs` that is not missed yet: slots lie whole periods apart, and those that passed while the probe ran
- * are skipped, never caught up.
+ * The next time slot after `dueMs`; slots missed while the probe ran are skipped. For an early run (§11), `dueMs` is its time.
  *
  *     due 0, period 10 s:   now 2 s → 10 s      now 10 s → 10 s      now 31 s → 40 s
  *
- * A run out of turn (§11: a container that just started) goes by the time at which it ran: pass that as `dueMs`.
- *
- * Source: pkg/kubelet/prober/worker.go run, by Go's Ticker.
- * Differs from upstream: a slot missed during a long run is skipped, where a Ticker keeps one of them and fires it at once.
+ * Source: pkg/kubelet/prober/worker.go run. Differs from upstream: skips a slot missed during a long run; a Ticker keeps one and fires it
+ * at once.
  */
 export function nextDueMs(dueMs: number, periodSeconds: number | undefined, nowMs: number): number {
   const periodMs = periodMsOf(periodSeconds);
@@ -200,15 +191,15 @@ export interface FirstDue {
 }
 
 /**
- * At once; but within one period after the agent's start, a random part of a period later, or all probes of a node would
- * run in step for ever. Source: worker.go run.
+ * Immediately, but within one period after the agent's start delayed by a random part of a period, to spread the node's probes. Source:
+ * worker.go run.
  */
 export function firstDueMs({ agentStartedAtMs, periodSeconds, nowMs, random }: FirstDue): number {
   const periodMs = periodMsOf(periodSeconds);
   return nowMs - agentStartedAtMs < periodMs ? nowMs + Math.floor(random * periodMs) : nowMs;
 }
 
-/** Zero is what a spec that was never defaulted says for "not set". */
+/** Zero means unset in a spec without defaults. */
 function periodMsOf(periodSeconds: number | undefined): number {
   return (periodSeconds || PERIOD_SECONDS) * 1000;
 }

@@ -1,37 +1,34 @@
-/** Runs the probes of this node's pods (node-agent §11): each has a due time, and a turn of its own, never a message. */
+/** Runs the probes of this node's pods at their due times (node-agent §11), outside of pod syncs. */
 import type { PodStatus, ProbeKind, ProbeRecord } from "../../ports/node-store.ts";
 import type { ProbeOutcome } from "../../ports/prober.ts";
 import { isDeadlineExceeded } from "../../ports/cri-error.ts";
 import { parseTime, messageOf } from "@deltaloop/kube/objects";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "./probe.ts";
 import type { ProbedContainer } from "./probe.ts";
 import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "./probe-request.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
-import { wake } from "../pod-workers/update-worker.ts";
+import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
 import type { ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
-import type { WakePorts } from "../pod-workers/update-worker.ts";
 
-/** The probes of one pod. */
 export interface PodProbes {
   readonly ensure: () => Promise<void>;
-  readonly hurryReadiness: (status: PodStatus) => Promise<void>;
+  readonly probeUnreadySoon: (status: PodStatus) => Promise<void>;
   readonly stop: (kinds: readonly ProbeKind[]) => Promise<void>;
-  readonly answers: (observed: ObservedPod) => Promise<PodProbeAnswers>;
+  readonly answers: (observed: ObservedPod) => Promise<PodProbeResults>;
 }
 
 export function podProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | "pods" | "condition">, pod: NodePod): PodProbes {
   return {
     ensure: () => ensureProbes(ports, pod),
-    hurryReadiness: (status) => hurryReadiness(ports, pod, status),
+    probeUnreadySoon: (status) => probeUnreadySoon(ports, pod, status),
     stop: (kinds) => stopProbes(ports, pod, kinds),
     answers: ({ containers }) => readProbeAnswers(ports, pod, (id) => containers.find((container) => container.id === id)?.name),
   };
 }
 
-/** Each probe of the pod gets a due time, unless it has one or has ended. */
+/** Schedules each probe of the pod, unless it is scheduled or stopped. */
 async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" | "pods" | "condition">, pod: NodePod): Promise<void> {
   const probes = probesOf(pod);
   if (probes.length === 0) return;
@@ -53,8 +50,8 @@ async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" 
 }
 
 /**
- * A container that was started, or ready, before this agent was: it stays so until its probe says otherwise, so that a new agent
- * takes nobody out of service. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart, a gate, which is off.
+ * A container started or ready before this agent started stays so until its probe says otherwise. Prevents an outage when the agent
+ * restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart.
  */
 function resumed(
   { condition, pods }: Pick<NodePorts, "pods" | "condition">,
@@ -69,8 +66,8 @@ function resumed(
   return passed ? { containerId: probed.id, result: "Success", run: 0 } : undefined;
 }
 
-/** A container that was started and is not ready is probed at once: the next regular probe may be a long period away. */
-async function hurryReadiness(ports: Pick<NodePorts, "store" | "clock">, pod: NodePod, status: PodStatus): Promise<void> {
+/** Probes a started container that is not ready at once, instead of after a full period. */
+async function probeUnreadySoon(ports: Pick<NodePorts, "store" | "clock">, pod: NodePod, status: PodStatus): Promise<void> {
   const entries = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? [])];
   const waiting = new Set(entries.filter(({ started, ready }) => started === true && !ready).map(({ name }) => name));
   if (waiting.size === 0) return;
@@ -83,13 +80,13 @@ async function hurryReadiness(ports: Pick<NodePorts, "store" | "clock">, pod: No
   }
 }
 
-/** What was found stays, for the status. */
+/** Keeps the results for the status. */
 async function stopProbes(ports: Pick<NodePorts, "store">, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
   for (const { container, kind } of probesOf(pod))
     if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
 }
 
-/** The pod is gone. */
+/** Deletes the probes of a deleted pod. */
 export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string): Promise<void> {
   for (const key of (await ports.store.rows("probes")).keys())
     if (splitProbeKey(key).uid === uid) {
@@ -98,9 +95,9 @@ export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string)
     }
 }
 
-/** One turn of the probe `key`, which was due at `dueMs`. Never throws for what a container does. */
+/** Runs the probe `key`, which was due at `dueMs`. Never throws because of a container. */
 export async function runProbe(
-  ports: WakePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
+  ports: EnqueuePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
   key: string,
   dueMs: number,
 ): Promise<void> {
@@ -111,7 +108,7 @@ export async function runProbe(
   const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
   if (container === undefined) return;
   const { spec } = probe;
-  // The next slot stands before this one is used, so that nobody takes the probe for forgotten.
+  // Scheduled first, so that the probe cannot be lost.
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
@@ -133,7 +130,7 @@ export async function runProbe(
   if (step.run && record !== undefined) {
     const { containerId } = record;
     const execution = { container, kind, spec, containerId, podIp: status?.podIP ?? "" };
-    const outcome = await whileItRuns(ports, { uid, name, containerId }, (signal) => execute(ports, pod, execution, signal));
+    const outcome = await whileRunning(ports, { uid, name, containerId }, (signal) => execute(ports, pod, execution, signal));
     const after = afterProbe(kind, spec, record, outcome);
     record = after.record;
     published = after.published ?? published;
@@ -143,7 +140,7 @@ export async function runProbe(
   if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
   if (isGone) return;
   await ports.store.update("probes", key, () => next);
-  if (published !== undefined) await wake(ports, uid, `${kind} probe of ${name}: ${published}`);
+  if (published !== undefined) await enqueuePod(ports, uid, `${kind} probe of ${name}: ${published}`);
 }
 
 function statusEntry(status: PodStatus | undefined, container: string): ContainerStatusEntry | undefined {
@@ -163,15 +160,14 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
   };
 }
 
-/** How soon it is seen that a container has ended under a probe that is not answered. */
-const ENDED_LOOK_MS = 1_000;
+/** Interval of the check whether the container of a running probe has ended. */
+const ENDED_POLL_MS = 1_000;
 
 /**
- * What `run` comes to; `error` once its container does not run any more. Nobody waits then for an answer, and its timeout may be years away.
- *
- * Differs from upstream: prober_manager.go stops a worker only between two of its probes.
+ * The outcome of `run`, or `error` once its container has ended: its timeout may be very long. Differs from upstream: prober_manager.go
+ * stops a worker only between probes.
  */
-async function whileItRuns(
+async function whileRunning(
   { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
   { uid, name, containerId }: { readonly uid: string; readonly name: string; readonly containerId: string },
   run: (signal: AbortSignal) => Promise<ProbeOutcome["result"]>,
@@ -180,12 +176,12 @@ async function whileItRuns(
     const probed = probedContainer(statusEntry((await store.read("statuses", uid))?.status, name));
     return pods.get(uid) !== undefined && probed?.id === containerId && probed.running;
   };
-  const [ended, givenUp] = [new AbortController(), new AbortController()];
-  const outcome = run(givenUp.signal).finally(() => ended.abort());
+  const [ended, abort] = [new AbortController(), new AbortController()];
+  const outcome = run(abort.signal).finally(() => ended.abort());
   const end = async (): Promise<ProbeOutcome["result"]> => {
-    do await clock.after(ENDED_LOOK_MS, ended.signal);
+    do await clock.after(ENDED_POLL_MS, ended.signal);
     while (await runs());
-    givenUp.abort();
+    abort.abort();
     return "error";
   };
   return await Promise.race([outcome, end().catch(() => outcome)]);
@@ -199,7 +195,7 @@ interface Execution {
   readonly podIp: string;
 }
 
-/** Of a probe that is given up nothing is told. */
+/** An aborted probe emits no Event. */
 async function execute(
   ports: Pick<NodePorts, "cri" | "prober" | "podEvent">,
   pod: NodePod,
@@ -252,21 +248,20 @@ async function exec(
   }
 }
 
-export interface PodProbeAnswers {
+export interface PodProbeResults {
   readiness(containerId: string): ProbeAnswer;
   liveness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;
 }
 
 /**
- * Answers by container id; what was not probed yet has the initial result of its kind, what has no such probe has none.
- * `nameOf` tells which container an id belongs to.
+ * Results by container id: undefined without such a probe, the initial result before the first run. `nameOf` maps ids to container names.
  */
 async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,
   pod: NodePod,
   nameOf: (containerId: string) => string | undefined,
-): Promise<PodProbeAnswers> {
+): Promise<PodProbeResults> {
   const records = new Map<string, ProbeRecord | undefined>();
   for (const { container, kind } of probesOf(pod)) {
     const key = probeKey(pod.metadata.uid, container, kind);

@@ -1,20 +1,18 @@
-/** Looks at everything that `/stats/summary` tells, when it is asked (node-agent §15). */
+/** Collects the data of `/stats/summary` on request (node-agent §15). */
 import type { ContainerStats } from "../../ports/cri-types.ts";
 import type { MachineFigures } from "../../ports/machine.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { countsForEviction } from "../eviction/usage.ts";
-import type { PodUsages } from "../eviction/usage.ts";
+import { countsForEviction, type PodUsages } from "../eviction/usage.ts";
 import { CpuRates } from "./cpu-rates.ts";
 import { summaryOf } from "./summary.ts";
-import { measurePods } from "../eviction/measure.ts";
+import { measurePods, type MeasurePodsPorts } from "../eviction/measure.ts";
 import { volumePlaces } from "../volume/volume-measures.ts";
-import type { MeasurePodsPorts } from "../eviction/measure.ts";
 
 type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
 type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
-/** The server asks it, and is there before the agent. */
-export class SummaryTeller {
+/** The summary provider; the server starts before the agent, hence `attach`. */
+export class SummaryProvider {
   readonly #machine: () => Promise<MachineFigures>;
   readonly #rates = new CpuRates();
   #ports: SummaryPorts | undefined;
@@ -23,12 +21,12 @@ export class SummaryTeller {
     this.#machine = machine;
   }
 
-  of(ports: SummaryPorts): void {
+  attach(ports: SummaryPorts): void {
     this.#ports = ports;
   }
 
-  /** @throws what the runtime or the machine refuses */
-  async tell({ onlyCpuAndMemory }: { readonly onlyCpuAndMemory: boolean }): Promise<object> {
+  /** @throws errors of the runtime or the machine */
+  async summary({ onlyCpuAndMemory }: { readonly onlyCpuAndMemory: boolean }): Promise<object> {
     const ports = this.#ports;
     if (ports === undefined) throw new Error("the agent is starting");
     const { cri, clock, options } = ports;
@@ -55,7 +53,7 @@ function samplesOf(stats: readonly ContainerStats[]): Parameters<CpuRates["seen"
 async function diskOf(ports: DiskPorts): Promise<NonNullable<Parameters<typeof summaryOf>[0]["disk"]>> {
   const { cri, files, options, pods } = ports;
   const [usages, nodeFs, [usage]] = await Promise.all([
-    measurePods(ports, pods.desired()).then((measured) => withAgentsOwn(ports, measured)),
+    measurePods(ports, pods.desired()).then((measured) => withAgentVolumes(ports, measured)),
     files.diskSpace(options.rootDir),
     cri.imageFsInfo(),
   ]);
@@ -63,8 +61,8 @@ async function diskOf(ports: DiskPorts): Promise<NonNullable<Parameters<typeof s
   return { usages, nodeFs, imageFs: usage && space && { usage, space } };
 }
 
-/** Volumes that the agent alone writes are measured for who asks: they are small, and nobody is evicted for them. */
-async function withAgentsOwn({ files, pods }: Pick<NodePorts, "files" | "pods">, usages: PodUsages): Promise<PodUsages> {
+/** Adds volumes that only the agent writes; they are small and not measured for eviction. */
+async function withAgentVolumes({ files, pods }: Pick<NodePorts, "files" | "pods">, usages: PodUsages): Promise<PodUsages> {
   const whole = pods.desired().flatMap((pod) => {
     const usage = usages.get(pod.metadata.uid);
     return usage === undefined ? [] : [{ pod, usage }];

@@ -1,9 +1,8 @@
 /**
- * `/stats/summary`: what the node, its pods and their containers use, in the words of upstream's Summary (node-agent §15).
- *
- * Source: kubelet pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
- * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: no figures of swap, I/O and accelerators, and none of a
- * pod's network; a pod's CPU and memory are the sum of its containers'.
+ * `/stats/summary`: resource usage of the node, its pods and containers, as upstream's Summary (node-agent §15). Source: kubelet
+ * pkg/apis/stats/v1alpha1/types.go; pkg/kubelet/server/stats/summary.go; pkg/kubelet/stats/cri_stats_provider.go
+ * listPodStatsPartiallyFromCRI, makePodStorageStats. Differs from upstream: no swap, I/O, accelerators or pod network; a pod's CPU and
+ * memory are the sum of its containers'.
  */
 import type { Container, ContainerStats, FilesystemUsage, PodSandbox } from "../../ports/cri-types.ts";
 import type { MachineFigures } from "../../ports/machine.ts";
@@ -16,12 +15,12 @@ export interface Measured {
   readonly nowMs: number;
   readonly machine: MachineFigures;
   readonly sandboxes: readonly PodSandbox[];
-  /** Those that run. */
+  /** Running containers. */
   readonly containers: readonly Container[];
   readonly stats: readonly ContainerStats[];
-  /** By the container's id, in billionths of a processor; `""` is the whole machine. */
+  /** By container id, in nanocores; `""` is the machine. */
   readonly nanoCores: ReadonlyMap<string, number>;
-  /** What lies on disks; absent when only CPU and memory are asked for. */
+  /** Disk usage; absent if only CPU and memory are requested. */
   readonly disk?: {
     readonly usages: PodUsages;
     readonly nodeFs: FileSystem | undefined;
@@ -29,22 +28,22 @@ export interface Measured {
   };
 }
 
-type Figures = Readonly<Record<string, unknown>>;
+type Stats = Readonly<Record<string, unknown>>;
 
-export function summaryOf(measured: Measured): { readonly node: Figures; readonly pods: readonly Figures[] } {
+export function summaryOf(measured: Measured): { readonly node: Stats; readonly pods: readonly Stats[] } {
   const statsOf = new Map(measured.stats.map((one) => [one.id, one]));
   const withStats = measured.containers.filter(({ id }) => statsOf.has(id));
   const bySandbox = Map.groupBy(withStats, ({ podSandboxId }) => podSandboxId);
   const pods = measured.sandboxes.flatMap((sandbox) => {
     const inPod = bySandbox.get(sandbox.id);
-    // Other programs have containers in this runtime, too.
+    // The runtime may contain others' containers.
     if (inPod === undefined || sandbox.labels[LABELS.podUid] === undefined) return [];
-    return [podFigures(sandbox, inPod, statsOf, measured)];
+    return [podStats(sandbox, inPod, statsOf, measured)];
   });
-  return { node: nodeFigures(measured), pods };
+  return { node: nodeStats(measured), pods };
 }
 
-function nodeFigures({ nodeName, nowMs, machine, nanoCores, disk }: Measured): Figures {
+function nodeStats({ nodeName, nowMs, machine, nanoCores, disk }: Measured): Stats {
   const at = time(machine.timestampMs);
   const node = {
     nodeName,
@@ -66,25 +65,25 @@ function nodeFigures({ nodeName, nowMs, machine, nanoCores, disk }: Measured): F
   const { processes, network } = machine;
   return {
     ...node,
-    ...(network.length > 0 && { network: networkFigures(at, network) }),
+    ...(network.length > 0 && { network: networkStats(at, network) }),
     ...(nodeFs !== undefined && { fs: wholeDisk(nowMs, nodeFs) }),
     ...(ofImages !== undefined && { runtime: { imageFs: ofImages, containerFs: ofImages } }),
     ...(processes !== undefined && { rlimit: { time: at, maxpid: processes.max, curproc: processes.count } }),
   };
 }
 
-/** The first interface stands for the node where there is no `eth0`. Source: pkg/kubelet/stats/helper.go cadvisorInfoToNetworkStats. */
-function networkFigures(at: string, network: MachineFigures["network"]): Figures {
+/** Without `eth0`, the node has no main interface. Source: pkg/kubelet/stats/helper.go cadvisorInfoToNetworkStats. */
+function networkStats(at: string, network: MachineFigures["network"]): Stats {
   const main = network.find(({ name }) => name === "eth0");
   return { time: at, ...(main ?? { name: "" }), interfaces: network };
 }
 
-function podFigures(
+function podStats(
   { metadata, createdAtMs }: PodSandbox,
   containers: readonly Container[],
   statsOf: ReadonlyMap<string, ContainerStats>,
   measured: Measured,
-): Figures {
+): Stats {
   const { nanoCores, disk, nowMs } = measured;
   const { uid, name, namespace } = metadata;
   const usage = disk?.usages.get(uid);
@@ -97,7 +96,7 @@ function podFigures(
   return {
     podRef: { name, namespace, uid },
     startTime: time(createdAtMs),
-    containers: each.map(({ container, stats }) => containerFigures(container, stats, usage, measured)),
+    containers: each.map(({ container, stats }) => containerStats(container, stats, usage, measured)),
     ...(cpus.length > 0 && {
       cpu: {
         time: time(Math.max(...cpus.map(({ timestampMs }) => timestampMs))),
@@ -105,18 +104,18 @@ function podFigures(
         usageCoreNanoSeconds: sum(cpus.map(({ usageCoreNanoSeconds }) => usageCoreNanoSeconds)),
       },
     }),
-    ...(memories.length > 0 && { memory: memoryFigures(memories) }),
-    ...(usage !== undefined && disk !== undefined && podDiskFigures(nowMs, usage, disk.nodeFs)),
+    ...(memories.length > 0 && { memory: memoryStats(memories) }),
+    ...(usage !== undefined && disk !== undefined && podDiskStats(nowMs, usage, disk.nodeFs)),
     ...(usage?.processes !== undefined && { process_stats: { process_count: usage.processes } }),
   };
 }
 
-function containerFigures(
+function containerStats(
   { id, labels, metadata, createdAtMs }: Container,
   stats: ContainerStats | undefined,
   usage: PodUsage | undefined,
   { nanoCores, disk, nowMs }: Measured,
-): Figures {
+): Stats {
   const name = labels[LABELS.containerName] ?? metadata.name;
   const own = usage?.containers.find((one) => one.name === name);
   const space = disk?.imageFs?.space ?? disk?.nodeFs;
@@ -126,13 +125,13 @@ function containerFigures(
     ...(stats?.cpu !== undefined && {
       cpu: { time: time(stats.cpu.timestampMs), ...nano(nanoCores.get(id)), usageCoreNanoSeconds: stats.cpu.usageCoreNanoSeconds },
     }),
-    ...(stats?.memory !== undefined && { memory: memoryFigures([stats.memory]) }),
+    ...(stats?.memory !== undefined && { memory: memoryStats([stats.memory]) }),
     ...(own?.rootfs !== undefined && space !== undefined && { rootfs: onDisk(nowMs, space, own.rootfs) }),
     ...(own?.logs !== undefined && disk?.nodeFs !== undefined && { logs: onDisk(nowMs, disk.nodeFs, own.logs) }),
   };
 }
 
-function memoryFigures(memories: readonly NonNullable<ContainerStats["memory"]>[]): Figures {
+function memoryStats(memories: readonly NonNullable<ContainerStats["memory"]>[]): Stats {
   const usages = memories.flatMap(({ usageBytes }) => usageBytes ?? []);
   return {
     time: time(Math.max(...memories.map(({ timestampMs }) => timestampMs))),
@@ -141,7 +140,7 @@ function memoryFigures(memories: readonly NonNullable<ContainerStats["memory"]>[
   };
 }
 
-function podDiskFigures(nowMs: number, usage: PodUsage, nodeFs: FileSystem | undefined): Figures {
+function podDiskStats(nowMs: number, usage: PodUsage, nodeFs: FileSystem | undefined): Stats {
   if (nodeFs === undefined) return {};
   const volumes = [...usage.volumes].map(([name, used]) => ({ ...onDisk(nowMs, nodeFs, used), name }));
   const inodesUsed = sum(usage.containers.flatMap(({ rootfs, logs }) => [rootfs?.inodesUsed ?? 0, logs?.inodesUsed ?? 0]));
@@ -151,20 +150,20 @@ function podDiskFigures(nowMs: number, usage: PodUsage, nodeFs: FileSystem | und
   };
 }
 
-function onDisk(nowMs: number, space: FileSystem, { usedBytes, inodesUsed }: DiskUsage): Figures {
-  return { ...spaceFigures(nowMs, space), usedBytes, inodesUsed };
+function onDisk(nowMs: number, space: FileSystem, { usedBytes, inodesUsed }: DiskUsage): Stats {
+  return { ...spaceStats(nowMs, space), usedBytes, inodesUsed };
 }
 
-function wholeDisk(nowMs: number, space: FileSystem): Figures {
+function wholeDisk(nowMs: number, space: FileSystem): Stats {
   const usedBytes = space.capacityBytes - (space.freeBytes ?? space.availableBytes);
-  return { ...spaceFigures(nowMs, space), usedBytes, inodesUsed: space.inodes - space.inodesFree };
+  return { ...spaceStats(nowMs, space), usedBytes, inodesUsed: space.inodes - space.inodesFree };
 }
 
-function spaceFigures(nowMs: number, { availableBytes, capacityBytes, inodesFree, inodes }: FileSystem): Figures {
+function spaceStats(nowMs: number, { availableBytes, capacityBytes, inodesFree, inodes }: FileSystem): Stats {
   return { time: time(nowMs), availableBytes, capacityBytes, inodesFree, inodes };
 }
 
-function nano(nanoCores: number | undefined): Figures {
+function nano(nanoCores: number | undefined): Stats {
   return nanoCores === undefined ? {} : { usageNanoCores: nanoCores };
 }
 
@@ -172,7 +171,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** As metav1.Time is written: whole seconds. */
+/** metav1.Time has whole seconds. */
 function time(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

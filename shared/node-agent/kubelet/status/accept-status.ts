@@ -1,31 +1,23 @@
-/**
- * What becomes of a status before it is cached (node-agent §13.5). The cache is what the agent answers from and what is sent;
- * a version that did not grow is never sent again.
- */
+/** Decides how a new status enters the cache (node-agent §13.5). The cache serves requests and the API server; a version is sent once. */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
-import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
-import { UNSEEN_AT_END, UNSEEN_EXIT } from "./container-statuses.ts";
-import type { ContainerStateEntry } from "./container-statuses.ts";
+import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
+import { UNSEEN_AT_END, UNSEEN_EXIT, type ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
 import { restartPolicyOf } from "../types/observed-pod.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import { isStaticPod } from "../types/labels.ts";
 
-/** Of all containers of a pod together. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
+/** Total for all containers of a pod. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
 const MESSAGE_BYTES_MAX = 12_288;
 
 /**
- * The entry to store for `next`: `cached` itself when nothing is to be stored, because it says the same already, or because a
- * container would leave Terminated that must not start again (then the whole update is dropped; a bug, if not of ours then of
- * the runtime). `force`: also when it says the same, so that a pod being deleted is looked at once more.
+ * The entry to store for `next`; returns `cached` if nothing changes, or if a container would illegally leave Terminated (a bug of the
+ * agent or the runtime). `force` stores an equal status too.
  *
- * Without a cache entry `given.pod.status` is what was before; give a static pod its mirror's. What must not be stored then
- * becomes an entry that says what the API server says and needs no sending.
- *
- * Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
- * Differs from upstream: `podIsFinished` sticks to static pods too. Nothing asks for it there.
+ * Without a cache entry, `given.pod.status` is the previous status; pass a static pod's mirror's. A rejected update then yields an entry
+ * with the API server's status that needs no sending. Source: pkg/kubelet/status/status_manager.go updateStatusInternal, normalizeStatus.
+ * Differs from upstream: `podIsFinished` also applies to static pods, where nothing uses it.
  */
 export function acceptStatus(
   cached: CachedStatus | undefined,
@@ -37,8 +29,9 @@ export function acceptStatus(
   if (leavesTerminated(pod, before, next)) return cached ?? { status: before, version: 1, sentVersion: 1, changedAtMs: nowMs };
 
   const status = fitted(pod, before, next, formatTime(nowMs));
-  const isNews = cached === undefined || !saysTheSame(cached.status, status) || (given.finished === true && cached.podIsFinished !== true);
-  if (!isNews && !given.force) return cached;
+  const isChanged =
+    cached === undefined || !isSameStatus(cached.status, status) || (given.finished === true && cached.podIsFinished !== true);
+  if (!isChanged && !given.force) return cached;
   const isFinished = given.finished === true || cached?.podIsFinished === true;
   const isUnsent = cached !== undefined && cached.version > cached.sentVersion;
   return {
@@ -67,13 +60,13 @@ function leavesTerminated(pod: NodePod, before: PodStatus, next: PodStatus): boo
   );
 }
 
-/** The pod's policy or the container's own allows it. */
+/** Whether the pod's or the container's policy allows a restart. */
 function mayRestart(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
   const policies = [pod.spec.restartPolicy, restartPolicyOf(pod, container)];
   return policies.includes("Always") || (exitCode !== 0 && policies.includes("OnFailure"));
 }
 
-/** `next` with its times, startTime and generation carried on from `before`, and messages within bounds. */
+/** `next` with times, startTime and generation from `before`, and truncated messages. */
 function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: string): PodStatus {
   const observedGeneration = Math.max(before.observedGeneration ?? 0, next.observedGeneration ?? 0);
   const containers = pod.spec.containers.length + initContainersOf(pod).length + (pod.spec.ephemeralContainers ?? []).length;
@@ -92,7 +85,9 @@ function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: strin
   };
 }
 
-/** A condition's time moves with its status alone; those of a resize, which are only ever True, bring their own. Source: status_manager.go updateLastTransitionTime. */
+/**
+ * A condition's time changes with its status; resize conditions have their own times. Source: status_manager.go updateLastTransitionTime.
+ */
 function withTransitionTimes(
   before: PodStatus,
   conditions: NonNullable<PodStatus["conditions"]>,
@@ -122,7 +117,7 @@ function boundedState(state: ContainerStateEntry, bytesMax: number): ContainerSt
   return { ...state, terminated: { ...state.terminated, message: cutToBytes(message, bytesMax) } };
 }
 
-/** At most that many bytes of UTF-8, no character cut in half. */
+/** Truncates to UTF-8 bytes without splitting characters. */
 function cutToBytes(text: string, bytesMax: number): string {
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= bytesMax) return text;
@@ -132,24 +127,22 @@ function cutToBytes(text: string, bytesMax: number): string {
 }
 
 /**
- * Nothing that is the agent's to say differs: conditions by status, reason and message, other fields whole.
- *
- * Source: status_manager.go isPodStatusByKubeletEqual.
+ * Whether all fields of the agent are equal: conditions by status, reason and message. Source: status_manager.go isPodStatusByKubeletEqual.
  */
-function saysTheSame(a: PodStatus, b: PodStatus): boolean {
-  const ours = ({ conditions = [] }: PodStatus): readonly unknown[] =>
+function isSameStatus(a: PodStatus, b: PodStatus): boolean {
+  const owned = ({ conditions = [] }: PodStatus): readonly unknown[] =>
     conditions
       .filter(({ type }) => isOwnedCondition(type) || type === DISRUPTION_TARGET)
       .map(({ type, status, reason, message }) => ({ type, status, reason, message }))
       .toSorted((one, other) => (one.type < other.type ? -1 : 1));
-  const fields = (status: PodStatus): PodStatus => withoutFields(status, ["conditions", ...FOREIGN_FIELDS]);
-  return sameField(ours(a), ours(b)) && sameField(fields(a), fields(b));
+  const fields = (status: PodStatus): PodStatus => withoutFields(status, ["conditions", ...API_SERVER_FIELDS]);
+  return sameField(owned(a), owned(b)) && sameField(fields(a), fields(b));
 }
 
 type Field = keyof PodStatus;
 
-/** Not the agent's: they come from the API server and go back as they are. Source: status_manager.go mergePodStatus. */
-export const FOREIGN_FIELDS: readonly Field[] = [
+/** Fields owned by the API server, sent back unchanged. Source: status_manager.go mergePodStatus. */
+export const API_SERVER_FIELDS: readonly Field[] = [
   "resourceClaimStatuses",
   "extendedResourceClaimStatus",
   "nodeAllocatableResourceClaimStatuses",
@@ -164,32 +157,28 @@ export function withoutFields(status: PodStatus, fields: readonly Field[]): PodS
 }
 
 /**
- * Compared as the API server would: what is absent, null, empty text or an empty list is the same nothing.
- *
- * Source: apimachinery pkg/api/equality Semantic.DeepEqual, over values that were read from JSON.
+ * Compares like the API server: absent, null, empty string and empty list are equal. Source: apimachinery pkg/api/equality
+ * Semantic.DeepEqual, for values from JSON.
  */
 export function sameField(a: unknown, b: unknown): boolean {
-  return jsonEqual(a, b, saysNothing);
+  return jsonEqual(a, b, isEmpty);
 }
 
-/** Empty objects do: a `waiting: {}` says something. */
-function saysNothing(value: unknown): boolean {
+/** Empty objects are not absent: `waiting: {}` has a meaning. */
+function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 /**
- * `status` (the cached one, else the API server's) with nothing left open: a container that nobody saw end failed, unless the
- * pod never came to start it, and the phase is terminal.
+ * The final status: containers without an observed end failed, unless the pod never reached them; the phase is terminal.
  *
  *     no init containers, a RUNNING         → a Terminated 137 ContainerStatusUnknown, Failed
- *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a as they are, Failed
+ *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a unchanged, Failed
  *     init i1 waiting, i2 ended 1, a waiting → i1 Terminated 137, Failed
  *
- * A static pod keeps its phase.
- *
- * Source: pkg/kubelet/status/status_manager.go TerminatePod, hasPodInitialized, initializedContainers.
- * Differs from upstream: whether the pod was initialised is read from `status` as well as from what the API server has; a
- * container ended this way is neither started nor ready, and no more is the pod.
+ * A static pod keeps its phase. Source: pkg/kubelet/status/status_manager.go TerminatePod, hasPodInitialized, initializedContainers.
+ * Differs from upstream: also reads from `status` whether the pod was initialized; such containers, and the pod, are neither started nor
+ * ready.
  */
 export function terminatedStatus(pod: NodePod, status: PodStatus, nowMs: number): PodStatus {
   const { containerStatuses, initContainerStatuses, conditions } = status;
@@ -199,7 +188,7 @@ export function terminatedStatus(pod: NodePod, status: PodStatus, nowMs: number)
     ...status,
     ...(phase !== undefined && { phase }),
     ...(containerStatuses && { containerStatuses: initialized ? containerStatuses.map(ended) : containerStatuses }),
-    ...(initContainerStatuses && { initContainerStatuses: withBegunEnded(initContainerStatuses) }),
+    ...(initContainerStatuses && { initContainerStatuses: withStartedEnded(initContainerStatuses) }),
     ...(conditions && { conditions: [...withTerminalReadiness(conditions, phase, formatTime(nowMs))] }),
   };
 }
@@ -209,19 +198,19 @@ function ended(container: ContainerStatusEntry): ContainerStatusEntry {
   return { ...container, state: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AT_END } }, ready: false, started: false };
 }
 
-/** Up to the last one that ever started; at least the first. */
-function withBegunEnded(containers: readonly ContainerStatusEntry[]): ContainerStatusEntry[] {
-  const lastBegun = containers.findLastIndex(hasBegun);
-  return containers.map((container, index) => (index <= Math.max(lastBegun, 0) ? ended(container) : container));
+/** Ends containers up to the last started one, at least the first. */
+function withStartedEnded(containers: readonly ContainerStatusEntry[]): ContainerStatusEntry[] {
+  const lastStarted = containers.findLastIndex(hasStarted);
+  return containers.map((container, index) => (index <= Math.max(lastStarted, 0) ? ended(container) : container));
 }
 
-function hasBegun({ state, lastState }: ContainerStatusEntry): boolean {
+function hasStarted({ state, lastState }: ContainerStatusEntry): boolean {
   return state?.waiting === undefined || lastState?.terminated !== undefined;
 }
 
-/** A regular container left Waiting once, or the last init container ended with 0. */
+/** Whether a regular container left Waiting, or the last init container exited with 0. */
 function hasPodInitialized(pod: NodePod, { containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
-  if (initContainersOf(pod).length === 0 || containerStatuses.some(hasBegun)) return true;
+  if (initContainersOf(pod).length === 0 || containerStatuses.some(hasStarted)) return true;
   const { state, lastState } = initContainerStatuses.at(-1) ?? {};
   return state?.terminated?.exitCode === 0 || lastState?.terminated?.exitCode === 0;
 }

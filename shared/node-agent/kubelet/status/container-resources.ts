@@ -1,4 +1,4 @@
-/** What the status says of a container's resources (node-agent §13.1): what is allocated to it, and what it has. */
+/** Container resources in the status (node-agent §13.1): allocated and actual. */
 import { canonicalQuantity } from "@deltaloop/kube/quantity";
 import type { ContainerStatus } from "../../ports/cri-types.ts";
 import type { ContainerResources } from "../../ports/node-store.ts";
@@ -8,7 +8,9 @@ import type { ObservedContainer } from "../types/observed-pod.ts";
 import type { ContainerSpec, ContainerStatusEntry } from "../types/pod.ts";
 import { SHARES_MIN } from "../container-manager/cpu-limits.ts";
 
-/** At and below these the kernel's units cannot tell amounts apart. Source: pkg/kubelet/cm/helpers_linux.go MinShares, MinMilliCPULimit. */
+/**
+ * Minimum values, at which kernel units cannot distinguish amounts. Source: pkg/kubelet/cm/helpers_linux.go MinShares, MinMilliCPULimit.
+ */
 const MILLI_CPU_LIMIT_MIN = 10;
 const SHARES_PER_CPU = 1024;
 const MILLI_PER_CPU = 1000;
@@ -16,8 +18,8 @@ const MILLI_PER_CPU = 1000;
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * `resources` begins as what is allocated; of a container that runs, CPU and memory are as the runtime has them, where it says so, else
- * as they were told before. A list that is not allocated is not told.
+ * The allocated resources; for a running container with the runtime's CPU and memory, or else the previous ones. Lists that are not
+ * allocated are omitted.
  *
  *     allocated cpu 200m; runtime 102 shares → allocatedResources cpu 200m, resources.requests cpu 100m
  *     allocated cpu 1m; runtime 2 shares     → cpu 1m in both
@@ -44,7 +46,7 @@ function actual(
   previous: ContainerStatusEntry | undefined,
 ): ContainerResources {
   const isSame = previous?.state?.running !== undefined && (previous.containerID ?? "").endsWith(`://${observed.id}`);
-  const told = isSame ? previous.resources : undefined;
+  const reported = isSame ? previous.resources : undefined;
   const { limits, requests, ...others } = allocated;
   const cpuLimit = milliQuantity(cpuLimitOf(observed.resources), amountOf(limits ?? {}, "cpu"), MILLI_CPU_LIMIT_MIN);
   const cpuRequest = milliQuantity(cpuRequestOf(observed.resources), amountOf(requests ?? {}, "cpu"), SHARES_MIN);
@@ -55,21 +57,25 @@ function actual(
     ...(limits && {
       limits: {
         ...limits,
-        ...pick("cpu", cpuLimit, told?.limits),
-        ...pick("memory", memoryLimit > 0 ? bytesQuantity(memoryLimit) : undefined, told?.limits),
+        ...pick("cpu", cpuLimit, reported?.limits),
+        ...pick("memory", memoryLimit > 0 ? bytesQuantity(memoryLimit) : undefined, reported?.limits),
       },
     }),
     ...(requests && {
       requests: {
         ...requests,
-        ...pick("cpu", cpuRequest, told?.requests),
-        ...pick("memory", memoryRequest > 0 ? canonicalQuantity(observed.actuated?.requests?.["memory"] ?? "") : undefined, told?.requests),
+        ...pick("cpu", cpuRequest, reported?.requests),
+        ...pick(
+          "memory",
+          memoryRequest > 0 ? canonicalQuantity(observed.actuated?.requests?.["memory"] ?? "") : undefined,
+          reported?.requests,
+        ),
       },
     }),
   };
 }
 
-/** What is allocated stays: the kernel cannot tell it from what the container has. */
+/** Keep the allocated amount: the kernel value cannot distinguish it. */
 const KEEP = "";
 
 function milliQuantity(milli: number | undefined, allocatedMilli = 0, milliMin: number): string | undefined {
@@ -77,24 +83,22 @@ function milliQuantity(milli: number | undefined, allocatedMilli = 0, milliMin: 
   return milli > milliMin || allocatedMilli > milliMin ? canonicalQuantity(`${milli}m`) : KEEP;
 }
 
-function pick(name: string, amount: string | undefined, told: Amounts | undefined): Amounts {
+function pick(name: string, amount: string | undefined, reported: Amounts | undefined): Amounts {
   if (amount === KEEP) return {};
-  const value = amount ?? told?.[name];
+  const value = amount ?? reported?.[name];
   return value === undefined ? {} : { [name]: value };
 }
 
-/** Milli-CPUs. */
 function cpuRequestOf({ cpuShares = 0 }: NonNullable<ContainerStatus["resources"]> = {}): number | undefined {
   return cpuShares < SHARES_MIN ? undefined : Math.ceil((cpuShares * MILLI_PER_CPU) / SHARES_PER_CPU);
 }
 
-/** Milli-CPUs. */
 function cpuLimitOf({ cpuQuota = 0, cpuPeriod = 0 }: NonNullable<ContainerStatus["resources"]> = {}): number | undefined {
   if (cpuQuota <= 0 || cpuPeriod <= 0) return undefined;
   return Math.trunc((cpuQuota * MILLI_PER_CPU) / cpuPeriod);
 }
 
-/** As the API server would write it: what it reads back must not differ from what was sent. */
+/** In the API server's canonical form, so that read values equal sent ones. */
 function canonical({ requests, limits }: ContainerResources): ContainerResources {
   const all = (amounts: Amounts): Record<string, string> =>
     Object.fromEntries(Object.entries(amounts).map(([name, text]) => [name, canonicalQuantity(text) ?? text]));

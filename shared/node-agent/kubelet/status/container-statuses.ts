@@ -1,16 +1,15 @@
-/** What the status says of each container (node-agent §13.1), and what its probes make of that (`withReadiness`, §11). */
+/** Container statuses (node-agent §13.1) and their readiness (`withReadiness`, §11). */
 import { ownAt } from "@deltaloop/base";
 import { formatTime } from "@deltaloop/kube/objects";
 import type { WaitingReason } from "../../ports/node-store.ts";
-import { isToStartAgain, newestOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
+import { isStoppedForRestart, newestOf, shouldContainerBeRestarted } from "../types/observed-pod.ts";
 import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
-import { isSidecar } from "../types/pod.ts";
+import { isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { statusResources } from "./container-resources.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
 
-/** What a container is said to have ended with when nobody saw it end: 128 + SIGKILL. */
+/** Exit of a container whose end was not observed: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;
-/** Source: pkg/kubelet/kubelet_pods.go, status_manager.go; people and tools look for these texts. */
+/** Upstream's texts, which users and tools search for. Source: pkg/kubelet/kubelet_pods.go, status_manager.go. */
 export const UNSEEN_AT_END = "The container could not be located when the pod was terminated";
 const UNSEEN_AFTER_RUNNING = "The container could not be located when the pod was deleted.  The container used to be Running";
 const UNSEEN_INIT_CONTAINER =
@@ -18,7 +17,7 @@ const UNSEEN_INIT_CONTAINER =
 
 export type ContainerStateEntry = NonNullable<ContainerStatusEntry["state"]>;
 
-/** One of a pod's three lists, with what was last said of it. */
+/** One of a pod's three container lists, with its previous statuses. */
 export interface ContainerGroup {
   readonly containers: readonly ContainerSpec[];
   readonly previous: readonly ContainerStatusEntry[] | undefined;
@@ -28,23 +27,22 @@ export interface ContainerGroup {
 interface Known {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
-  /** As the runtime calls itself: `containerd`. The API shows it in front of a container's id; CRI's own ids have nothing in front. */
+  /** The runtime's name, `containerd`: the prefix of container ids in the API. */
   readonly runtimeName: string;
   readonly reasons: Readonly<Record<string, WaitingReason>>;
 }
 
 /**
- * One entry per container of the spec: init containers in spec order, others by name.
+ * One entry per container: init containers in spec order, others by name.
  *
  *     two instances observed            → the newest is `state`, the one before `lastState`
- *     none, never seen before           → Waiting ContainerCreating (PodInitializing where there are init containers)
- *     none, was Terminated              → as it was
- *     none, was Running                 → Waiting, lastState Terminated 137, one restart more
- *     to be started, and the last try failed → Waiting with that reason; what was Terminated goes to lastState
- *     ended for its restart                  → Waiting likewise, never Terminated: the API server lets nobody leave that for good
+ *     none, never seen before           → Waiting ContainerCreating (PodInitializing with init containers)
+ *     none, was Terminated              → unchanged
+ *     none, was Running                 → Waiting, lastState Terminated 137, restartCount + 1
+ *     to be started, last try failed    → Waiting with that reason; Terminated moves to lastState
+ *     stopped for a restart             → also Waiting: the API server never lets a container leave Terminated
  *
- * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses.
- * Differs from upstream: `user` is left out: it is not read from CRI.
+ * Source: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses. Differs from upstream: omits `user`, which CRI does not provide here.
  */
 export function containerStatuses(known: Known, group: ContainerGroup): ContainerStatusEntry[] {
   const statuses = group.containers.map((container) => containerStatus(known, group, container));
@@ -80,9 +78,7 @@ function base(container: ContainerSpec): ContainerStatusEntry {
   };
 }
 
-/**
- * Nothing of it is there. If it ran before, its end was missed: told in lastState, so that the pod does not fall back to Pending.
- */
+/** No instance exists. If one ran before, lastState reports its missed end, so that the pod does not return to Pending. */
 function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerStatusEntry | undefined): ContainerStatusEntry {
   if (previous?.state?.terminated !== undefined) return previous;
   const waiting = { ...base(container), state: { waiting: { reason: startingReason(pod) } } };
@@ -91,7 +87,7 @@ function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerS
   if (previous.state?.running === undefined || lastState.terminated !== undefined) return { ...waiting, restartCount, lastState };
   return {
     ...waiting,
-    // One that is being deleted is not going to be restarted.
+    // A pod that is being deleted does not restart.
     restartCount: pod.metadata.deletionTimestamp === undefined ? restartCount + 1 : restartCount,
     lastState: { terminated: { ...UNSEEN_EXIT, message: UNSEEN_AFTER_RUNNING } },
   };
@@ -101,7 +97,7 @@ function startingReason(pod: NodePod): string {
   return (pod.spec.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating";
 }
 
-/** restartCount never goes back, and the last end is kept when its container was removed (§16.1). */
+/** restartCount never decreases; the last termination is kept when its container is removed (§16.1). */
 function observedStatus(
   { runtimeName }: Known,
   container: ContainerSpec,
@@ -170,7 +166,7 @@ function isRegularContainerCreated({ pod, observed }: Known): boolean {
 }
 
 function withStartFailure({ pod, observed, reasons }: Known, container: ContainerSpec, status: ContainerStatusEntry): ContainerStatusEntry {
-  const isRestarting = isToStartAgain(observed, container.name);
+  const isRestarting = isStoppedForRestart(observed, container.name);
   const failure = ownAt(reasons, container.name) ?? (isRestarting ? { reason: startingReason(pod), message: "" } : undefined);
   if (failure === undefined || !shouldContainerBeRestarted(pod, container, observed)) return status;
   const { state = {}, lastState = {} } = status;
@@ -178,30 +174,28 @@ function withStartFailure({ pod, observed, reasons }: Known, container: Containe
   return { ...status, state: { waiting }, lastState: state.terminated === undefined ? lastState : state };
 }
 
-/** Asked with CRI's own id. */
+/** By the runtime's container id. */
 export interface ReadinessProbes {
   readiness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;
 }
 
-/** The statuses of containers with probes: init containers, or regular ones. */
+/** Statuses with readiness, of init or regular containers. */
 export function probedStatuses(known: Known & { readonly probes: ReadinessProbes }, group: ContainerGroup): ContainerStatusEntry[] {
   return withReadiness(group.containers, containerStatuses(known, group), { isInit: group.isInit, probes: known.probes });
 }
 
 /**
- * A regular container or a sidecar:
+ * Readiness of a regular container or sidecar:
  *
  *     not RUNNING                               → not started, not ready
  *     startup probe without Success             → not started, not ready
  *     started, readiness probe without Success  → started, not ready
  *     started, no readiness probe, or Success   → ready
  *
- * An init container that is no sidecar is ready once it ended with 0.
- *
- * Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
- * Differs from upstream: with no answer of a probe its container is not started or not ready, also right after the agent
- * itself started; upstream keeps what the API server said then (gate ChangeContainerStatusOnKubeletRestart).
+ * A plain init container is ready once it exited with 0. Source: pkg/kubelet/prober/prober_manager.go UpdatePodStatus, isContainerStarted.
+ * Differs from upstream: without a probe result, a container is not started or not ready, also after an agent restart (gate
+ * ChangeContainerStatusOnKubeletRestart).
  */
 export function withReadiness(
   containers: readonly ContainerSpec[],
@@ -227,7 +221,7 @@ function isReady(container: ContainerSpec, status: ContainerStatusEntry, probes:
   return container.readinessProbe === undefined || probes.readiness(runtimeId(status)) === "Success";
 }
 
-/** CRI's own id. */
+/** The runtime's id. */
 function runtimeId({ containerID = "" }: Partial<ContainerStatusEntry> = {}): string {
   return containerID.replace(/^.*?:\/\//u, "");
 }

@@ -1,8 +1,7 @@
-/** The status of a pod, from what the runtime says of it (node-agent §13.1–13.4). */
+/** Generates a pod's status from the observed state (node-agent §13.1–13.4). */
 import type { AbnormalTermination, PodAllocation, PodStatus, WaitingReason } from "../../ports/node-store.ts";
 import { resizeConditions } from "../allocation/resize-conditions.ts";
-import { containerStatuses, probedStatuses } from "./container-statuses.ts";
-import type { ReadinessProbes } from "./container-statuses.ts";
+import { containerStatuses, probedStatuses, type ReadinessProbes } from "./container-statuses.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, ownedConditions } from "./pod-conditions.ts";
 import type { PodCondition, ContainerStatusEntry, NodePod } from "../types/pod.ts";
@@ -14,21 +13,21 @@ import { isPastActiveDeadline } from "../pod-workers/active-deadline.ts";
 export interface StatusInput {
   readonly pod: NodePod;
   readonly observed: ObservedPod;
-  /** The cached status if there is one, else the API server's. */
+  /** The cached status, or else the API server's. */
   readonly previous: PodStatus | undefined;
-  /** §5.2, §5.4: every container has stopped for good. */
+  /** All containers have stopped permanently (§5.2, §5.4). */
   readonly terminal: boolean;
   /** Container name → why its last start failed (§9). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   readonly probes: ReadinessProbes;
-  /** As it calls itself: `containerd`. */
+  /** The runtime's name: `containerd`. */
   readonly runtimeName: string;
-  /** The node's, primary family first. */
+  /** The node's addresses, primary family first. */
   readonly hostIps: readonly string[];
   readonly nowMs: number;
-  /** An eviction or the like (§4.1): the last one of the worker's record. */
+  /** The last abnormal termination of the worker record, such as an eviction (§4.1). */
   readonly abnormal?: AbnormalTermination;
-  /** Of a resize. */
+  /** Resize state. */
   readonly allocation?: Pick<PodAllocation, "pending" | "inProgress">;
 }
 
@@ -39,9 +38,8 @@ const DEADLINE_EXCEEDED = {
 } as const;
 
 /**
- * All that the agent knows of a pod. Transition times, startTime and bounds are acceptStatus's.
- *
- * Source: pkg/kubelet/kubelet_pods.go generateAPIPodStatus, convertStatusToAPIStatus.
+ * The complete status, except transition times, startTime and truncation (acceptStatus). Source: pkg/kubelet/kubelet_pods.go
+ * generateAPIPodStatus, convertStatusToAPIStatus.
  */
 export function generateApiPodStatus(input: StatusInput): PodStatus {
   const { pod, observed, hostIps, previous = pod.status } = input;
@@ -75,11 +73,9 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
 type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "message">;
 
 /**
- * A terminal phase stays, the API server's word first. Else an eviction, else a deadline that passed, else what the containers
- * add up to. Reason and message belong to a phase and stay with it.
- *
- * Differs from upstream: there a cached Failed may still turn into Succeeded and back as long as it was not sent, and a passed
- * deadline puts its reason on a pod that had already ended. Here a terminal phase is never left (node-agent §0).
+ * The phase. A terminal one stays, the API server's first; else eviction, passed deadline, or the phase of the containers. Reason and
+ * message stay with their phase. Differs from upstream: terminal phases never change (node-agent §0). Upstream may change an unsent one,
+ * and puts a deadline's reason on an ended pod.
  */
 function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]): Phase {
   const { pod, previous, abnormal } = input;
@@ -93,27 +89,26 @@ function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]):
     if (isPastActiveDeadline(pod, previous, input.nowMs)) return { phase: "Failed", ...DEADLINE_EXCEEDED };
   }
   const phase = kept ?? computed();
-  const told = [previous, pod.status].filter((status) => status?.phase === phase);
-  const reason = told.map((status) => status?.reason ?? "").find((text) => text !== "");
-  const message = told.map((status) => status?.message ?? "").find((text) => text !== "");
+  const statusesOfPhase = [previous, pod.status].filter((status) => status?.phase === phase);
+  const reason = statusesOfPhase.map((status) => status?.reason ?? "").find((text) => text !== "");
+  const message = statusesOfPhase.map((status) => status?.message ?? "").find((text) => text !== "");
   return { phase, ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
 }
 
 /**
- * What others set, as the API server has it, and DisruptionTarget as it was last decided here.
- *
- * Source: kubelet_pods.go generateAPIPodStatus; pkg/kubelet/eviction/eviction_manager.go evictPod.
+ * Conditions of others from the API server, and DisruptionTarget as last decided here. Source: kubelet_pods.go generateAPIPodStatus;
+ * pkg/kubelet/eviction/eviction_manager.go evictPod.
  */
 function othersConditions({ pod, previous, abnormal }: StatusInput): readonly PodCondition[] {
-  const foreign = (pod.status?.conditions ?? []).filter(({ type }) => !isOwnedCondition(type));
+  const external = (pod.status?.conditions ?? []).filter(({ type }) => !isOwnedCondition(type));
   const disruption =
     abnormal?.isDisruption === true
       ? disruptionTarget(pod, abnormal)
       : previous?.conditions?.find(({ type }) => type === DISRUPTION_TARGET);
-  if (disruption === undefined) return foreign;
-  return foreign.some(({ type }) => type === DISRUPTION_TARGET)
-    ? foreign.map((one) => (one.type === DISRUPTION_TARGET ? disruption : one))
-    : [...foreign, disruption];
+  if (disruption === undefined) return external;
+  return external.some(({ type }) => type === DISRUPTION_TARGET)
+    ? external.map((one) => (one.type === DISRUPTION_TARGET ? disruption : one))
+    : [...external, disruption];
 }
 
 function disruptionTarget(pod: NodePod, { message, disruptionMessage = message }: AbnormalTermination): PodCondition {
@@ -127,25 +122,23 @@ function disruptionTarget(pod: NodePod, { message, disruptionMessage = message }
   };
 }
 
-/** One of each family at most. */
+/** One per family. */
 const ADDRESSES_MAX = 2;
 
-/** The node's, as it gives them. */
+/** The node's addresses in a pod status. */
 export function hostAddresses(hostIps: readonly string[]): Pick<PodStatus, "hostIP" | "hostIPs"> {
   const [hostIP] = hostIps;
   return hostIP === undefined ? {} : { hostIP, hostIPs: hostIps.slice(0, ADDRESSES_MAX).map((ip) => ({ ip })) };
 }
 
 /**
- * The first address of the node's primary family, then the first of the other:
+ * Pod addresses: first of the primary family, then of the other.
  *
  *     node 10.0.0.1, runtime [fd00::5 10.1.0.5 10.1.0.6] → 10.1.0.5, fd00::5
  *
- * A pod on the host's network takes the node's own once and keeps them; a second family that the node gets later is added.
- * Others keep theirs while no sandbox is READY, so that the pod has an address to its end.
- *
- * Source: pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs.
- * Differs from upstream: there the address of a pod without a READY sandbox is kept in memory only and gone after a restart.
+ * Host-network pods keep the node's addresses and add a later second family. Others keep theirs while no sandbox is ready. Source:
+ * pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs. Differs from upstream: upstream
+ * loses the address of a pod without a ready sandbox on restart.
  */
 export function podAddresses({
   pod,

@@ -1,17 +1,14 @@
-/** From the cached status to what the API server is told (node-agent §13.5 Merge, §13.6). */
+/** Merges the cached status with the API server's and builds the patch (node-agent §13.5 Merge, §13.6). */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { isMirrorPod } from "../types/labels.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, withTerminalReadiness } from "./pod-conditions.ts";
-import type { PodCondition, NodePod } from "../types/pod.ts";
-import { isTerminalPhase } from "../types/pod.ts";
-import { FOREIGN_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
+import { isTerminalPhase, type PodCondition, type NodePod } from "../types/pod.ts";
+import { API_SERVER_FIELDS, onlyFields, sameField, withoutFields } from "./accept-status.ts";
 
 /**
- * What the API server should say: the cached status, others' conditions as `api` has them.
- *
- * A move to a terminal phase waits while containers may still run: phase, reason and message stay as `api` has them, and
- * DisruptionTarget goes with the move. Who sees a terminal phase may take the pod's resources for free.
+ * The status to send: the cached one with others' conditions from `api`. While containers may run, a terminal phase, its reason and
+ * DisruptionTarget are held back: observers take a terminal pod's resources as free.
  *
  *     api Running, cached Failed Evicted, containers may run → Running, DisruptionTarget not sent
  *     the same, all have stopped                             → Failed Evicted, DisruptionTarget True, Ready False PodFailed
@@ -22,7 +19,7 @@ export function mergePodStatus(api: PodStatus | undefined, cached: PodStatus, co
   const old = api ?? {};
   const isMove = !isTerminalPhase(old.phase) && isTerminalPhase(cached.phase);
   const isHeld = isMove && containersMayRun;
-  const told = isHeld ? old : cached;
+  const shown = isHeld ? old : cached;
   const nowText = formatTime(nowMs);
 
   const disruption = isMove && !isHeld ? cached.conditions?.find(({ type }) => type === DISRUPTION_TARGET) : undefined;
@@ -32,14 +29,14 @@ export function mergePodStatus(api: PodStatus | undefined, cached: PodStatus, co
     ...(cached.conditions ?? []).filter(({ type }) => isOwnedCondition(type)),
   ];
   return {
-    ...withoutFields(cached, ["phase", "reason", "message", ...FOREIGN_FIELDS]),
-    ...onlyFields(told, ["phase", "reason", "message"]),
-    ...onlyFields(old, FOREIGN_FIELDS),
-    conditions: [...withTerminalReadiness(conditions, told.phase, nowText)],
+    ...withoutFields(cached, ["phase", "reason", "message", ...API_SERVER_FIELDS]),
+    ...onlyFields(shown, ["phase", "reason", "message"]),
+    ...onlyFields(old, API_SERVER_FIELDS),
+    conditions: [...withTerminalReadiness(conditions, shown.phase, nowText)],
   };
 }
 
-/** Its time is that of the move, for it was decided long before. */
+/** Its time is when it is sent, not when it was decided. */
 function withDisruption(others: readonly PodCondition[], disruption: PodCondition, nowText: string): readonly PodCondition[] {
   const was = others.find(({ type }) => type === DISRUPTION_TARGET);
   const lastTransitionTime = was?.status === disruption.status ? (was.lastTransitionTime ?? nowText) : nowText;
@@ -47,19 +44,17 @@ function withDisruption(others: readonly PodCondition[], disruption: PodConditio
   return was === undefined ? [...others, sent] : others.map((one) => (one === was ? sent : one));
 }
 
-/** Lists that the API server merges by `ip`, and that are one statement here: both addresses or none. */
+/** Lists that the API server merges by `ip`; sent as a whole here. */
 const ADDRESS_LISTS: readonly string[] = ["hostIPs", "podIPs"];
 
 /**
- * Strategic merge patch of `/status` from `api` to `merged`, guarded by the UID, or undefined when the API server says the
- * same already:
+ * Strategic merge patch of `/status`, guarded by the UID; undefined if nothing differs.
  *
  *     { metadata: { uid }, status: { phase: "Running", reason: null, conditions: [{ type: "Ready", status: "True", reason: null }] } }
  *
- * Only what differs is in it, so others' conditions are never touched. A field that must go is null, a condition of ours that
- * must go `$patch: delete`. Lists of containers are replaced whole; lists of addresses too, by `$patch: replace`.
- *
- * Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in staging/src/k8s.io/api/core/v1/types.go.
+ * Contains only differences, so others' conditions stay. Removed fields are null, removed own conditions `$patch: delete`. Container lists
+ * are replaced; address lists use `$patch: replace`. Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in
+ * staging/src/k8s.io/api/core/v1/types.go.
  */
 export function statusPatch(pod: { readonly uid: string }, api: PodStatus | undefined, merged: PodStatus): object | undefined {
   const { conditions: oldConditions = [], ...old } = api ?? {};
@@ -96,10 +91,8 @@ function conditionsPatch(old: readonly PodCondition[], conditions: readonly PodC
 }
 
 /**
- * Whether the API server may forget the pod: it is being deleted, everybody can see that it is over, and nothing of it is
- * left on the node. Never a mirror pod, whose static pod is not the API server's to end.
- *
- * Source: status_manager.go canBeDeleted.
+ * Whether the API object may be deleted: deletion requested, phase terminal, nothing left on the node. Never for mirror pods. Source:
+ * status_manager.go canBeDeleted.
  */
 export function canBeDeleted(apiPod: NodePod, cached: CachedStatus): boolean {
   const isDeleting = apiPod.metadata.deletionTimestamp !== undefined && !isMirrorPod(apiPod);

@@ -1,11 +1,11 @@
-/** The conditions that the agent sets on a pod (node-agent §13.3), without their transition times (accept-status.ts). */
+/** Pod conditions of the agent (node-agent §13.3), without transition times (accept-status.ts). */
 import type { ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, isSidecar, isTerminalPhase } from "../types/pod.ts";
 import type { ContainerSpec, ContainerStatusEntry, NodePod, PodCondition } from "../types/pod.ts";
 import { podSandboxChanged } from "../kuberuntime/compute-pod-actions.ts";
 type Statuses = readonly ContainerStatusEntry[] | undefined;
 
-/** Set when a pod is ended by the agent's own decision; others may set it too. */
+/** Set when the agent terminates a pod; other components may set it too. */
 export const DISRUPTION_TARGET = "DisruptionTarget";
 
 export const RESIZE_CONDITIONS: ReadonlySet<string> = new Set(["PodResizeInProgress", "PodResizePending"]);
@@ -20,12 +20,12 @@ const OWNED = new Set([
   "AllContainersRestarting",
 ]);
 
-/** Nobody else's word counts on these. Source: pkg/kubelet/types/pod_status.go PodConditionByKubelet. */
+/** Whether only the kubelet sets this condition. Source: pkg/kubelet/types/pod_status.go PodConditionByKubelet. */
 export function isOwnedCondition(type: string): boolean {
   return OWNED.has(type);
 }
 
-/** Every condition that is the agent's alone, in upstream's order. `others`: what readiness gates may ask for. */
+/** The agent's conditions in upstream's order. `others`: conditions for readiness gates. */
 export function ownedConditions(
   pod: NodePod,
   observed: ObservedPod,
@@ -40,11 +40,7 @@ export function ownedConditions(
   ];
 }
 
-/**
- * Ready: all containers are, and every readiness gate's condition is True.
- *
- * Source: pkg/kubelet/status/generate.go GeneratePodReadyCondition.
- */
+/** Ready: all containers are ready and all readiness gates True. Source: pkg/kubelet/status/generate.go GeneratePodReadyCondition. */
 export function podReadyCondition(pod: NodePod, conditions: readonly PodCondition[], statuses: Statuses, phase: string): PodCondition {
   const { status, reason, message } = containersReadyCondition(pod, statuses, phase);
   if (status !== "True") return condition(pod, "Ready", { isTrue: false, reason: reason ?? "", message: message ?? "" });
@@ -57,7 +53,7 @@ export function podReadyCondition(pod: NodePod, conditions: readonly PodConditio
   return condition(pod, "Ready", { isTrue: false, reason: "ReadinessGatesNotReady", message: unready.join(", ") });
 }
 
-/** Of all regular containers and sidecars. Source: generate.go GenerateContainersReadyCondition. */
+/** Covers regular containers and sidecars. Source: generate.go GenerateContainersReadyCondition. */
 function containersReadyCondition(pod: NodePod, statuses: Statuses, phase: string): PodCondition {
   const type = "ContainersReady";
   if (statuses === undefined) return condition(pod, type, { isTrue: false, reason: "UnknownContainerStatuses" });
@@ -65,7 +61,7 @@ function containersReadyCondition(pod: NodePod, statuses: Statuses, phase: strin
   const { unknown, lacking } = sorted([...sidecars, ...pod.spec.containers], statuses, (_, { ready }) => ready);
   if (phase === "Failed" || (phase === "Succeeded" && unknown.length === 0))
     return condition(pod, type, { isTrue: false, reason: terminalReason(phase) });
-  const message = complaint(unknown, lacking, "unready");
+  const message = containersMessage(unknown, lacking, "unready");
   if (message === "") return condition(pod, type, { isTrue: true });
   return condition(pod, type, { isTrue: false, reason: "ContainersNotReady", message });
 }
@@ -80,16 +76,15 @@ function initializedCondition(pod: NodePod, statuses: Statuses, phase: string): 
     isSidecar(container) ? started === true : ready,
   );
   if (phase === "Succeeded" && unknown.length === 0) return condition(pod, type, { isTrue: true, reason: terminalReason(phase) });
-  const message = complaint(unknown, lacking, "incomplete");
-  // A sidecar that starts over does not take back what was reached before.
+  const message = containersMessage(unknown, lacking, "incomplete");
+  // A restarting sidecar does not undo initialization.
   if (message === "" || hasRegularContainerStarted(pod, statuses ?? [])) return condition(pod, type, { isTrue: true });
   return condition(pod, type, { isTrue: false, reason: "ContainersNotInitialized", message });
 }
 
 /**
- * Ready and ContainersReady of a pod that is over: False, and their times too; `conditions` itself while neither is True.
- *
- * Source: pkg/kubelet/status/status_manager.go mergePodStatus, its last step.
+ * Sets Ready and ContainersReady of a terminal pod to False; returns `conditions` if neither is True. Source:
+ * pkg/kubelet/status/status_manager.go mergePodStatus, its last step.
  */
 export function withTerminalReadiness(
   conditions: readonly PodCondition[],
@@ -123,7 +118,7 @@ function hasRegularContainerStarted(pod: NodePod, statuses: readonly ContainerSt
   );
 }
 
-/** Names of containers without a status, and of those whose status lacks what `isFine` asks for; each in spec order. */
+/** Container names without a status, and those whose status does not satisfy `isFine`; in spec order. */
 function sorted(
   containers: readonly ContainerSpec[],
   statuses: readonly ContainerStatusEntry[],
@@ -140,8 +135,8 @@ function sorted(
   };
 }
 
-/** `containers with unknown status: [a], containers with unready status: [b c]` */
-function complaint(unknown: readonly string[], lacking: readonly string[], word: string): string {
+/** For example `containers with unknown status: [a], containers with unready status: [b c]`. */
+function containersMessage(unknown: readonly string[], lacking: readonly string[], word: string): string {
   const part = (names: readonly string[], what: string): readonly string[] =>
     names.length === 0 ? [] : [`containers with ${what} status: [${names.join(" ")}]`];
   return [...part(unknown, "unknown"), ...part(lacking, word)].join(", ");

@@ -1,48 +1,44 @@
-/** The phase that a pod's containers add up to (node-agent §13.2). */
+/** The phase of a pod, from its containers (node-agent §13.2). */
 import { isStaticPod } from "../types/labels.ts";
-import { isToStartAgain, restartPolicyOf } from "../types/observed-pod.ts";
-import type { ObservedPod } from "../types/observed-pod.ts";
-import { initContainersOf, isSidecar } from "../types/pod.ts";
-import type { ContainerSpec, ContainerStatusEntry, NodePod } from "../types/pod.ts";
+import { isStoppedForRestart, restartPolicyOf, type ObservedPod } from "../types/observed-pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
 
-/** Containers of the three roles, counted by what they do. */
+/** Numbers of containers by role and state. */
 interface Counts {
-  /** Plain init containers that have still to end. */
+  /** Plain init containers that have not ended. */
   pendingInit: number;
-  /** Plain init containers that failed and stay so. */
+  /** Plain init containers that failed permanently. */
   failedInit: number;
-  /** Sidecars that are not started yet. */
+  /** Sidecars that are not started. */
   pendingSidecar: number;
   /** From here on sidecars and regular containers. */
   unknown: number;
   running: number;
   waiting: number;
-  /** Regular ones that ended, those in a back-off among them. */
+  /** Ended regular containers, including those in back-off. */
   stopped: number;
-  /** Of those: ended with 0 and not waiting to be started again. */
+  /** Of these: exited with 0 and not waiting for a restart. */
   succeeded: number;
-  /** Of those: never started again by their own restart policy or the pod's. */
+  /** Of these: never restarted, by their own or the pod's policy. */
   stoppedForGood: number;
 }
 
 /**
- * The first that matches:
+ * The phase; the first match applies:
  *
- *     a plain init container failed for good                                  → Failed
- *     one has still to end; or a sidecar to start, before any regular one did → Pending
- *     a container waits that never ran                                        → Pending
- *     some run, all are known                                                 → Running
+ *     a plain init container failed permanently                                 → Failed
+ *     one has not ended; or a sidecar has not started, before any regular one   → Pending
+ *     a container waits that never ran                                          → Pending
+ *     some run, all are known                                                   → Running
  *     none runs, all are known, some stopped:
- *        the pod is over (`terminal`) and not static                          → Succeeded if all ended with 0, else Failed
- *        some are to be started again, by policy or as they were ended for it → Running
- *        all ended with 0                                                     → Succeeded, else Failed
- *     anything else                                                           → Pending
+ *        the pod has ended (`terminal`) and is not static                       → Succeeded if all exited with 0, else Failed
+ *        some will restart, by policy or because they were stopped for it       → Running
+ *        all exited with 0                                                      → Succeeded, else Failed
+ *     anything else                                                             → Pending
  *
- * Sidecars that stopped do not count. `statuses`: init and regular ones together.
- *
- * Source: pkg/kubelet/kubelet_pods.go getPhase.
+ * Ignores stopped sidecars. `statuses`: of init and regular containers. Source: pkg/kubelet/kubelet_pods.go getPhase.
  */
 export function podPhase(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed: ObservedPod, terminal: boolean): PodPhase {
   const counts = count(pod, statuses, observed);
@@ -71,11 +67,11 @@ function count(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed
   const statusOf = ({ name }: ContainerSpec): ContainerStatusEntry | undefined => statuses.find((status) => status.name === name);
   for (const container of initContainersOf(pod)) {
     if (isSidecar(container)) countSidecar(counts, statusOf(container));
-    else if (isToStartAgain(observed, container.name)) counts.pendingInit++;
+    else if (isStoppedForRestart(observed, container.name)) counts.pendingInit++;
     else countInit(counts, pod, container, statusOf(container));
   }
   for (const container of pod.spec.containers)
-    if (isToStartAgain(observed, container.name)) counts.stopped++;
+    if (isStoppedForRestart(observed, container.name)) counts.stopped++;
     else countRegular(counts, pod, container, statusOf(container));
   return counts;
 }
@@ -109,7 +105,7 @@ function countRegular(counts: Counts, pod: NodePod, container: ContainerSpec, st
   else counts.waiting++;
 }
 
-/** Of its last end, also while it waits to be started again. */
+/** Exit code of the last termination, also while waiting for a restart. */
 function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefined {
   const { state, lastState } = status ?? {};
   if (state?.running !== undefined) return undefined;
@@ -124,9 +120,8 @@ function isRestartable(pod: NodePod, container: ContainerSpec, exitCode: number)
 }
 
 /**
- * Whether initialisation is behind it: a sidecar that starts over does not bring a pod back to Pending.
- *
- * Source: pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
+ * Whether initialization is complete: a restarting sidecar must not return the pod to Pending. Source: pkg/kubelet/container/helpers.go
+ * HasAnyActiveRegularContainerStarted.
  */
 function hasRegularContainerInSandbox(pod: NodePod, { sandboxes, containers }: ObservedPod): boolean {
   const [newest] = sandboxes;

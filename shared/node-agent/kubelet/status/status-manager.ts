@@ -1,4 +1,4 @@
-/** The cached status of a pod, and its way to the API server (node-agent §13.5, §13.6). */
+/** Caches pod statuses and sends them to the API server (node-agent §13.5, §13.6). */
 import { describeError, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
 import type { AbnormalTermination, CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { acceptStatus, terminatedStatus } from "./accept-status.ts";
@@ -7,11 +7,10 @@ import { isMirrorPod, isStaticPod } from "../types/labels.ts";
 import { canBeDeleted, mergePodStatus, statusPatch } from "./merge-status.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { ObservedPod } from "../types/observed-pod.ts";
-import { parseNodePod } from "../types/pod.ts";
-import type { NodePod } from "../types/pod.ts";
-import { couldHaveRunningContainers } from "../pod-workers/worker-questions.ts";
+import { parseNodePod, type NodePod } from "../types/pod.ts";
+import { couldHaveRunningContainers } from "../pod-workers/worker-queries.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
-import type { PodProbeAnswers } from "../prober/prober-manager.ts";
+import type { PodProbeResults } from "../prober/prober-manager.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 import { countStart, countEnds } from "./status-metrics.ts";
 
@@ -24,10 +23,10 @@ export interface StatusRequest {
   readonly observed: ObservedPod;
   readonly terminal: boolean;
   readonly abnormal?: AbnormalTermination;
-  readonly probes: PodProbeAnswers;
+  readonly probes: PodProbeResults;
 }
 
-/** Nothing is stored. */
+/** Computes a status without storing it. */
 export async function computeStatus(
   ports: ComputeStatusPorts,
   { pod, observed, terminal, abnormal, probes }: StatusRequest,
@@ -54,7 +53,7 @@ export async function computeStatus(
   });
 }
 
-/** What the API server has of a static pod stands in its mirror. */
+/** A static pod's API status is in its mirror. */
 function withApiStatus(ports: Pick<NodePorts, "pods">, pod: NodePod): NodePod {
   const status = apiPodOf(ports.pods, pod)?.status;
   return status === undefined ? pod : { ...pod, status };
@@ -65,7 +64,7 @@ interface StoreOptions {
   readonly finished?: true;
 }
 
-/** What changed goes to the API server at once, by another function. @throws {LostSyncError} */
+/** Stores a status; a change is enqueued for sending. @throws {LostSyncError} */
 export async function storeStatus(
   ports: StoreStatusPorts,
   pod: NodePod,
@@ -94,13 +93,9 @@ export async function storeTerminated(ports: StoreStatusPorts, pod: NodePod, upd
 }
 
 /**
- * Brings the API server to what is cached for one pod, and finalises its deletion when that is due. What is gone there, or is
- * another pod of the name, is left alone.
- *
- * Differs from upstream, which reads the pod before each write: its last answer says what it has, and what others changed since is
- * not touched by a patch of what differs. What they changed of the node's own is seen by the watch, and the pod is read then.
- *
- * @throws what the API server answers, other than that; the next tick tries again
+ * Sends the cached status of one pod and completes its deletion if due. Ignores a missing or replaced API object. Differs from upstream:
+ * upstream reads the pod before each write; this patches against the last response. Concurrent changes of owned fields arrive by watch and
+ * cause a read. @throws other API errors; the next tick retries
  */
 export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise<void> {
   const cached = await ports.store.read("statuses", uid);
@@ -124,14 +119,14 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
       answered = parseNodePod(await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body }));
     } catch (error) {
       if (known !== undefined) {
-        // Whatever the server has now is not what it said last.
+        // The last response is outdated.
         await ports.store.update("statuses", uid, withoutAnswer);
         if (isNotFound(error) || isInvalid(error)) return await flushStatus(ports, uid);
       }
-      // Gone, or another pod of that name: neither is ours to speak of.
+      // Gone, or replaced by another pod of that name.
       if (!isNotFound(error) && !isInvalid(error)) throw error;
       if (isInvalid(error))
-        ports.log.warn("the API server refuses the status", { pod: `${namespace}/${name}`, error: describeError(error) });
+        ports.log.warn("the API server rejected the pod status", { pod: `${namespace}/${name}`, error: describeError(error) });
       return await sent(ports, uid, cached.version);
     }
   }
@@ -141,14 +136,14 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
     await ports.kube
       .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
       .catch((error: unknown) => {
-        // Gone, or another pod of its name.
+        // Gone, or replaced by another pod of that name.
         if (!isNotFound(error) && !isConflict(error)) throw error;
       });
     await ports.store.update("statuses", uid, () => undefined);
   }
 }
 
-/** As the API server has it; undefined where there is nothing to send to. */
+/** The API object; undefined if there is none to update. */
 async function readLive(
   ports: Pick<NodePorts, "kube" | "store">,
   pod: NodePod,
@@ -164,24 +159,24 @@ async function readLive(
   }
   const live = parseNodePod(found);
   if (live.metadata.uid === target.metadata.uid) return live;
-  // Another pod has the name by now: of the one before nobody asks any more. A static pod gets a new mirror.
+  // Replaced by another pod of that name; a static pod gets a new mirror.
   if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
   return undefined;
 }
 
-/** Each ten seconds: what was not sent, what somebody else altered, and deletions that are due. */
+/** Each ten seconds, enqueues unsent statuses, externally changed ones, and due deletions. */
 export async function flushStatuses(ports: Pick<NodePorts, "store" | "clock" | "pods" | "send">): Promise<void> {
   for (const [uid, cached] of await ports.store.rows("statuses")) {
-    const why = whyBehind(ports, uid, cached);
+    const why = pendingReason(ports, uid, cached);
     if (why === "altered") await ports.store.update("statuses", uid, withoutAnswer);
     if (why !== undefined) ports.send("statuses", uid, why);
   }
 }
 
-/** Of a row the API server's status that it agrees with. Neither is ever altered, so of the same two there is nothing to compare again. */
+/** The API status that matches a row. Both are immutable, so a pair is compared once. */
 const agreed = new WeakMap<CachedStatus, PodStatus>();
 
-function whyBehind(
+function pendingReason(
   ports: Pick<NodePorts, "clock" | "pods">,
   uid: string,
   cached: CachedStatus,

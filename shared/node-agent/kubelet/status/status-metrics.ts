@@ -1,4 +1,3 @@
-/** Metrics of what a status says that an earlier one did not. */
 import { parseTime } from "@deltaloop/kube/objects";
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
@@ -7,8 +6,8 @@ import type { NodePod } from "../types/pod.ts";
 import { terminationsBetween } from "./terminations.ts";
 
 /**
- * Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream, which by the precedence of its operators also counts the first turn
- * of every pod: only pods that began to run.
+ * Observes the start latency of a pod that began to run. Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: operator precedence
+ * there also counts the first sync of every pod.
  */
 export function countStart({ metrics, clock }: Pick<NodePorts, "clock" | "metrics">, { metadata }: NodePod): void {
   const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);

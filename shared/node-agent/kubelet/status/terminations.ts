@@ -1,4 +1,3 @@
-/** Which containers a status says have ended and the one before it did not (node-agent §15). */
 import type { PodStatus } from "../../ports/node-store.ts";
 import type { ContainerStatusEntry } from "../types/pod.ts";
 
@@ -10,9 +9,8 @@ export interface Termination {
 }
 
 /**
- * Once for each instance whose end a status shows; one that ends and starts again between two statuses is in neither.
- *
- * Source: pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
+ * Containers that `after` shows as terminated and `before` does not (node-agent §15). Misses ends between two statuses. Source:
+ * pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
  */
 export function terminationsBetween(before: PodStatus, after: PodStatus): readonly Termination[] {
   const of = (

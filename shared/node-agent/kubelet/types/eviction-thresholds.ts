@@ -1,7 +1,7 @@
-/** Eviction thresholds: what of a node's resources must stay free, and how that is written on the command line (node-agent §14.5). */
+/** Eviction thresholds and their command-line syntax (node-agent §14.5). */
 import { numericQuantity } from "@deltaloop/kube/quantity";
 
-/** As upstream's `eviction/api` names them. `allocatableMemory.available` is over the control group of all pods. */
+/** Upstream's signals. `allocatableMemory.available` covers the cgroup of all pods. */
 export const SIGNALS = [
   "memory.available",
   "allocatableMemory.available",
@@ -15,28 +15,28 @@ export const SIGNALS = [
 ] as const;
 export type Signal = (typeof SIGNALS)[number];
 
-/** What runs short, as messages and Events name it. */
+/** Starved resource in messages and Events. */
 export type StarvedResource = "memory" | "ephemeral-storage" | "inodes" | "pids";
 export type PressureCondition = "MemoryPressure" | "DiskPressure" | "PIDPressure";
 
-/** Bytes, or another count; or a share of the capacity, of 1, in the 32 bits that upstream keeps it in. */
+/** A count, or a fraction of the capacity as a 32-bit float like upstream's. */
 export type ThresholdValue = { readonly amount: number } | { readonly share: number };
 
 /** Met while less than `value` is available. */
 export interface Threshold {
   readonly signal: Signal;
   readonly value: ThresholdValue;
-  /** How long it must be met before a pod goes; 0: a hard one. */
+  /** How long it must be met before an eviction; 0 = hard. */
   readonly gracePeriodMs: number;
-  /** So much more must be free again. */
+  /** Additional amount that must become free. */
   readonly minReclaim?: ThresholdValue;
 }
 
 export interface EvictionPolicy {
   readonly thresholds: readonly Threshold[];
-  /** Of a pod that goes by a soft threshold, whatever more its spec says. */
+  /** Upper limit of the grace period in soft evictions. */
   readonly maxPodGracePeriodSeconds: number;
-  /** So long a condition stays after it was last seen. */
+  /** How long a condition remains after it was last observed. */
   readonly pressureTransitionMs: number;
 }
 
@@ -51,14 +51,14 @@ export const DEFAULT_EVICTION_HARD: Statements = new Map([
   ["imagefs.inodesFree", "5%"],
 ]);
 
-/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go; there is none for the pods' grace, so it is 0. */
+/** The pods' maximum grace period has no upstream default, so it is 0. Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
 export const DEFAULT_EVICTION: EvictionPolicy = {
   thresholds: parseThresholds({ hard: DEFAULT_EVICTION_HARD }),
   maxPodGracePeriodSeconds: 0,
   pressureTransitionMs: 300_000,
 };
 
-/** How an eviction setting is wrong; upstream's words. Whoever wrote the command line acts. */
+/** An invalid eviction setting, with upstream's message. */
 export class EvictionSettingError extends Error {
   override readonly name = "EvictionSettingError";
 }
@@ -79,17 +79,14 @@ export function conditionOfSignal(signal: Signal): PressureCondition {
   return resource === "pids" ? "PIDPressure" : "DiskPressure";
 }
 
-/** Of `capacity`, cut to a whole number. Source: eviction/api/types.go GetThresholdQuantity. */
+/** Truncated to an integer. Source: eviction/api/types.go GetThresholdQuantity. */
 export function amountOf(value: ThresholdValue, capacity: number): number {
   return "amount" in value ? value.amount : Math.trunc(capacity * value.share);
 }
 
 /**
- * `memory.available<1Gi,nodefs.available<10%` as statements; `separator` is `=` for grace periods and minimum reclaims.
- *
- * Source: component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go.
- *
- * @throws {EvictionSettingError}
+ * Parses `memory.available<1Gi,nodefs.available<10%`; `separator` is `=` for grace periods and minimum reclaims. Source:
+ * component-base/cli/flag/langle_separated_map_string_string.go, map_string_string.go. @throws {EvictionSettingError}
  */
 export function parseStatements(text: string, separator: "<" | "="): Statements {
   const pairs = text.split(",").filter((pair) => pair !== "");
@@ -102,7 +99,7 @@ export function parseStatements(text: string, separator: "<" | "="): Statements 
   );
 }
 
-/** Source: helpers.go ParseThresholdConfig. @throws {EvictionSettingError} */
+/** Parses all thresholds. Source: helpers.go ParseThresholdConfig. @throws {EvictionSettingError} */
 export function parseThresholds({
   hard,
   soft = new Map(),
@@ -114,7 +111,7 @@ export function parseThresholds({
   readonly soft?: Statements;
   readonly softGracePeriods?: Statements;
   readonly minimumReclaims?: Statements;
-  /** What all pods may take together is enforced on them (§7.6.1): what hard ones keep free of memory, they keep free of that, too. */
+  /** Pod limits are enforced (§7.6.1): hard memory thresholds also apply to the pods' cgroup. */
   readonly enforcesPods?: boolean;
 }): readonly Threshold[] {
   const hardOnes = [...hard].flatMap(([signal, text]) => threshold(signal, text) ?? []);
@@ -139,7 +136,7 @@ function ofAllocatable(thresholds: readonly Threshold[]): readonly Threshold[] {
   return ofMemory.map((one) => ({ ...one, signal: "allocatableMemory.available" }));
 }
 
-/** Nothing for `0%` and `100%`, which stand for no threshold. */
+/** Undefined for `0%` and `100%`, which disable a threshold. */
 function threshold(name: string, text: string): Threshold | undefined {
   const signal = knownSignal(name);
   if (!text.endsWith("%")) {
@@ -171,7 +168,7 @@ function knownSignal(name: string): Signal {
   return signal;
 }
 
-/** In whole units, rounded up as a Quantity's Value is. */
+/** In whole units, rounded up like Quantity.Value. */
 function quantity(text: string): number {
   const nanos = numericQuantity(text);
   if (nanos === undefined)
@@ -189,7 +186,7 @@ function percentage(text: string): number {
 
 const UNIT_MS: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 1e-3, µs: 1e-3, ns: 1e-6 };
 
-/** As Go reads a duration: `1m30s`, `1.5h`, `0`. */
+/** Parses a Go duration: `1m30s`, `1.5h`, `0`. */
 function gracePeriodMs(text: string): number {
   const [, sign = "", parts = ""] = /^([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|µs|ns))+|0)$/u.exec(text) ?? [];
   if (parts === "") throw new EvictionSettingError(`time: invalid duration ${JSON.stringify(text)}`);
@@ -201,19 +198,17 @@ function gracePeriodMs(text: string): number {
   return sum;
 }
 
-/** Which file systems of the node are one. */
+/** Which file systems of the node are shared. */
 export interface Disks {
   /** Images are not on the file system of volumes and logs. */
   readonly hasImageFs: boolean;
-  /** Containers' own layers are on the latter all the same. */
+  /** Writable layers are on the file system of volumes and logs anyway. */
   readonly splitsContainerFs: boolean;
 }
 
 /**
- * With thresholds of `containerfs`, which nobody sets: where containers are on the images' file system they are those of `imagefs`,
- * else those of `nodefs`. What was written for it is overruled. A file system without a threshold makes none.
- *
- * Source: helpers.go UpdateContainerFsThresholds. Differs from upstream: there a threshold that is not set makes one of 0, which is never met.
+ * Derives `containerfs` thresholds from `imagefs` or `nodefs`, where the containers are; overrides configured ones. Source: helpers.go
+ * UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds none, instead of one of 0 that is never met.
  */
 export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, splitsContainerFs }: Disks): readonly Threshold[] {
   const like = hasImageFs && !splitsContainerFs ? "imagefs" : "nodefs";
@@ -228,6 +223,6 @@ export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, 
 export interface Observation {
   readonly available: number;
   readonly capacity: number;
-  /** When it was taken, where somebody takes it now and then. Absent: just now. */
+  /** When it was measured; absent: now. */
   readonly takenMs?: number;
 }

@@ -1,19 +1,17 @@
-/** References to environment variables in commands, arguments and values (node-agent §7.4). */
-
-/** A dollar sign that was doubled, or a reference up to the next closing parenthesis. */
+/** `$$`, or a reference up to the next closing parenthesis. */
 const REFERENCE = /\$(?:\$|\(([^)]*)\))/gu;
 
 /**
- * The text with every reference replaced, from left to right and once: what a value brings in is not looked at again.
+ * Expands `$(NAME)` references once, from left to right (node-agent §7.4).
  *
- *     "$(A)-$(B)" with A=1   → "1-$(B)"     a name nobody knows stays as it is written
- *     "$$(A)"                → "$(A)"       two dollar signs are one
- *     "$(A", "$A", "100$"    → themselves
+ *     "$(A)-$(B)" with A=1   → "1-$(B)"     unknown names stay
+ *     "$$(A)"                → "$(A)"       escaped
+ *     "$(A", "$A", "100$"    → unchanged
  *
  * Source: third_party/forked/golang/expansion/expand.go Expand, MappingFuncFor.
  */
 export function expand(text: string, valueOf: (name: string) => string | undefined): string {
-  // Behind the last parenthesis no reference can close, and each `$(` there would be looked at to the end of the text.
+  // After the last parenthesis no reference can close; searching there would be quadratic.
   const end = text.lastIndexOf(")") + 1;
   const closed = text.slice(0, end).replace(REFERENCE, (reference, name: string | undefined) => {
     if (name === undefined) return "$";

@@ -1,5 +1,5 @@
 /**
- * As Go prints a duration of whole milliseconds:
+ * Formats whole milliseconds as Go does:
  *
  *     0 → 0s        350 → 350ms        1200 → 1.2s        80 000 → 1m20s        3 600 000 → 1h0m0s
  *

@@ -1,10 +1,8 @@
-/** JSON compared, or written down, by what it says: the order of keys is no difference, and an `undefined` field is absent. */
+/** JSON comparison independent of key order; `undefined` fields are absent. */
 
 /**
- * One object is equal to itself without a look inside, so a list that was mostly kept is compared in no time. Each pod that changes is looked
- * at so, all of it: nothing is made for that but lists of keys.
- *
- * @param isAbsent what is as good as no field; an `undefined` one by itself
+ * Whether two JSON values are equal. Identical objects compare in constant time; allocates only key lists, because every pod change is
+ * compared. @param isAbsent values that count as no field; default `undefined`
  */
 export function jsonEqual(a: unknown, b: unknown, isAbsent: (value: unknown) => boolean = isUndefined): boolean {
   if (a === b) return true;
@@ -27,7 +25,7 @@ function isUndefined(value: unknown): boolean {
   return value === undefined;
 }
 
-/** Keys sorted, nothing between them: equal values have equal texts. */
+/** Serializes with sorted keys, so that equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((entry) => canonicalJson(entry)).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
@@ -40,5 +38,5 @@ function fields(object: object): readonly (readonly [string, unknown])[] {
 }
 
 function valueAt(object: object, key: string): unknown {
-  return (object as Readonly<Record<string, unknown>>)[key]; // the caller looks at JSON
+  return (object as Readonly<Record<string, unknown>>)[key]; // the caller passes JSON
 }

@@ -1,4 +1,6 @@
-/** Names under which the runtime and the API server keep what is the agent's (node-agent §0, §2, §7.1). Source: kubelet/pkg/types/labels.go, pkg/kubelet/types/pod_update.go. */
+/**
+ * Labels and annotations of the kubelet (node-agent §0, §2, §7.1). Source: kubelet/pkg/types/labels.go, pkg/kubelet/types/pod_update.go.
+ */
 
 export const LABELS = {
   podName: "io.kubernetes.pod.name",
@@ -32,13 +34,13 @@ interface Annotated {
   readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
-/** Comes from a manifest: its source is known and is not the API server. */
+/** Whether the pod comes from a manifest. */
 export function isStaticPod(pod: Annotated): boolean {
   const source = pod.metadata?.annotations?.[CONFIG_ANNOTATIONS.source];
   return source !== undefined && source !== "api";
 }
 
-/** The API server's copy of a static pod; it never starts anything. */
+/** Whether the pod is the API server's copy of a static pod; it is never started. */
 export function isMirrorPod(pod: Annotated): boolean {
   return pod.metadata?.annotations?.[CONFIG_ANNOTATIONS.mirror] !== undefined;
 }

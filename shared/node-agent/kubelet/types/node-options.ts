@@ -1,13 +1,12 @@
 import type { V1Taint } from "@kubernetes/client-node";
 import { canonicalQuantity } from "@deltaloop/kube/quantity";
-import { amountOf, DEFAULT_EVICTION, isHard } from "./eviction-thresholds.ts";
-import type { EvictionPolicy, Signal } from "./eviction-thresholds.ts";
+import { amountOf, DEFAULT_EVICTION, isHard, type EvictionPolicy, type Signal } from "./eviction-thresholds.ts";
 import type { Wire } from "@deltaloop/kube/objects";
 
-/** What a node agent is told when it starts; every path and port has upstream's default and can be moved (node-agent §0, §1). */
+/** Options of a node agent; paths and ports have upstream's defaults (node-agent §0, §1). */
 export interface NodeOptions {
   readonly nodeName: string;
-  /** The node's addresses, primary family first; what `status.hostIPs` says. */
+  /** The node's addresses, primary family first; `status.hostIPs`. */
   readonly hostIps: readonly string[];
   /** Default `/var/lib/kubelet`. */
   readonly rootDir: string;
@@ -15,36 +14,36 @@ export interface NodeOptions {
   readonly podLogsDir: string;
   /** Default `/var/log/containers`. */
   readonly containerLogsDir: string;
-  /** Under which `kubepods` stands. Default `/`. */
+  /** Parent of `kubepods`. Default `/`. */
   readonly cgroupRoot: string;
   readonly cgroupDriver: "cgroupfs" | "systemd";
-  /** Of the agent's HTTPS server. Default 10250. */
+  /** Port of the HTTPS server. Default 10250. */
   readonly port: number;
   readonly maxPods: number;
-  /** Addresses of the cluster's DNS; without them `ClusterFirst` is `Default`. */
+  /** Cluster DNS addresses; without them `ClusterFirst` acts as `Default`. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
-  /** Where the machine's resolver is configured. Default `/etc/resolv.conf`; empty: pods get none of it. */
+  /** The resolver configuration for pods. Default `/etc/resolv.conf`; empty: none. */
   readonly resolvConf?: string;
   readonly registration?: NodeRegistration;
   readonly imageGc: ImageGcPolicy;
   readonly imagePulls: ImagePullPolicy;
   readonly cgroups: CgroupPolicy;
   readonly eviction: EvictionPolicy;
-  /** How long pods have when the machine is shut down, lowest priority first. Default: none, nothing waits for them. */
+  /** Shutdown grace periods, lowest priority first. Default: none. */
   readonly shutdown?: readonly ShutdownGracePeriod[];
 }
 
-/** How pods are bounded by control groups (node-agent §7.6.1). */
+/** Cgroup settings (node-agent §7.6.1). */
 export interface CgroupPolicy {
-  /** A group for each pod and class of pods. Default true; false leaves all to the runtime. */
+  /** A cgroup per pod and QoS class. Default true; false leaves cgroups to the runtime. */
   readonly perQos: boolean;
-  /** What is not to be exceeded. Default: `pods`. */
+  /** Enforced limits. Default: `pods`. */
   readonly enforce: readonly NodeAllocatableEnforcement[];
-  /** What is kept back, and the group that holds those it is kept for; only to be enforced on it. */
+  /** Reserved resources, and the cgroup on which to enforce them. */
   readonly kubeReserved: ReservedGroup;
   readonly systemReserved: ReservedGroup;
-  /** Processes of one pod; −1, the default, is no limit. */
+  /** Process limit per pod; −1 (default): unlimited. */
   readonly podMaxPids: number;
 }
 
@@ -58,9 +57,8 @@ export const ENFORCEMENTS = [
 ] as const;
 export type NodeAllocatableEnforcement = (typeof ENFORCEMENTS)[number];
 
-/** What pods cannot have. */
+/** Reserved resources. */
 export interface Reserved {
-  /** Milli-CPUs. */
   readonly cpuMilli?: number;
   readonly memoryBytes?: number;
   readonly ephemeralStorageBytes?: number;
@@ -69,51 +67,51 @@ export interface Reserved {
 
 export interface ReservedGroup {
   readonly resources: Reserved;
-  /** Absolute, as `/system.slice`. */
+  /** Absolute: `/system.slice`. */
   readonly cgroup?: string;
 }
 
-/** When images go that nobody uses (node-agent §16.4). Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
+/** Image garbage collection settings (node-agent §16.4). Source: pkg/kubelet/apis/config/v1beta1/defaults.go. */
 export interface ImageGcPolicy {
-  /** So full the image file system may be before any goes. Default 85; 100 without `maxAgeMs`: none ever goes. */
+  /** Disk usage that starts collection. Default 85; 100 without `maxAgeMs` disables collection. */
   readonly highThresholdPercent: number;
-  /** So full it may still be afterwards. Default 80. */
+  /** Disk usage at which collection stops. Default 80. */
   readonly lowThresholdPercent: number;
   /** Default 2 min. */
   readonly minAgeMs: number;
-  /** Those that nobody used for longer go, however much room there is. Default: absent, for no such age. */
+  /** Removes images unused for longer, independent of disk usage. Default: absent. */
   readonly maxAgeMs?: number;
 }
 
-/** What the machine has, for requests of what is not limited, and for the OOM score (§7.4, §7.6). */
+/** Machine resources (§7.4, §7.6). */
 export interface NodeResources {
-  /** Milli-CPUs. */
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly ephemeralStorageBytes: number;
   readonly pods: number;
-  /** Sizes of the huge pages that the kernel can hand out, as cgroups name them: `2MB`, `1GB`. Absent: none. */
+  /** Huge page sizes of the kernel, as cgroups name them: `2MB`, `1GB`. Absent: none. */
   readonly hugePageSizes?: readonly string[];
-  /** What is set aside for each of them. */
+  /** Preallocated bytes per size. */
   readonly hugePageBytes?: Readonly<Record<string, number>>;
-  /** Processes and threads. */
+  /** Maximum processes and threads. */
   readonly pids?: number;
-  /** Those online, as the kernel writes lists: `0-3,8`. */
+  /** Online CPUs in the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
-  /** Kept back for kubelet and system together. */
+  /** Sum of kube and system reservations. */
   readonly reserved?: Reserved;
-  /** When memory runs out, all of a container are to be killed at once. Only where cgroups are v2 alone: the runtime takes no others by name. */
+  /** An OOM kills all processes of a container. Cgroup v2 only. */
   readonly killsGroupOnOom?: true;
 }
 
 type Quantities = Readonly<Record<string, string>>;
 
 /**
- * Capacity less what is kept back for kubelet and system and what hard eviction keeps free; huge pages are no memory for anything else.
+ * Capacity minus reservations, hard eviction thresholds and huge pages.
  *
  *     memory 16Gi → 16284Mi        ephemeral-storage 61255492Ki → 56453061334
  *
- * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go MachineInfo.
+ * Source: pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation, eviction/helpers.go, nodestatus/setters.go
+ * MachineInfo.
  */
 export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): NodeResources {
   const { cpuMilli, memoryBytes, ephemeralStorageBytes, hugePageBytes = {}, reserved = {} } = capacity;
@@ -139,15 +137,13 @@ export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPoli
   };
 }
 
-/** By a hard threshold; what a soft one names may be used. */
+/** By hard thresholds only. */
 function keptFree({ thresholds }: Pick<EvictionPolicy, "thresholds">, signal: Signal, amount: number): number {
   const kept = thresholds.find((one) => one.signal === signal && isHard(one));
   return kept === undefined ? 0 : amountOf(kept.value, amount);
 }
 
-/**
- * Of what more is kept back than there is, in words. Source: node_container_manager_linux.go validateNodeAllocatable.
- */
+/** Reservations that exceed the capacity, as text. Source: node_container_manager_linux.go validateNodeAllocatable. */
 export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPolicy, "thresholds"> = DEFAULT_EVICTION): readonly string[] {
   const { reserved = {}, memoryBytes, ephemeralStorageBytes } = capacity;
   const amounts = [
@@ -163,7 +159,7 @@ export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPo
   return amounts.flatMap(([name, kept = 0, has, unit]) => (kept > has ? [`${name}: ${kept}${unit} of ${Math.trunc(has)}${unit}`] : []));
 }
 
-/** As `status.capacity` and `status.allocatable` have them. */
+/** As in `status.capacity` and `status.allocatable`. */
 export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",
@@ -174,37 +170,35 @@ export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageByte
   };
 }
 
-/** `2MB` as cgroups name it, `hugepages-2Mi` as a resource. */
+/** `2MB` → `hugepages-2Mi`. */
 export function hugePagesName(pageSize: string): string {
   return `hugepages-${pageSize.replace("B", "i")}`;
 }
 
-/** Without any of these no pod can be placed: the node is not Ready. Source: nodestatus/setters.go ReadyCondition. */
+/** Resources without capacity; each makes the node not Ready. Source: nodestatus/setters.go ReadyCondition. */
 export function missingCapacity({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods }: NodeResources): readonly string[] {
   const amounts = { cpu: cpuMilli, memory: memoryBytes, pods, "ephemeral-storage": ephemeralStorageBytes };
   return Object.entries(amounts).flatMap(([resource, amount]) => (amount > 0 ? [] : [resource]));
 }
 
-/** `8388608Ki` as `8Gi`; what is not whole in Ki stays a plain number. */
+/** `8388608Ki` → `8Gi`; plain bytes if not a multiple of 1 KiB. */
 export function bytesQuantity(bytes: number): string {
   return (bytes % 1024 === 0 && canonicalQuantity(`${bytes / 1024}Ki`)) || String(bytes);
 }
 
-/** How a node pulls images: how many at once, and how often (node-agent §8). */
-
-/** Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
+/** Image pull settings (node-agent §8). Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
 export interface ImagePullPolicy {
-  /** One after the other. Default true; false where more than one may be pulled at once. */
+  /** One pull at a time. Default true; false if several parallel pulls are configured. */
   readonly serialize: boolean;
-  /** At once, unless they are serialised. Absent: all of them. */
+  /** Parallel pulls, unless serialized. Absent: unlimited. */
   readonly maxParallel?: number;
-  /** Pulls a second; 0: as many as come. Default 5. */
+  /** Pulls per second; 0: unlimited. Default 5. */
   readonly registryQps: number;
-  /** So many at once, after quiet. Default 10. */
+  /** Burst of pulls. Default 10. */
   readonly registryBurst: number;
 }
 
-/** Of pods with that priority or more, up to the next one. */
+/** Applies to this priority up to the next one. */
 export interface ShutdownGracePeriod {
   readonly priority: number;
   readonly seconds: number;
@@ -214,12 +208,12 @@ export type Taint = Wire<V1Taint>;
 
 export interface NodeRegistration {
   readonly labels?: Readonly<Record<string, string>>;
-  /** Only of a new Node. */
+  /** Only for a new Node. */
   readonly taints?: readonly Taint[];
-  /** As the cloud's controller knows the machine; only of a new Node. */
+  /** The cloud provider's machine id; only for a new Node. */
   readonly providerId?: string;
-  /** A cloud's controller says the Node's addresses, and takes this taint away: until then nothing is scheduled here. */
+  /** A cloud controller sets addresses and removes the taint that blocks scheduling until then. */
   readonly externalCloudProvider?: true;
-  /** Whether the node's addresses were given, or found out. */
+  /** Whether `--node-ip` was given. */
   readonly nodeIpGiven?: boolean;
 }

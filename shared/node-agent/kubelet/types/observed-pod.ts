@@ -1,4 +1,4 @@
-/** What the runtime says of one pod (node-agent §6.1): the kubelet's observed state. Source: pkg/kubelet/container/runtime.go, PodStatus. */
+/** The observed state of a pod from the runtime (node-agent §6.1). Source: pkg/kubelet/container/runtime.go, PodStatus. */
 import { ownAt } from "@deltaloop/base";
 import type {
   Container,
@@ -18,14 +18,12 @@ export interface ObservedPod {
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;
-  /** Of the newest sandbox, if that is READY. */
+  /** Of the newest sandbox, if it is ready. */
   readonly ips: readonly string[];
   /** Newest first. */
   readonly sandboxes: readonly ObservedSandbox[];
-  /** Newest first; several of one name are instances of one container. */
+  /** Newest first; equal names are instances of one container. */
   readonly containers: readonly ObservedContainer[];
-  /** The runtime was asked no earlier than this. */
-  readonly readAtMs: number;
 }
 
 export interface ObservedSandbox {
@@ -33,7 +31,7 @@ export interface ObservedSandbox {
   readonly attempt: number;
   readonly state: PodSandboxState;
   readonly createdAtMs: number;
-  /** Absent: the runtime says nothing of it. */
+  /** Absent if the runtime reports none. */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly networkMode?: NamespaceMode;
 }
@@ -45,28 +43,28 @@ export interface ObservedContainer {
   readonly state: ContainerState;
   readonly image: string;
   readonly imageRef: string;
-  /** Hexadecimal, of name and image, as it was when the container was made (containerHash). */
+  /** containerHash at creation. */
   readonly hash: string;
   readonly restartCount: number;
   readonly createdAtMs: number;
   /** Absent while CREATED. */
   readonly startedAtMs?: number;
-  /** These four mean something only when EXITED. */
+  /** These four apply only when EXITED. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
   readonly reason: string;
-  /** The runtime's own and, after it, the termination message. */
+  /** The runtime's message, then the termination message. */
   readonly message: string;
   readonly logPath: string;
-  /** What it may use, as the runtime has set it; absent: the runtime does not say. */
+  /** Current limits; absent if the runtime reports none. */
   readonly resources?: NonNullable<ContainerStatus["resources"]>;
-  /** What the agent made it with, or last set it to; absent: nobody wrote it down (NodeStore `allocations`). */
+  /** Last resources set by the agent; absent if not recorded (NodeStore `allocations`). */
   readonly actuated?: ContainerResources;
-  /** The agent ends it, or has ended it, so that the next instance starts (NodeStore `restarts`). */
+  /** The agent stops or stopped it for a restart (NodeStore `restarts`). */
   readonly endedForRestart?: true;
 }
 
-/** How the agent answers "what does the newest result of this probe say": `undefined` = there is no such probe, or none ran yet. */
+/** The newest probe result; `undefined` without a probe or a result. */
 export type ProbeAnswer = "Success" | "Failure" | "Unknown" | undefined;
 
 /** The newest instance of a container. */
@@ -74,21 +72,13 @@ export function newestOf(observed: ObservedPod, container: string): ObservedCont
   return observed.containers.find(({ name }) => name === container);
 }
 
-/** Its newest instance was ended by the agent so that the next one starts: what it ended with says nothing of its work. */
-export function isToStartAgain(observed: ObservedPod, container: string): boolean {
+/** Whether the agent stopped the newest instance for a restart, so that its exit code does not count. */
+export function isStoppedForRestart(observed: ObservedPod, container: string): boolean {
   const newest = newestOf(observed, container);
   return newest?.state === "CONTAINER_EXITED" && newest.endedForRestart === true;
 }
 
-/** Nothing known of it: what a pod looks like before its first sandbox. */
-export function nothingObserved(
-  pod: { readonly uid: string; readonly name: string; readonly namespace: string },
-  readAtMs: number,
-): ObservedPod {
-  return { ...pod, ips: [], sandboxes: [], containers: [], readAtMs };
-}
-
-/** A container as list and status together say it; `terminationMessage` is what it left behind, if it was read. */
+/** Combines list entry and status; `terminationMessage` as read from file or log. */
 export function observedContainer(
   listed: Container,
   status: ContainerStatus,
@@ -122,7 +112,7 @@ export function observedContainer(
   };
 }
 
-/** As it was written down when the container was made; else by the runtime's count. */
+/** From the annotation, or else the runtime's attempt. */
 export function restartCountOf(annotations: StringMap, { attempt }: Pick<ContainerMetadata, "attempt">): number {
   const restartCount = Number.parseInt(annotations[ANNOTATIONS.restartCount] ?? "", 10);
   return Number.isNaN(restartCount) ? attempt : restartCount;
@@ -140,53 +130,49 @@ export function observedSandbox(status: PodSandboxStatus): ObservedSandbox {
   };
 }
 
-/** Sorts, and takes the addresses from the newest sandbox if it is READY. */
+/** Sorts; addresses are those of the newest sandbox if ready. */
 export function observedPod(
   pod: { readonly uid: string; readonly name: string; readonly namespace: string },
   sandboxes: readonly ObservedSandbox[],
   containers: readonly ObservedContainer[],
-  readAtMs: number,
 ): ObservedPod {
   const newestFirst = <T extends { readonly createdAtMs: number }>(items: readonly T[]): readonly T[] =>
     items.toSorted((a, b) => b.createdAtMs - a.createdAtMs);
   const sorted = newestFirst(sandboxes);
-  return { ...pod, ips: addressesOf(sorted[0]), sandboxes: sorted, containers: newestFirst(containers), readAtMs };
+  return { ...pod, ips: addressesOf(sorted[0]), sandboxes: sorted, containers: newestFirst(containers) };
 }
 
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/iu;
 
-/** One that cannot be read, and there are none (§6.1). */
+/** One invalid address discards all (§6.1). */
 function addressesOf(sandbox: ObservedSandbox | undefined): readonly string[] {
   if (sandbox?.state !== "SANDBOX_READY" || sandbox.network === undefined) return [];
   const all = [sandbox.network.ip, ...sandbox.network.additionalIps].filter((ip) => ip !== "");
   return all.every((ip) => ADDRESS.test(ip)) ? all : [];
 }
 
-/** By container id: what one instance's probes say says nothing of the next. */
+/** By container id, because results do not apply to other instances. */
 export interface ProbeAnswers {
   liveness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;
 }
 
 /**
- * Its own restart policy, else the pod's. An init container with `Always` is a sidecar. Rules for exit codes
- * (`restartPolicyRules`) never come here: such a pod is held back (unsupported-features.ts).
- *
- * Source: pkg/api/v1/pod/util.go ContainerShouldRestart.
+ * The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. Pods with `restartPolicyRules` are held
+ * (unsupported-features.ts). Source: pkg/api/v1/pod/util.go ContainerShouldRestart.
  */
 export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string {
   return container.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
 }
 
 /**
- * Judges by the newest instance alone:
+ * Decides by the newest instance:
  *
  *     pod is being deleted → no          none, CREATED, UNKNOWN → yes          RUNNING → no
  *     EXITED 0 → under Always            EXITED 1 → under Always and OnFailure
- *     EXITED because the agent ended it for its restart → yes
+ *     EXITED, stopped for a restart → yes
  *
- * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream, where who ended it for its restart
- * also starts it, in one go, and nobody is asked in between.
+ * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream: upstream stops and restarts in one step.
  */
 export function shouldContainerBeRestarted(pod: NodePod, container: ContainerSpec, observed: ObservedPod): boolean {
   if (pod.metadata.deletionTimestamp !== undefined) return false;

@@ -1,7 +1,6 @@
-/** What a pod asks of its node while it lives, and the quality of service that this makes (node-agent §7.6, §13.4). */
+/** Requests and limits of a pod and its QoS class (node-agent §7.6, §13.4). */
 import { numericQuantity, parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
-import { initContainersOf, isSidecar } from "./pod.ts";
-import type { ContainerSpec, NodePod } from "./pod.ts";
+import { initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "./pod.ts";
 
 /** Resource name → amount in units of 10⁻⁹. */
 export type Requests = ReadonlyMap<string, bigint>;
@@ -10,11 +9,12 @@ const NOTHING: Requests = new Map();
 const POD_LEVEL_RESOURCES = /^(?:cpu|memory|hugepages-.+)$/u;
 
 /**
- * What the containers ask for together; or one init container with the sidecars before it, where that is more; then the overhead.
+ * The sum of containers and sidecars, or the largest init container with its preceding sidecars, plus overhead. Pod-level `spec.resources`
+ * replace the sum.
  *
  *     init 2, sidecar 1, init 3, containers 1 + 1 → max(2, 1 + 3, 1 + 1 + 1) = 4
  *
- * What is asked for the whole pod (`spec.resources`) stands in for the sum. Source: component-helpers resource/helpers.go PodRequests.
+ * Source: component-helpers resource/helpers.go PodRequests.
  */
 export function podRequests({ spec, ...pod }: NodePod): Requests {
   let running = spec.containers.map(({ resources }) => amounts(resources?.requests)).reduce(plus, NOTHING);
@@ -32,8 +32,8 @@ export function podRequests({ spec, ...pod }: NodePod): Requests {
 }
 
 /**
- * The same sum of limits. The overhead raises what is limited, and limits nothing by itself. Whether every container has a limit
- * does not show in it. Source: component-helpers resource/helpers.go PodLimits.
+ * The same for limits; overhead only increases existing limits. Does not show whether every container has a limit. Source:
+ * component-helpers resource/helpers.go PodLimits.
  */
 export function podLimits({ spec, ...pod }: NodePod): Requests {
   const { overhead, resources: _ofPod, ...rest } = spec;
@@ -46,7 +46,7 @@ export function podLimits({ spec, ...pod }: NodePod): Requests {
   return plus(limits, new Map([...amounts(overhead)].filter(([name]) => (limits.get(name) ?? 0n) > 0n)));
 }
 
-/** In whole units, rounded up; `cpu` in thousandths. */
+/** In whole units, rounded up; `cpu` in millicores. */
 export function wholeAmount(requests: Requests, name: string): number {
   const unit = name === "cpu" ? 1_000_000n : 1_000_000_000n;
   return Number(((requests.get(name) ?? 0n) + unit - 1n) / unit);
@@ -79,18 +79,15 @@ const COUNTED = ["cpu", "memory"] as const;
 type Quantities = Readonly<Record<string, string>> | undefined;
 
 /**
- * What the API server wrote, else from the spec; never changes while the pod lives:
+ * The API server's QoS class, or else from the spec; constant for a pod.
  *
- *     nothing asked for by any container                        → BestEffort
+ *     no requests or limits in any container                    → BestEffort
  *     cpu and memory limited in every container, requests equal → Guaranteed
  *     anything else                                             → Burstable
  *
- * Init containers count like the others, ephemeral ones cannot ask for anything.
- *
- * Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS.
- * Differs from upstream: resources of the whole pod are not read; a pod with them is held back (unsupported-features.ts).
- * Requests and limits are compared in each container, not as sums: sums that agree while the parts do not would need
- * requests above limits, which no pod has.
+ * Includes init containers; ephemeral containers have no resources. Source: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS.
+ * Differs from upstream: ignores pod-level resources, whose pods are held (unsupported-features.ts). Compares per container instead of
+ * sums, which is equal unless requests exceed limits.
  */
 export function qosClass(pod: NodePod): QosClass {
   const written = pod.status?.qosClass;
@@ -100,7 +97,7 @@ export function qosClass(pod: NodePod): QosClass {
   return containers.every(isGuaranteed) ? "Guaranteed" : "Burstable";
 }
 
-/** An unset request is the limit, as API defaulting makes it; a static pod's manifest may not have been through it. */
+/** An unset request equals the limit, as the API defaults it. */
 function isGuaranteed({ resources }: ContainerSpec): boolean {
   return COUNTED.every((name) => {
     const limit = amount(resources?.limits, name);
@@ -112,7 +109,7 @@ function asks({ resources }: ContainerSpec, name: string): readonly string[] {
   return [amount(resources?.requests, name), amount(resources?.limits, name)].filter((value) => value !== undefined);
 }
 
-/** In units of 10⁻⁹; zero and less ask for nothing. */
+/** In units of 10⁻⁹; undefined for zero and less. */
 function amount(quantities: Quantities, name: string): string | undefined {
   const nanos = numericQuantity(quantities?.[name] ?? "");
   return nanos === undefined || nanos === "0" || nanos.startsWith("-") ? undefined : nanos;
@@ -122,10 +119,10 @@ function isQosClass(text: string | undefined): text is QosClass {
   return text === "Guaranteed" || text === "Burstable" || text === "BestEffort";
 }
 
-/** Each 1024 of the one before. */
+/** Powers of 1024. */
 const BYTE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
 
-/** Undefined: it is not there. CPUs in thousandths, the rest in whole units, both rounded up. */
+/** Undefined if absent. CPU in millicores, others in whole units, rounded up. */
 export function amountOf(quantities: Readonly<Record<string, string>>, name: string): number | undefined {
   const quantity = parseQuantity(quantities[name] ?? "");
   if (quantity === undefined) return undefined;

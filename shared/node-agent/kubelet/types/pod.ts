@@ -1,4 +1,4 @@
-/** A pod as the agent works with it: checked once where it comes in (parseNodePod), whole, with its spec. */
+/** A complete pod, validated once by parseNodePod. */
 import type { V1Container, V1ContainerStatus, V1PodSpec, V1Probe, V1Volume } from "@kubernetes/client-node";
 import type { Labels, OwnerReference, Wire } from "@deltaloop/kube/objects";
 import type { PodStatus } from "../../ports/node-store.ts";
@@ -31,7 +31,7 @@ export type ContainerStatusEntry = Wire<V1ContainerStatus>;
 export type ProbeSpec = Wire<V1Probe>;
 export type VolumeSpec = Wire<V1Volume>;
 
-/** `<pod>_<namespace>`: of two static pods with one full name only one runs. */
+/** `<pod>_<namespace>`: only one static pod per full name runs. */
 export function fullName({ metadata: { name, namespace } }: NodePod): string {
   return `${name}_${namespace}`;
 }
@@ -40,17 +40,17 @@ export function initContainersOf(pod: NodePod): readonly ContainerSpec[] {
   return pod.spec.initContainers ?? [];
 }
 
-/** An init container that goes on running beside the regular ones. */
+/** An init container that keeps running beside the regular ones. */
 export function isSidecar(initContainer: ContainerSpec): boolean {
   return initContainer.restartPolicy === "Always";
 }
 
-/** Wire types of an ephemeral container and of a container share all fields that matter here. */
+/** The wire types share all fields used here. */
 export function ephemeralContainersOf(pod: NodePod): readonly (ContainerSpec & { readonly targetContainerName?: string })[] {
   return pod.spec.ephemeralContainers ?? [];
 }
 
-/** Of whatever kind. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
+/** The container of any kind with this name. Source: pkg/kubelet/container/helpers.go GetContainerSpec. */
 export function containerNamed(pod: NodePod, name: string): ContainerSpec | undefined {
   return [...pod.spec.containers, ...initContainersOf(pod), ...ephemeralContainersOf(pod)].find((each) => each.name === name);
 }
@@ -59,13 +59,9 @@ export function isTerminalPhase(phase: string | undefined): phase is "Succeeded"
   return phase === "Succeeded" || phase === "Failed";
 }
 
-/**
- * The pod that `value` is, as far as the agent relies on it; the API server validates the rest.
- *
- * @throws {TypeError} naming what is missing
- */
+/** Checks the fields that the agent relies on; the API server validates the rest. @throws {TypeError} naming what is missing */
 export function parseNodePod(value: unknown): NodePod {
-  const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // looked at field by field
+  const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // checked field by field
   for (const field of ["name", "namespace", "uid"] as const)
     if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
   const containers = pod?.spec?.containers;
@@ -73,7 +69,7 @@ export function parseNodePod(value: unknown): NodePod {
     throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
   for (const container of containers)
     if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container without a name`);
-  return value as NodePod; // what the agent relies on was just checked
+  return value as NodePod; // checked above
 }
 
 const FNV_OFFSET_BASIS = 0x811c9dc5;
@@ -81,9 +77,8 @@ const FNV_PRIME = 0x01000193;
 const encoder = new TextEncoder();
 
 /**
- * The kubelet's hash of a container, so that either takes the other's containers for its own: FNV-1a, 32 bits, of how Go prints the
- * bytes of the JSON text of image and name, in lower-case hexadecimal without leading zeros. It stands in an annotation of every
- * container, so it must be the same in every version of the agent.
+ * The kubelet's container hash, so that each takes over the other's containers: FNV-1a (32 bits) of Go's printed bytes of the JSON of image
+ * and name. Stored in annotations, so it must never change.
  *
  *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
  *
@@ -96,7 +91,7 @@ export function containerHash({ name, image = "" }: { readonly name: string; rea
   return (hash >>> 0).toString(16);
 }
 
-/** Go's encoding/json writes what HTML or JavaScript could take for something else by its number. */
+/** Go's encoding/json escapes these characters. */
 function goJson(value: object): string {
   return JSON.stringify(value).replace(/[<>&\u2028\u2029]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

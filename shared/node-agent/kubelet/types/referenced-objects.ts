@@ -1,6 +1,4 @@
-/** ConfigMaps and Secrets that a pod refers to. */
-
-/** The ConfigMaps and Secrets of the pod's namespace, as far as the pod names them; `undefined` = there is none of that name. */
+/** The ConfigMaps and Secrets that a pod references; `undefined` if one does not exist. */
 export interface ReferencedObjects {
   configMap(name: string): ConfigMapData | undefined;
   secret(name: string): SecretData | undefined;

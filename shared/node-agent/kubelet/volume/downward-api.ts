@@ -1,22 +1,19 @@
-/** What files of a downwardAPI volume say about their pod (node-agent §10). */
+/** File contents of downwardAPI volumes (node-agent §10). */
 import { ownAt } from "@deltaloop/base";
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import type { Labels } from "@deltaloop/kube/objects";
 import type { NodeResources } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod } from "../types/pod.ts";
+import { initContainersOf, type ContainerSpec, type NodePod } from "../types/pod.ts";
 
 const SUBSCRIPT = /^metadata\.(labels|annotations)\['(.*)'\]$/su;
 
 /**
- * A field of the pod as text. Whole labels and annotations are a line each, sorted by key:
+ * A field of the pod as text; labels and annotations one per line, sorted by key:
  *
  *     metadata.labels          → cluster="c1"\nzone="a \"quoted\" one"
  *     metadata.labels['zone']  → a "quoted" one
  *
- * @throws {VolumeError} for a field that no volume can show
- *
- * Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
+ * @throws {VolumeError} for an unsupported field Source: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString.
  */
 export function podFieldText({ metadata }: NodePod, fieldPath: string): string {
   const [, map, key = ""] = SUBSCRIPT.exec(fieldPath) ?? [];
@@ -58,7 +55,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 const TO_ESCAPE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
 
-/** As Go's `%q` prints it, which is what readers of these files parse. */
+/** Quotes like Go's `%q`. */
 function quote(text: string): string {
   return `"${text.replace(TO_ESCAPE, (character) => ESCAPES[character] ?? escaped(character.codePointAt(0) ?? 0))}"`;
 }
@@ -70,16 +67,13 @@ function escaped(code: number): string {
 }
 
 /**
- * A request or limit of a container in units of the divisor, rounded up:
+ * A request or limit in units of the divisor, rounded up; an unset limit of cpu, memory or ephemeral storage is the node's allocatable.
  *
  *     limits.cpu 1250m, divisor 1     → 2
  *     limits.memory 64Mi, divisor 1Ki → 65536
  *
- * A limit of cpu, memory or ephemeral storage that is not set is what the node has to give.
- *
- * @throws {VolumeError} for an unknown container or resource
- *
- * Source: pkg/api/v1/resource/helpers.go ExtractResourceValueByContainerNameAndNodeAllocatable.
+ * @throws {VolumeError} for an unknown container or resource Source: pkg/api/v1/resource/helpers.go
+ * ExtractResourceValueByContainerNameAndNodeAllocatable.
  */
 export function resourceFieldText(
   pod: NodePod,
@@ -95,14 +89,14 @@ export function resourceFieldText(
   const [kind, name = ""] = resource.split(/\.(.*)/su);
   if ((kind !== "limits" && kind !== "requests") || !isResource(name))
     throw new VolumeError(`unsupported container resource : ${resource}`);
-  // CPUs count in thousandths, so that a divisor of 1m works.
+  // CPU in millicores, so that divisor 1m works.
   const unit = name === "cpu" ? MILLI : ONE;
   const value = units(amountOf(container, kind, name, allocatable), unit);
   const divideBy = units(divisor, unit) || units("1", unit);
   return String((value + divideBy - 1n) / divideBy);
 }
 
-/** In nanos, as quantityNanos counts. */
+/** In nanos, as quantityNanos. */
 const MILLI = 1_000_000n;
 const ONE = 1_000_000_000n;
 
@@ -131,8 +125,8 @@ function units(text: string, unit: bigint): bigint {
 }
 
 /**
- * A volume cannot be filled yet: an object, a key or a field that it names is not there. Normal while somebody still has to make
- * it; the pod waits and is tried again. The message is shown to users in the FailedMount event; it holds names, never values.
+ * A referenced object, key or field is missing. Normal until it is created; the pod retries. Shown in the FailedMount event; contains
+ * names, never values.
  */
 export class VolumeError extends Error {
   override readonly name = "VolumeError";

@@ -1,20 +1,15 @@
-/** Everything that must stand on disk before a pod's sandbox is made (node-agent §5.1 steps 9 and 10, §10). */
+/** Prepares the volumes of a pod before its sandbox (node-agent §5.1 steps 9 and 10, §10). */
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
-import type { KubeObject } from "@deltaloop/kube/objects";
 import type { ConfigMapData, ReferencedObjects, SecretData } from "../types/referenced-objects.ts";
-import { allocatableOf } from "../types/node-options.ts";
-import type { NodeResources } from "../types/node-options.ts";
+import { allocatableOf, type NodeResources } from "../types/node-options.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { messageOf } from "@deltaloop/kube/objects";
+import { messageOf, type KubeObject } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import { StepError } from "../node-ports/operations.ts";
-import { ephemeralContainersOf, initContainersOf } from "../types/pod.ts";
-import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
-import { tokenRenewalAtMs, tokensOf, volumePayload } from "./volume-payload.ts";
-import type { TokenSpec } from "./volume-payload.ts";
+import { ephemeralContainersOf, initContainersOf, type ContainerSpec, type NodePod, type VolumeSpec } from "../types/pod.ts";
+import { tokenRenewalAtMs, tokensOf, volumePayload, type TokenSpec } from "./volume-payload.ts";
 import { VolumeError } from "./downward-api.ts";
-import { fsGroupOf, volumePlans } from "./volumes.ts";
-import type { VolumePlan } from "./volumes.ts";
+import { fsGroupOf, volumePlans, type VolumePlan } from "./volumes.ts";
 import { retriedInSync, VolumeRetryError, withVolumeBackOff } from "./volume-retries.ts";
 
 export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | "objects" | "podEvent" | "options" | "resources">;
@@ -22,26 +17,25 @@ export type PrepareVolumesPorts = Pick<NodePorts, "store" | "files" | "clock" | 
 /** Volume name → host path. */
 export type VolumePaths = Readonly<Record<string, string>>;
 
-/** A volume cannot be made as the spec says, for now. The message is the FailedMount event's. */
+/** A volume cannot be set up now. The message is that of the FailedMount event. */
 export class MountError extends StepError {
   override readonly name = "MountError";
   readonly volume: string;
-  /** It was tried now; else only waits. */
-  readonly isNews: boolean;
+  /** Whether this was an attempt, not only back-off. */
+  readonly isAttempt: boolean;
 
   constructor(volume: string, error: VolumeRetryError) {
     super(`MountVolume.SetUp failed for volume "${volume}" : ${error.message}`, { retryAtMs: error.retryAtMs, cause: error.cause });
     this.volume = volume;
-    this.isNews = error.cause !== undefined;
+    this.isAttempt = error.cause !== undefined;
   }
 }
 
 type Read = { readonly object: KubeObject | undefined } | { readonly error: unknown };
 
-/** The volumes of one pod. */
 export interface PodVolumes {
   readonly mount: (how: { readonly isUp: boolean }) => Promise<MountedVolumes>;
-  /** Removes all directories of the pod, as an operation: there may be millions of files. @throws {Pause} while it goes on */
+  /** Removes all directories of the pod as an operation. @throws {Pause} while it runs */
   readonly unmount: () => Promise<void>;
 }
 
@@ -62,10 +56,8 @@ export function podVolumes(ports: PrepareVolumesPorts & Pick<NodePorts, "operati
 }
 
 /**
- * The objects that a pod refers to and the paths of its volumes. Tries again as long as the next try comes within a turn; what a pod that
- * runs already has mounted stays usable when it cannot be brought up to date.
- *
- * @throws {AggregateError} of volumes without a path
+ * Reads the referenced objects and sets up the volumes; retries while the next try is due within this sync. Mounted volumes of a running
+ * pod stay usable if an update fails. @throws {AggregateError} of volumes without a path
  */
 async function mountVolumes(
   ports: PrepareVolumesPorts & Pick<NodePorts, "operations">,
@@ -75,14 +67,14 @@ async function mountVolumes(
   return await retriedInSync(ports, pod.metadata.uid, async () => {
     const objects = await readReferences(ports, pod);
     const { paths, failures } = await prepareVolumes(ports, pod, objects, { acceptsOld: isUp, update });
-    for (const { message, isNews } of failures) if (isNews) ports.podEvent(pod, { type: "Warning", reason: "FailedMount", message });
+    for (const { message, isAttempt } of failures) if (isAttempt) ports.podEvent(pod, { type: "Warning", reason: "FailedMount", message });
     const lacking = failures.filter(({ volume }) => ownAt(paths, volume) === undefined);
     if (lacking.length > 0) throw new AggregateError(lacking, lacking.map(({ message }) => message).join("; "));
     return { objects, volumePaths: paths };
   });
 }
 
-/** The ConfigMaps and Secrets that a pod names, at hand. One that could not be read throws what the API server said when it is asked for. */
+/** Reads referenced ConfigMaps and Secrets; accessing one that failed to load throws its API error. */
 async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): Promise<ReferencedObjects> {
   const { namespace } = pod.metadata;
   const { configMaps, secrets } = podReferences(pod);
@@ -104,16 +96,13 @@ async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): 
     return answer.object;
   };
   return {
-    // The resource asked for names the type.
+    // The requested resource implies the type.
     configMap: (name) => found(configMapsByName, name) as ConfigMapData | undefined,
     secret: (name) => found(secretsByName, name) as SecretData | undefined,
   };
 }
 
-/**
- * Idempotent; live updates of what a volume shows come by the same way. A volume that cannot be made is among `failures`; with
- * `acceptsOld` its path is among `paths` all the same if it was made before.
- */
+/** Sets up or updates all volumes; idempotent. With `acceptsOld`, failed volumes keep their existing path. */
 async function prepareVolumes(
   ports: PrepareVolumesPorts,
   pod: NodePod,
@@ -197,7 +186,7 @@ async function requestTokens(ports: Pick<NodePorts, "objects">, pod: NodePod, vo
   return new Map(
     await Promise.all(
       wanted.map(async ({ spec }) => {
-        // The spread of renewals is drawn per pod, once: a held token must not get a new date at each look.
+        // Derived from the UID, so that a token's renewal time is stable.
         const spread = fractionOf(uid);
         const token = await ports.objects.token({ namespace, serviceAccount, ...spec, pod: { name, uid } }, (held) =>
           tokenRenewalAtMs(held.issuedAtMs, held.expiresAtMs, spread),
@@ -212,28 +201,26 @@ function tokenKey({ audience, expirationSeconds }: TokenSpec): string {
   return `${expirationSeconds} ${audience}`;
 }
 
-/** Any number of [0, 1) that stays the same for a UID. */
+/** A stable pseudo-random number in [0, 1) for a UID. */
 function fractionOf(uid: string): number {
   return (Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0) / 2 ** 32;
 }
 
-/** Names in the pod's own namespace, each once, sorted. Optional ones too: they may be there. */
+/** Sorted distinct names in the pod's namespace, including optional references. */
 export interface PodReferences {
   readonly configMaps: readonly string[];
   readonly secrets: readonly string[];
 }
 
-/** Empty and absent names refer to nothing; the API server lets some of them through. */
+/** Empty and absent names refer to nothing; the API server accepts some. */
 interface Names {
   readonly configMaps: readonly (string | undefined)[];
   readonly secrets: readonly (string | undefined)[];
 }
 
 /**
- * The ConfigMaps and Secrets that environment, volumes and image pulls of the pod name.
- *
- * Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames, VisitPodSecretNames.
- * Differs from upstream: secrets of volume kinds that the agent does not mount (§10) are left out.
+ * ConfigMaps and Secrets that the environment, volumes and image pulls reference. Source: pkg/api/v1/pod/util.go VisitPodConfigmapNames,
+ * VisitPodSecretNames. Differs from upstream: omits secrets of volume types that the agent does not mount (§10).
  */
 export function podReferences(pod: NodePod): PodReferences {
   const containers = [...initContainersOf(pod), ...pod.spec.containers, ...ephemeralContainersOf(pod)];

@@ -1,13 +1,10 @@
 /**
- * What the volumes of pods take of their disks, found out beside everything else (node-agent §14.5): a container can make a tree that
- * takes minutes to look at.
+ * Measures disk usage of volumes in the background (node-agent §14.5): large trees can take minutes.
  *
- * VM1 nobody waits for a measure. Who asks is told what the last one found that has ended.
- * VM2 of one pod a volume at a time is measured; how many pods' at once is for NodeFiles.
- * VM3 a pod is measured anew 1 to 2 min after the last time, one that has a limit of its own at the next look; but never for more than
- *    a tenth of the time.
- * VM4 a volume that cannot be measured is told once, by name, and keeps neither the pod's others nor other pods. Of one that can be in
- *    part, the part counts, or what was found before if that was more.
+ * VM1 callers never wait; they get the latest complete result.
+ * VM2 one volume per pod is measured at a time; NodeFiles limits concurrency across pods.
+ * VM3 a pod is measured again after 1 to 2 min, one with a storage limit at the next round; measuring takes at most a tenth of the time.
+ * VM4 a failure is logged once per volume and blocks no others. A partial result counts, or the previous one if larger.
  *
  * Source: pkg/kubelet/server/stats/volume_stat_calculator.go, fs_resource_analyzer.go.
  */
@@ -19,9 +16,9 @@ import { countsForEviction } from "../eviction/usage.ts";
 import type { NodePod, VolumeSpec } from "../types/pod.ts";
 import { volumePlans } from "./volumes.ts";
 
-/** Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod; jitter up to as much again. */
+/** Jitter up to 100 %. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod; jitter up to as much again. */
 const PERIOD_MS = 60_000;
-/** Of the time that a measure took, before the next. */
+/** Rest time as a multiple of the measuring time. */
 const REST_FACTOR = 9;
 
 interface MeasurePorts {
@@ -33,9 +30,9 @@ interface MeasurePorts {
 
 interface Measures {
   readonly found: Map<string, DiskUsage>;
-  /** Volumes of which something could not be measured, and that was said. */
-  readonly told: Set<string>;
-  isGoing: boolean;
+  /** Volumes whose failure was logged. */
+  readonly logged: Set<string>;
+  isRunning: boolean;
   dueMs: number;
 }
 
@@ -49,19 +46,19 @@ export class VolumeMeasures {
     this.#ports = ports;
   }
 
-  /** By the name of the volume; one that was not measured yet is not there. */
+  /** By volume name; omits unmeasured volumes. */
   of(uid: string): ReadonlyMap<string, DiskUsage> {
     return this.#pods.get(uid)?.found ?? NONE;
   }
 
-  /** Begins what is due, and forgets all other pods. */
-  look(pods: readonly NodePod[]): void {
+  /** Starts due measurements and drops other pods. */
+  measureDue(pods: readonly NodePod[]): void {
     const before = this.#pods;
     const nowMs = this.#ports.clock.now();
-    const fresh = (): Measures => ({ found: new Map(), told: new Set(), isGoing: false, dueMs: nowMs });
+    const fresh = (): Measures => ({ found: new Map(), logged: new Set(), isRunning: false, dueMs: nowMs });
     const known = pods.map((pod) => [pod, before.get(pod.metadata.uid) ?? fresh()] as const);
     this.#pods = new Map(known.map(([pod, measures]) => [pod.metadata.uid, measures]));
-    for (const [pod, measures] of known) if (!measures.isGoing && nowMs >= measures.dueMs) void this.#measure(pod, measures);
+    for (const [pod, measures] of known) if (!measures.isRunning && nowMs >= measures.dueMs) void this.#measure(pod, measures);
   }
 
   async #measure(pod: NodePod, measures: Measures): Promise<void> {
@@ -72,15 +69,15 @@ export class VolumeMeasures {
       return;
     }
     const startMs = clock.now();
-    measures.isGoing = true;
+    measures.isRunning = true;
     for (const place of places) await this.#measureOne(pod, place, measures);
-    measures.isGoing = false;
+    measures.isRunning = false;
     const isSoon = hasStorageLimit(pod) || measures.found.size < places.length;
     const restMs = REST_FACTOR * (clock.now() - startMs);
     measures.dueMs = clock.now() + Math.max(restMs, isSoon ? 0 : PERIOD_MS * (1 + random.next()));
   }
 
-  async #measureOne({ metadata }: NodePod, place: VolumePlace, { found, told }: Measures): Promise<void> {
+  async #measureOne({ metadata }: NodePod, place: VolumePlace, { found, logged }: Measures): Promise<void> {
     const { files, log } = this.#ports;
     const { name } = place;
     let failure: string | undefined;
@@ -92,15 +89,15 @@ export class VolumeMeasures {
     } catch (error) {
       failure = describeError(error);
     }
-    if (failure === undefined) told.delete(name);
-    else if (!told.has(name)) {
-      told.add(name);
-      log.warn("a volume was not measured as a whole", { pod: `${metadata.namespace}/${metadata.name}`, volume: name, error: failure });
+    if (failure === undefined) logged.delete(name);
+    else if (!logged.has(name)) {
+      logged.add(name);
+      log.warn("failed to measure a volume completely", { pod: `${metadata.namespace}/${metadata.name}`, volume: name, error: failure });
     }
   }
 }
 
-/** Of the pod's volumes those that have a directory of their own, and are wanted. */
+/** The pod's selected volumes that have their own directory. */
 export function volumePlaces(pod: NodePod, isWanted: (volume: VolumeSpec) => boolean): readonly VolumePlace[] {
   const wanted = new Set((pod.spec.volumes ?? []).filter(isWanted).map(({ name }) => name));
   if (wanted.size === 0) return [];

@@ -1,15 +1,14 @@
-/** The files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
+/** Files of configMap, secret, downwardAPI and projected volumes (node-agent §10). */
 import type { VolumeFile } from "../../ports/node-files.ts";
 import { podFieldText, resourceFieldText, VolumeError } from "./downward-api.ts";
 import type { ReferencedObjects } from "../types/referenced-objects.ts";
 import type { NodeResources } from "../types/node-options.ts";
-import { initContainersOf } from "../types/pod.ts";
-import type { NodePod, VolumeSpec } from "../types/pod.ts";
+import { initContainersOf, type NodePod, type VolumeSpec } from "../types/pod.ts";
 import { fsGroupOf } from "./volumes.ts";
 
-/** What the API server sets where a volume says none. */
+/** The API's default mode. */
 const MODE_DEFAULT = 0o644;
-/** Of a token that one user alone may read; fsGroup widens it to 0640. */
+/** Mode of a token with a single owner; fsGroup widens it to 0640. */
 const TOKEN_MODE = 0o600;
 const TOKEN_EXPIRATION_SECONDS = 3600;
 
@@ -18,7 +17,7 @@ export interface PayloadInput {
   readonly volume: VolumeSpec;
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
-  /** The token of an audience and life that was requested already (tokensOf). */
+  /** Returns a token requested before (tokensOf). */
   token(request: TokenSpec): string;
 }
 
@@ -32,14 +31,11 @@ type Projected = NonNullable<VolumeSpec["projected"]>;
 type Source = NonNullable<Projected["sources"]>[number];
 type Items = NonNullable<NonNullable<VolumeSpec["configMap"]>["items"]>;
 type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
-/** By path; of two sources that have the same path the later one wins. The API server refuses those that it can see. */
+/** By path; on conflicts the later source wins. The API server refuses detectable conflicts. */
 type Payload = ReadonlyMap<string, VolumeFile>;
 
 /**
- * The files of one volume, by path.
- *
- * @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`: what the FailedMount event says
- *
+ * The files of one volume. @throws {VolumeError} naming object and key, e.g. `configmap "x" not found`; shown in the FailedMount event
  * Source: pkg/volume/{configmap,secret} MakePayload, pkg/volume/downwardapi CollectData, pkg/volume/projected collectData.
  */
 export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
@@ -55,7 +51,7 @@ export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
   return [...new Map(payloads.flatMap((payload) => [...payload])).values()];
 }
 
-/** Every token that the pod's volumes hold. */
+/** All tokens in the pod's volumes. */
 export function tokensOf(pod: NodePod): readonly { readonly volume: string; readonly spec: TokenSpec }[] {
   return (pod.spec.volumes ?? []).flatMap(({ name, projected }) =>
     (projected?.sources ?? []).flatMap(({ serviceAccountToken }) =>
@@ -90,7 +86,7 @@ function found<T extends object>(object: T | undefined, message: string, optiona
   return object ?? {};
 }
 
-/** All keys, or those that `items` names, under the paths that it gives them. */
+/** All keys, or those of `items` under their paths. */
 function keyFiles(
   contents: ReadonlyMap<string, Uint8Array>,
   items: Items | undefined,
@@ -124,10 +120,8 @@ function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS
 }
 
 /**
- * A token is for its pod's users only: owned by the one user that all containers run as, else readable through fsGroup; only
- * where there is neither has it the mode of the volume.
- *
- * Source: pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
+ * Owner and mode of a token file: the single user of all containers, else fsGroup, else the volume's mode. Source: pkg/volume/projected
+ * collectData; pkg/volume/util FsUserFrom.
  */
 function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
   const containers = [...initContainersOf(pod), ...pod.spec.containers];
@@ -137,7 +131,7 @@ function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readon
   return { mode: fsGroupOf(pod) === undefined ? mode : TOKEN_MODE };
 }
 
-/** All results, or one error that says all that is wrong, so that it can be put right in one go. Source: errors.NewAggregate. */
+/** All results, or one error that lists all problems. Source: errors.NewAggregate. */
 function collect<T>(steps: readonly (() => T)[]): readonly T[] {
   const results: T[] = [];
   const messages = new Set<string>();
@@ -166,22 +160,20 @@ function decode(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
 
-/** No token is used for longer, however long it lives. */
+/** Maximum age of a token before renewal. */
 const AGE_MAX_MS = 24 * 60 * 60 * 1_000;
-/** So that the tokens of pods that were started together are not renewed together. */
+/** Spreads the renewals of tokens issued together. */
 const JITTER_MAX_MS = 10_000;
 
 /**
- * When 80 % of its life, or 24 hours, have passed, less up to 10 s:
+ * Renewal at 80 % of the lifetime or after 24 hours, minus up to 10 s:
  *
  *     life 1 h,  random 0   → 48 min after it was issued
  *     life 1 h,  random 0.5 → 47 min 55 s
  *     life 48 h, random 0   → 24 h
  *
- * @param random in [0, 1)
- *
- * Source: pkg/kubelet/token/token_manager.go requiresRefresh.
- * Differs from upstream: the jitter is drawn once per token and not at every look, and is not cut to whole seconds.
+ * @param random in [0, 1) Source: pkg/kubelet/token/token_manager.go requiresRefresh. Differs from upstream: jitter is drawn once per
+ * token, and not truncated to seconds.
  */
 export function tokenRenewalAtMs(issuedAtMs: number, expiresAtMs: number, random: number): number {
   const ofLifeMs = expiresAtMs - (expiresAtMs - issuedAtMs) / 5;

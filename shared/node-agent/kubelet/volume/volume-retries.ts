@@ -1,6 +1,6 @@
 /**
- * A volume that could not be made, or taken away, is tried again after 0.5 s, then 1 s, up to 122 s, each by itself (node-agent §10):
- * what is asked of the API server for a pod that is new, such as a token, is often refused at first.
+ * Retries volume operations after 0.5 s, doubling to 122 s, per volume (node-agent §10). API requests for a new pod, such as tokens, often
+ * fail at first.
  */
 import { KubeApiError, NotSentError, UnansweredError } from "@deltaloop/kube/client";
 import { NodeFilesError } from "../../ports/node-files.ts";
@@ -10,7 +10,7 @@ import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operatio
 import { VolumeError } from "./downward-api.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
-/** It failed, with a cause, or failed a short while ago and was not tried. */
+/** An attempt failed (with cause), or is in back-off (without). */
 export class VolumeRetryError extends StepError {
   override readonly name = "VolumeRetryError";
   override readonly retryAtMs: number;
@@ -23,7 +23,7 @@ export class VolumeRetryError extends StepError {
   }
 }
 
-/** @param volume its name; absent: all of the pod's at once. @throws {VolumeRetryError} and what is a bug of ours */
+/** @param volume its name; absent: all of the pod. @throws {VolumeRetryError}; other errors are bugs */
 export async function withVolumeBackOff<T>(
   ports: Pick<NodePorts, "store" | "clock">,
   { uid, update, volume = "" }: { readonly uid: string; readonly update: FencedUpdate; readonly volume?: string },
@@ -33,12 +33,12 @@ export async function withVolumeBackOff<T>(
   const key = `${uid}/volumes/${volume}`;
   const entry = await store.read("backOffs", key);
   const untilMs = entry === undefined ? 0 : entry.lastUpdateMs + entry.delayMs;
-  if (clock.now() < untilMs) throw new VolumeRetryError("it failed, and waits to be tried again", untilMs);
+  if (clock.now() < untilMs) throw new VolumeRetryError("waiting to retry after a failure", untilMs);
   let value: T;
   try {
     value = await act();
   } catch (cause) {
-    if (!isExpected(cause)) throw cause;
+    if (!(cause instanceof VolumeError || isExternalError(cause))) throw cause;
     const next = nextVolumeBackOff(entry, clock.now());
     await update("backOffs", key, () => next);
     throw new VolumeRetryError(cause.message, next.lastUpdateMs + next.delayMs, cause);
@@ -47,7 +47,7 @@ export async function withVolumeBackOff<T>(
   return value;
 }
 
-/** Again and again, as long as the next try comes within a turn. @throws {Pause} when the turn is cancelled */
+/** Retries while the next try is due within this sync. @throws {Pause} when the sync is cancelled */
 export async function retriedInSync<T>(
   { clock, operations }: Pick<NodePorts, "clock" | "operations">,
   uid: string,
@@ -65,13 +65,9 @@ export async function retriedInSync<T>(
   }
 }
 
-/** What users put right, or what goes away by itself; the rest is a bug of ours. */
-function isExpected(error: unknown): error is Error {
+/** Errors of files and the API server, which users or time resolve. */
+export function isExternalError(error: unknown): error is Error {
   return (
-    error instanceof VolumeError ||
-    error instanceof NodeFilesError ||
-    error instanceof KubeApiError ||
-    error instanceof UnansweredError ||
-    error instanceof NotSentError
+    error instanceof NodeFilesError || error instanceof KubeApiError || error instanceof UnansweredError || error instanceof NotSentError
   );
 }

@@ -1,31 +1,28 @@
-/** What a pod's volumes need on this machine before its sandbox may be made (node-agent §10). */
+/** Volume plans (node-agent §10). */
 import { parseQuantity, quantityNanos } from "@deltaloop/kube/quantity";
 import { podRequests, wholeAmount } from "../types/pod-requests.ts";
 import type { ContainerSpec, NodePod, VolumeSpec } from "../types/pod.ts";
 
-/** What must be done for one volume; `plugin` is the directory name that upstream gives its kind. */
+/** The set-up of one volume; `plugin` is upstream's directory name. */
 export type VolumePlan = { readonly name: string; readonly plugin: string } & (
   | { readonly kind: "emptyDir"; readonly medium?: "Memory"; readonly sizeLimitBytes?: number }
   | { readonly kind: "hostPath"; readonly path: string; readonly type: string }
-  /** configMap, secret, downwardAPI, projected: files that the agent writes (volumePayload). */
+  /** configMap, secret, downwardAPI, projected: files from volumePayload. */
   | { readonly kind: "payload"; readonly tmpfs: boolean }
-  /** The pod waits with this in its FailedMount event. */
+  /** The pod waits with this FailedMount message. */
   | { readonly kind: "unsupported"; readonly message: string }
 );
 
 /**
- * One plan per volume, in the order of the spec. All must be done before the sandbox is made.
- *
- * @param allocatableMemoryBytes the most that a tmpfs is allowed to grow to; without it the kernel's own bound holds
- *
- * Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go SetDefaults_Volume (a
- * volume without a source is an empty directory).
+ * One plan per volume, in spec order. All must succeed before the sandbox is created. @param allocatableMemoryBytes maximum size of a
+ * tmpfs; default: the kernel's Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go
+ * SetDefaults_Volume.
  */
 export function volumePlans(pod: NodePod, allocatableMemoryBytes?: number): readonly VolumePlan[] {
   return (pod.spec.volumes ?? []).map((volume) => volumePlan(pod, volume, allocatableMemoryBytes));
 }
 
-/** The group that owns the files of the pod's volumes (hostPath excepted). */
+/** The group of the pod's volume files, except hostPath. */
 export function fsGroupOf(pod: NodePod): number | undefined {
   return pod.spec.securityContext?.fsGroup;
 }
@@ -37,10 +34,10 @@ function volumePlan(pod: NodePod, volume: VolumeSpec, allocatableMemoryBytes: nu
   if (volume.secret) return { name, plugin: "kubernetes.io~secret", kind: "payload", tmpfs: true };
   if (volume.downwardAPI) return { name, plugin: "kubernetes.io~downward-api", kind: "payload", tmpfs: true };
   if (projected) {
-    const foreign = (projected.sources ?? []).map(unsupportedSource).find((source) => source !== undefined);
-    return foreign === undefined
+    const unknown = (projected.sources ?? []).map(unsupportedSource).find((source) => source !== undefined);
+    return unknown === undefined
       ? { name, plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true }
-      : unsupported(name, `projected source ${foreign}`);
+      : unsupported(name, `projected source ${unknown}`);
   }
   const kind = sourceKind(volume);
   if (kind !== undefined && kind !== "emptyDir") return unsupported(name, `volume type ${kind}`);
@@ -62,7 +59,7 @@ function emptyDirPlan(
   return { ...plan, medium, ...(bounds.length > 0 && { sizeLimitBytes: Math.min(...bounds) }) };
 }
 
-/** What stands beside the name in a volume, e.g. `persistentVolumeClaim`. */
+/** The source's field name, e.g. `persistentVolumeClaim`. */
 function sourceKind(volume: VolumeSpec): string | undefined {
   return Object.entries(volume).find(([field, source]) => field !== "name" && source !== undefined && source !== null)?.[0];
 }
@@ -78,9 +75,7 @@ function unsupported(name: string, what: string): VolumePlan {
 }
 
 /**
- * What the pod's memory cgroup is limited to, 0 = not at all: it is only if every container has a limit.
- *
- * Source: pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod.
+ * The limit of the pod's memory cgroup; 0 unless every container has a limit. Source: pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod.
  */
 function memoryLimitOf({ spec, ...pod }: NodePod): number {
   const asRequested = (container: ContainerSpec): ContainerSpec => ({

@@ -1,6 +1,6 @@
 // Would catch: a resize that is not seen, one that is seen where only the writing differs, and a grant that forgets what runs.
 import { describe, expect, it } from "vitest";
-import { allocatedPod, asksForOther, granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
+import { allocatedPod, isResizeRequested, granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import { readAllocations, writtenAllocations } from "../../../../shared/node-agent/kubelet/allocation/checkpoint.ts";
 import type { ContainerResources } from "../../../../shared/node-agent/ports/node-store.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
@@ -21,7 +21,7 @@ describe("[node-agent 162] what a pod asks for and what it has", () => {
     { name: "nothing any more", has: pod(withCpu("1")), wants: pod({}), differs: true },
     { name: "another init container", has: pod({}, withCpu("1")), wants: pod({}, withCpu("2")), differs: true },
   ])("$name", ({ has, wants, differs }) => {
-    expect(asksForOther(wants, granted(has))).toBe(differs);
+    expect(isResizeRequested(wants, granted(has))).toBe(differs);
     if (differs) expect(allocatedPod(wants, granted(has)).spec).toEqual(has.spec);
     else expect(allocatedPod(wants, granted(has))).toBe(wants);
   });
@@ -29,7 +29,7 @@ describe("[node-agent 162] what a pod asks for and what it has", () => {
   it("a pod of which nothing was granted is as its spec says", () => {
     const one = pod(withCpu("1"));
     expect(allocatedPod(one, undefined)).toBe(one);
-    expect(asksForOther(one, { containers: {} })).toBe(false);
+    expect(isResizeRequested(one, { containers: {} })).toBe(false);
   });
 
   it("a grant keeps what was set in the runtime", () => {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import {
-  isNewsOfPending,
+  isPendingChanged,
   resizeConditions,
   resizeMessage,
   withGranted,
@@ -42,7 +42,7 @@ describe("[node-agent 164] PodResizePending", () => {
   ])("$name", ({ pod, refusal, sinceMs, news, same = false }) => {
     const after = withPending(WAITING, pod, refusal, NOW_MS);
     expect(after.pending?.sinceMs).toBe(sinceMs);
-    expect(isNewsOfPending(WAITING, after)).toBe(news);
+    expect(isPendingChanged(WAITING, after)).toBe(news);
     expect(after === WAITING).toBe(same);
   });
 });

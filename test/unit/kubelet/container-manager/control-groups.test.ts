@@ -242,7 +242,7 @@ function managerOf(
   });
 }
 
-test("[node-agent 185] a reserved group is bounded where it is to be, and told each minute while it is not there", async () => {
+test("[node-agent 185] enforces limits on reserved cgroups, and reports a missing one each minute", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods", "/system", "/kube"] });
   await cgroups.create("/system");
   const told: string[] = [];
@@ -263,7 +263,7 @@ test("[node-agent 185] a reserved group is bounded where it is to be, and told e
   expect(told).toEqual([
     "NodeAllocatableEnforced: Updated Node Allocatable limit across pods",
     "NodeAllocatableEnforced: Updated limits on system reserved cgroup /system",
-    'FailedNodeAllocatableEnforcement: Failed to enforce Kube Reserved Cgroup Limits on "/kube": there is no such control group',
+    'FailedNodeAllocatableEnforcement: Failed to enforce Kube Reserved Cgroup Limits on "/kube": cgroup does not exist',
     "NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube",
   ]);
 });

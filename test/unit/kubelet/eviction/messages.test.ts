@@ -1,6 +1,6 @@
 // Would catch: a text that tools and people search for in vain, a container that is blamed for nothing, a wrong unit.
 import { expect, it } from "vitest";
-import { binaryQuantity, evictionWords, nodeConditionMessage } from "../../../../shared/node-agent/kubelet/eviction/messages.ts";
+import { binaryQuantity, evictionMessage, nodeConditionMessage } from "../../../../shared/node-agent/kubelet/eviction/messages.ts";
 import { storageExcess } from "../../../../shared/node-agent/kubelet/eviction/local-storage.ts";
 import type { Threshold } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 import type { PodUsage } from "../../../../shared/node-agent/kubelet/eviction/usage.ts";
@@ -29,7 +29,7 @@ const USAGE: PodUsage = {
 };
 
 it("[node-agent 210] memory: who used more than it asked for", () => {
-  expect(evictionWords(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
+  expect(evictionMessage(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
     message:
       "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
       "Container a was using 20Mi, request is 10Mi, has larger consumption of memory. " +
@@ -61,12 +61,12 @@ it.each([
   },
   { name: "nothing measured of it", resource: "pids", met: [MEMORY], message: "The node was low on resource: pids. ", offending: "" },
 ] as const)("[node-agent 210] $name", ({ resource, met, message, offending }) => {
-  const words = evictionWords(POD, USAGE, resource, { met, observations: OBSERVATIONS });
+  const words = evictionMessage(POD, USAGE, resource, { met, observations: OBSERVATIONS });
   expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
 });
 
 it("[node-agent 210] a pod without figures: the node's alone, and no annotations", () => {
-  expect(evictionWords(POD, undefined, "memory", { met: [MEMORY], observations: OBSERVATIONS })).toEqual({
+  expect(evictionMessage(POD, undefined, "memory", { met: [MEMORY], observations: OBSERVATIONS })).toEqual({
     message: "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
     annotations: {},
   });

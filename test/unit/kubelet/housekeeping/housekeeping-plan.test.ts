@@ -2,7 +2,7 @@
 // that goes too early or never, a pod that nobody wakes any more; something that is decided by what ran a second ago.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { dependsOnWhatRuns, housekeepingPlan } from "../../../../shared/node-agent/kubelet/housekeeping/housekeeping-plan.ts";
+import { needsCurrentList, housekeepingPlan } from "../../../../shared/node-agent/kubelet/housekeeping/housekeeping-plan.ts";
 import type {
   DesiredPod,
   HousekeepingInput,
@@ -218,20 +218,20 @@ const NODES = fc.record({
   }),
 });
 
-describe("[node-agent 480] dependsOnWhatRuns", () => {
+describe("[node-agent 480] needsCurrentList", () => {
   const steady = { name: "", desired: { a: POD }, records: { a: started() }, rest: { directories: ["a"], cgroups: ["a"] }, want: {} };
 
   it("asks nobody about a node on which nothing comes or goes", () => {
-    expect(dependsOnWhatRuns(input({ ...steady, running: ["a"] }))).toBe(false);
-    expect(dependsOnWhatRuns(input({ ...steady, running: ["a", "x"] }))).toBe(true);
-    expect(dependsOnWhatRuns(input({ ...steady, records: { a: started(), b: FINISHED }, rest: { directories: ["a", "b"] } }))).toBe(true);
+    expect(needsCurrentList(input({ ...steady, running: ["a"] }))).toBe(false);
+    expect(needsCurrentList(input({ ...steady, running: ["a", "x"] }))).toBe(true);
+    expect(needsCurrentList(input({ ...steady, records: { a: started(), b: FINISHED }, rest: { directories: ["a", "b"] } }))).toBe(true);
   });
 
   it("is true wherever what known pods do makes another plan", () => {
     const uids = fc.subarray(["a", "b", "c", "x"]);
     const law = fc.property(NODES, uids, uids, (node, seen, now) => {
       const asSeen = input({ ...node, running: seen, name: "", want: {} });
-      fc.pre(!dependsOnWhatRuns(asSeen));
+      fc.pre(!needsCurrentList(asSeen));
       const known = now.filter((uid) => asSeen.records.has(uid) || asSeen.desired.get(uid)?.isMirror === false);
       expect(housekeepingPlan({ ...asSeen, runningUids: new Set(known) })).toEqual(housekeepingPlan(asSeen));
     });

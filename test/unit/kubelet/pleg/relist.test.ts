@@ -71,17 +71,15 @@ describe("relist", () => {
     ]);
   });
 
-  it("a change without an event is still a change", () => {
-    const { events: none, changed } = relist(record({ c: "running" }), [], [container("c", "CONTAINER_UNKNOWN")]);
-    expect([none, changed]).toEqual([[], ["pod"]]);
-    expect(relist(record({ c: "running" }), [], [container("c", RUNNING)]).changed).toEqual([]);
+  it("emits no event for an unknown state, but records it", () => {
+    const { events, record: after } = relist(record({ c: "running" }), [], [container("c", "CONTAINER_UNKNOWN")]);
+    expect([events, after.states["c"]?.state]).toEqual([[], "unknown"]);
   });
 
   it("leaves alone what bears no pod's UID", () => {
     expect(relist(undefined, [], [{ ...container("c", RUNNING), labels: {} }])).toEqual({
       record: { states: {} },
       events: [],
-      changed: [],
     });
   });
 

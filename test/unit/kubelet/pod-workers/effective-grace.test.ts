@@ -2,10 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { effectiveGrace } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
-import type { GraceWishes } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
+import type { RequestedGrace } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 
 describe("effectiveGrace", () => {
-  it.each<{ name: string; wishes: Partial<GraceWishes>; seconds: number; shortened?: boolean }>([
+  it.each<{ name: string; wishes: Partial<RequestedGrace>; seconds: number; shortened?: boolean }>([
     { name: "the spec's", wishes: {}, seconds: 30 },
     { name: "the API server's", wishes: { deletion: 5 }, seconds: 5 },
     { name: "the API server's, though it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },

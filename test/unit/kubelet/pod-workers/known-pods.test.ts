@@ -1,6 +1,6 @@
 // Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
 import { describe, expect, it } from "vitest";
-import { syncKnownPods } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
+import { syncKnownPod } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
 import { acceptUpdate, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { NOW_MS, record, started, update } from "../worker-builders.ts";
@@ -9,7 +9,7 @@ const PENDING = { kind: "sync", sinceMs: NOW_MS } as const;
 const FINISHED = started({ terminatingAtMs: 1, terminatedAtMs: 2, finished: true });
 const TERMINATING = started({ terminatingAtMs: 1, startedTerminating: true, gracePeriodSeconds: 5, deleted: true });
 
-describe("syncKnownPods", () => {
+describe("syncKnownPod", () => {
   it.each<{ name: string; before: WorkerRecord; isDesired?: boolean; want: "purged" | "kept" | Partial<WorkerRecord>; requeued?: boolean }>(
     [
       { name: "a desired pod", before: started(), isDesired: true, want: "kept" },
@@ -49,26 +49,16 @@ describe("syncKnownPods", () => {
       },
     ],
   )("[node-agent 55] $name", ({ before, isDesired = false, want, requeued = false }) => {
-    const { purge, changed, requeue } = syncKnownPods(new Map([["u1", before]]), new Set(isDesired ? ["u1", "other"] : ["other"]), NOW_MS);
-    expect(purge).toEqual(want === "purged" ? ["u1"] : []);
-    expect(changed).toEqual(new Map(typeof want === "object" ? [["u1", { ...before, ...want }]] : []));
-    expect(requeue).toEqual(requeued ? ["u1"] : []);
-  });
-
-  it("[node-agent 55] looks at each record", () => {
-    const records = new Map([
-      ["done", FINISHED],
-      ["orphan", started()],
-      ["wanted", started()],
-    ]);
-    const { purge, changed, requeue } = syncKnownPods(records, new Set(["wanted"]), NOW_MS);
-    expect([purge, [...changed.keys()], requeue]).toEqual([["done"], ["orphan"], ["orphan"]]);
+    const step = syncKnownPod(before, isDesired, NOW_MS);
+    if (typeof want === "object") expect(step).toEqual({ kind: "change", record: { ...before, ...want }, requeue: requeued });
+    else expect(step).toEqual({ kind: want === "purged" ? "purge" : "keep" });
   });
 
   it("[node-agent 55] [node-agent 46] drives an orphan of the runtime on as one, with no spec and grace 1", () => {
     const found = acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true, mayRun: true })).record ?? record();
     const { record: taken } = startSync(found, "start", NOW_MS);
-    const after = syncKnownPods(new Map([["u1", taken]]), new Set(), NOW_MS).changed.get("u1");
+    const step = syncKnownPod(taken, false, NOW_MS);
+    const after = step.kind === "change" ? step.record : undefined;
     expect(after).toMatchObject({ gracePeriodSeconds: 1, pending: { kind: "kill", runtimeOnly: true } });
     expect(startSync(after ?? taken, "start", NOW_MS).work).toBe("terminatingRuntime");
   });

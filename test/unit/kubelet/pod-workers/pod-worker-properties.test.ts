@@ -42,13 +42,13 @@ class Pod {
   async accept(rest: Partial<PodUpdate>): Promise<void> {
     if (rest.kind === "update") this.version += 1;
     if (rest.kind === "kill") this.isKilled = true;
-    let wake = false;
+    let enqueue = false;
     await this.#store.update("workers", this.uid, (row) => {
       const accepted = acceptUpdate(row, update({ nowMs: NOW_MS, ...rest }));
-      wake = accepted.wake;
+      enqueue = accepted.enqueue;
       return accepted.record;
     });
-    if (wake) this.messages += 1;
+    if (enqueue) this.messages += 1;
   }
 
   async begin(): Promise<void> {

@@ -17,7 +17,7 @@ describe("acceptUpdate", () => {
     expect(worker.update({ kind: "create" })).toEqual({
       record: record({ pending: { kind: "create", sinceMs: NOW_MS } }),
       cancel: false,
-      wake: true,
+      enqueue: true,
     });
     worker.nowMs += 5;
     expect(worker.begin()).toBe("sync");
@@ -31,7 +31,7 @@ describe("acceptUpdate", () => {
     worker.update({ kind: "kill" });
     expect(worker.begin()).toBe("terminating");
     const before = worker.record;
-    expect(worker.update({ kind: "create" })).toEqual({ record: { ...before, restartRequested: true }, cancel: false, wake: false });
+    expect(worker.update({ kind: "create" })).toEqual({ record: { ...before, restartRequested: true }, cancel: false, enqueue: false });
     expect(worker.update({ kind: "create" }).record).toBe(worker.record);
     worker.end({ kind: "terminatingDone" });
     worker.drain();
@@ -44,10 +44,10 @@ describe("acceptUpdate", () => {
     expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
       record: { ...finished, restartRequested: true },
       cancel: false,
-      wake: false,
+      enqueue: false,
     });
     for (const rest of [{}, { kind: "kill" }, { kind: "sync" }, { deletionTimestamp: true }] as const)
-      expect(acceptUpdate(finished, update(rest))).toEqual({ record: finished, cancel: false, wake: false });
+      expect(acceptUpdate(finished, update(rest))).toEqual({ record: finished, cancel: false, enqueue: false });
   });
 
   it.each([
@@ -119,7 +119,7 @@ describe("acceptUpdate", () => {
   it("[node-agent 45] takes one that is known to have stopped for terminated, and still cleans up after it", () => {
     const worker = new Worker();
     const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
-    expect(accepted).toMatchObject({ cancel: false, wake: true });
+    expect(accepted).toMatchObject({ cancel: false, enqueue: true });
     expect(accepted.record).toMatchObject({ terminatingAtMs: NOW_MS, startedTerminating: true, terminatedAtMs: NOW_MS });
     expect(accepted.record).not.toHaveProperty("finished");
     expect(worker.drain().works).toEqual(["terminated"]);
@@ -160,7 +160,7 @@ describe("acceptUpdate", () => {
     { name: "an orphan's kill when it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: GONE },
   ])("[node-agent 47] ignores $name", ({ before, rest }) => {
     const accepted = acceptUpdate(before, update(rest));
-    expect(accepted).toEqual({ record: before, cancel: false, wake: false });
+    expect(accepted).toEqual({ record: before, cancel: false, enqueue: false });
     expect(accepted.record).toBe(before);
   });
 
@@ -185,9 +185,9 @@ describe("acceptUpdate", () => {
     { name: "it is syncing", before: started(), rest: { abnormal: EVICTED, graceOverrideSeconds: 3, evict: true } },
     { name: "it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: { kind: "kill", abnormal: EVICTED } },
   ])("drops what a kill asks for while $name", ({ before, rest }) => {
-    const { record: after, cancel, wake } = acceptUpdate(before, update(rest));
+    const { record: after, cancel, enqueue } = acceptUpdate(before, update(rest));
     expect(after).toEqual({ ...before, pending: { kind: rest.kind ?? "update", sinceMs: NOW_MS } });
-    expect([cancel, wake]).toEqual([false, true]);
+    expect([cancel, enqueue]).toEqual([false, true]);
   });
 
   it("replaces what waits and keeps its age", () => {
@@ -207,7 +207,7 @@ describe("acceptUpdate", () => {
     expect(worker.record?.gracePeriodSeconds).toBe(300);
     const deletion = { deletionTimestamp: true, specGracePeriodSeconds: 300 } as const;
     const shortened = worker.update({ ...deletion, deletionGracePeriodSeconds: 5 });
-    expect([shortened.record?.gracePeriodSeconds, shortened.cancel, shortened.wake]).toEqual([5, true, true]);
+    expect([shortened.record?.gracePeriodSeconds, shortened.cancel, shortened.enqueue]).toEqual([5, true, true]);
     for (const deletionGracePeriodSeconds of [5, 60]) {
       const again = worker.update({ ...deletion, deletionGracePeriodSeconds });
       expect([again.record?.gracePeriodSeconds, again.cancel]).toEqual([5, false]);

@@ -39,7 +39,7 @@ function measuring(answer: (volume: string) => { readonly afterMs?: number; read
     asked,
     said: () => log.lines.map(({ fields }) => [fields["pod"], fields["volume"], fields["error"]]),
     look: async (...pods) => {
-      measures.look(pods);
+      measures.measureDue(pods);
       await clock.advance(10_000);
     },
   };

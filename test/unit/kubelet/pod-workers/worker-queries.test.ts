@@ -1,6 +1,6 @@
 // Would catch: something taken away of a pod that may still run, or of an unknown one before all sources have spoken.
 import { describe, expect, it } from "vitest";
-import * as questions from "../../../../shared/node-agent/kubelet/pod-workers/worker-questions.ts";
+import * as queries from "../../../../shared/node-agent/kubelet/pod-workers/worker-queries.ts";
 import type { WorkerRecord } from "../../../../shared/node-agent/ports/node-store.ts";
 import { started } from "../worker-builders.ts";
 
@@ -9,13 +9,13 @@ const ACKNOWLEDGED = started({ terminatingAtMs: 1, startedTerminating: true });
 const TERMINATED = started({ terminatingAtMs: 1, startedTerminating: true, terminatedAtMs: 2 });
 
 const all = (record: WorkerRecord | undefined, syncedOnce: boolean): readonly string[] =>
-  Object.entries(questions)
+  Object.entries(queries)
     .filter(([, ask]) => ask(record, syncedOnce))
     .map(([name]) => name)
     .sort();
 
-describe("what the workers answer yes to", () => {
-  it.each<{ id: string; name: string; record?: WorkerRecord; syncedOnce?: boolean; yes: (keyof typeof questions)[] }>([
+describe("queries on pod workers", () => {
+  it.each<{ id: string; name: string; record?: WorkerRecord; syncedOnce?: boolean; yes: (keyof typeof queries)[] }>([
     { id: "", name: "a syncing pod", record: started(), yes: ["couldHaveRunningContainers"] },
     {
       id: "",
@@ -27,48 +27,42 @@ describe("what the workers answer yes to", () => {
       id: "",
       name: "one that is being stopped",
       record: ACKNOWLEDGED,
-      yes: ["couldHaveRunningContainers", "isTerminationRequested", "shouldContainersBeTerminating"],
+      yes: ["couldHaveRunningContainers", "isTerminationRequested"],
     },
     {
       id: "",
       name: "an evicted one that is being stopped",
       record: { ...ACKNOWLEDGED, evicted: true },
-      yes: ["couldHaveRunningContainers", "isTerminationRequested", "shouldContainersBeTerminating", "shouldPodContentBeRemoved"],
+      yes: ["couldHaveRunningContainers", "isTerminationRequested", "shouldPodContentBeRemoved"],
     },
     {
       id: "",
       name: "a deleted one that is being stopped",
       record: { ...ACKNOWLEDGED, deleted: true },
-      yes: ["couldHaveRunningContainers", "isTerminationRequested", "shouldContainersBeTerminating"],
+      yes: ["couldHaveRunningContainers", "isTerminationRequested"],
     },
     {
       id: "",
       name: "one that has stopped",
       record: TERMINATED,
-      yes: ["isKnownTerminated", "isTerminationRequested", "shouldContainersBeTerminating", "shouldRuntimeObjectsBeRemoved"],
+      yes: ["isTerminationRequested", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
       name: "a deleted one that has stopped",
       record: { ...TERMINATED, deleted: true },
-      yes: [
-        "isKnownTerminated",
-        "isTerminationRequested",
-        "shouldContainersBeTerminating",
-        "shouldPodContentBeRemoved",
-        "shouldRuntimeObjectsBeRemoved",
-      ],
+      yes: ["isTerminationRequested", "shouldPodContentBeRemoved", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
       name: "a finished one",
       record: { ...TERMINATED, finished: true },
-      yes: ["isFinished", "isKnownTerminated", "isTerminationRequested", "shouldContainersBeTerminating", "shouldRuntimeObjectsBeRemoved"],
+      yes: ["isTerminationRequested", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
       name: "an unknown one",
-      yes: ["isFinished", "shouldContainersBeTerminating", "shouldPodContentBeRemoved", "shouldRuntimeObjectsBeRemoved"],
+      yes: ["shouldPodContentBeRemoved", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "[node-agent 121] ",

@@ -1,7 +1,5 @@
 /**
- * What the rest of the agent asks of the pod workers (node-agent §4.8). `syncedOnce`: housekeeping has compared the workers with all
- * sources once. Before that, nobody knows what an unknown UID is, and nothing of it is taken away.
- *
+ * Queries on pod workers (node-agent §4.8). `syncedOnce`: housekeeping has seen all sources; before that, unknown UIDs keep everything.
  * Source: pkg/kubelet/pod_workers.go, the methods of these names.
  */
 import type { WorkerRecord } from "../../ports/node-store.ts";
@@ -16,24 +14,12 @@ export function isTerminationRequested(record: Known, _syncedOnce: boolean): boo
   return record?.terminatingAtMs !== undefined;
 }
 
-export function shouldContainersBeTerminating(record: Known, syncedOnce: boolean): boolean {
-  return record === undefined ? syncedOnce : record.startedTerminating === true;
-}
-
 export function shouldRuntimeObjectsBeRemoved(record: Known, syncedOnce: boolean): boolean {
   return record === undefined ? syncedOnce : record.terminatedAtMs !== undefined;
 }
 
-/** Volumes and dead containers: an evicted pod gives its room back before all of it has stopped. */
+/** Whether volumes and dead containers may be removed; evicted pods release them before they have stopped completely. */
 export function shouldPodContentBeRemoved(record: Known, syncedOnce: boolean): boolean {
   if (record === undefined) return syncedOnce;
   return record.evicted === true || (record.deleted === true && record.terminatedAtMs !== undefined);
-}
-
-export function isKnownTerminated(record: Known, _syncedOnce: boolean): boolean {
-  return record?.terminatedAtMs !== undefined;
-}
-
-export function isFinished(record: Known, syncedOnce: boolean): boolean {
-  return record === undefined ? syncedOnce : record.finished === true;
 }
