@@ -24,17 +24,17 @@ export async function holdingLock<T>(lockFile: string, whenHeld: WhenHeld, work:
   }
 }
 
-/** Waits, and says so once; whoever holds it longer than `mostMs` loses it. */
+/** Waits up to `mostMs`, then breaks the lock. Calls `report` once. */
 export function waitAtMost(
   { mostMs, pollMs }: { readonly mostMs: number; readonly pollMs: number },
-  tell: (owner: number) => void,
+  report: (owner: number) => void,
 ): WhenHeld {
   const giveUpAt = performance.now() + mostMs;
-  let told = false;
+  let isReported = false;
   return async (owner) => {
     if (performance.now() > giveUpAt) return true;
-    if (!told) tell(owner);
-    told = true;
+    if (!isReported) report(owner);
+    isReported = true;
     await sleep(pollMs);
     return false;
   };
@@ -55,6 +55,6 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM"; // somebody else's
+    return error instanceof Error && "code" in error && error.code === "EPERM"; // another user's process
   }
 }

@@ -240,7 +240,7 @@ export const POLICY_CHARACTERS_MAX = 6_144;
  * Of a template with these types, as texts: what is allowed on names of ours, and what knows no name or is given one by AWS. Two, because one
  * would be longer than IAM takes.
  *
- * @throws naming the types of which nobody has said what they take
+ * @throws an error that names the resource types without an entry in the table
  */
 export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);

@@ -142,7 +142,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
       logical: "DeltasDead",
       says: "A delta message was given up, and its resource is listed anew",
       section: "delta-given-up",
-      // A function takes it out at once, so nobody would ever see it wait.
+      // A function consumes the message at once, so a queue depth would never be visible.
       ...queue("DeltasDead", "NumberOfMessagesReceived"),
       statistic: "Sum",
       minutes: 1,

@@ -18,7 +18,7 @@ import { gzippedLayer, ociImage, plainLayer } from "./oci-archive.ts";
 import type { Architecture, ImageConfig, Layer, OciImage } from "./oci-archive.ts";
 import { COMMAND_PATH, debianLayer, NODE_PATH, nodeLayer, ownLayer, USER_ID } from "./rootfs.ts";
 
-/** No registry's name, so that nobody asks one for it by mistake; an overlay says where it was pushed. */
+/** Without a registry name, so that no registry is asked by mistake; an overlay sets the pushed name. */
 export const IMAGE_NAME = `localhost/deltaloop:${VERSION}`;
 
 export interface WatcherImage {

@@ -9,7 +9,7 @@ export interface VirtualClock extends Clock {
   advance(ms: number): Promise<void>;
   /** Fires timers until none is left. @returns the time then. @throws {Error} past `timersMax`: something never rests. */
   runUntilIdle(timersMax?: number): Promise<number>;
-  /** When the next timer is due; `undefined` when nobody waits. */
+  /** Due time of the next timer; `undefined` when no timer is pending. */
   nextDueMs(): number | undefined;
 }
 

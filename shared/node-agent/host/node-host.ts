@@ -87,7 +87,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
-  // Whatever hangs in a call to somebody else is not waited for: a killed host leaves no more behind.
+  // A killed host does not wait for pending calls to other systems.
   await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 

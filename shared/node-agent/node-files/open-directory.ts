@@ -11,7 +11,7 @@ import { errorCode } from "./errors.ts";
 
 /** From linux/fcntl.h; Node does not name it. An open place in the tree that can be walked and bound, not read. */
 const O_PATH = 0o10000000;
-/** Opens whatever it is, a link as well, and waits for nobody, as a pipe would. */
+/** Opens any file type, also a link, and never blocks, as opening a FIFO would. */
 export const ITSELF = O_PATH | constants.O_NOFOLLOW;
 /** A list of a directory of at most this size is read as one; file systems tell bytes or entries. */
 const READ_AT_ONCE_MAX = 32 * 1024;

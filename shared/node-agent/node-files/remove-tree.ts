@@ -18,7 +18,7 @@ import { unmountWithin } from "./mounts.ts";
 import { entriesOf, openDirectory, pathOf, placeIn } from "./open-directory.ts";
 import type { Entry, OpenPlace } from "./open-directory.ts";
 
-/** Over the top of a tree. What is left then is what somebody writes as fast as it goes; the next call goes on. */
+/** Passes over the top of a tree. Entries that a concurrent writer adds remain for the next call. */
 const PASSES_MAX = 10;
 
 /**
@@ -31,7 +31,7 @@ export async function removeTree(directory: string): Promise<void> {
   await removeUnmounted(directory);
 }
 
-/** The same where nobody mounts. */
+/** The same for trees without mounts. */
 export async function removeUnmounted(directory: string): Promise<void> {
   const top = await ifThere(openDirectory(directory));
   try {

@@ -37,7 +37,7 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   };
 }
 
-/** What is no regular file nobody rotated: it stays as it is, for opening a FIFO would keep a thread for ever. */
+/** Only regular files are rotated, because opening a FIFO would block a thread. */
 async function compress(path: string): Promise<void> {
   if ((await ifThere(lstat(path)))?.isFile() !== true) return;
   const draft = `${path}${DRAFT}`;

@@ -6,7 +6,7 @@
  *    has renamed a directory meanwhile, the names from the top: right is what has the inode of the directory that was left.
  * WT3 of directories to come the names are kept, `NAMES_MAX` and for each level a few more. One that has more is read again, to where
  *    the last names ended and on.
- * WT4 what vanishes is left out. What cannot be looked at is left out as well, and told at the end; the rest is visited.
+ * WT4 vanished entries are skipped. Unreadable entries are skipped and reported at the end; the rest is visited.
  */
 import { closeSync, lstat } from "node:fs";
 import type { Stats } from "node:fs";

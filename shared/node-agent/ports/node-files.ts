@@ -52,7 +52,7 @@ export interface NodeFiles {
   makeLogDirectory(directory: string): Promise<string>;
   /** The highest N of `<N>.log` or `<N>.log.<anything>` in it; undefined when it is missing or empty. */
   highestLogNumber(directory: string): Promise<number | undefined>;
-  /** The text of the last lines of a CRI log, without time and stream, at most so many lines and bytes; "" when it is missing. */
+  /** The last lines of a CRI log without time and stream, limited in lines and bytes; "" when the log is missing. */
   tailLog(logPath: string, limits: { readonly linesMax: number; readonly bytesMax: number }): Promise<string>;
   /** `<container log root>/<name>` → `logPath`, if that file is there. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
@@ -82,7 +82,7 @@ export interface NodeFiles {
 
 export interface DiskSpace {
   readonly capacityBytes: number;
-  /** To whoever is not root. */
+  /** Permissions for users other than root. */
   readonly availableBytes: number;
 }
 

@@ -170,7 +170,7 @@ export interface PodAllocation {
 
 export interface ContainerAllocation {
   readonly allocated: ContainerResources;
-  /** What the newest instance was made with, or last set to; absent: nobody wrote it down. */
+  /** The settings of the newest instance, or the last update; absent when not recorded. */
   readonly actuated?: ContainerResources;
 }
 

@@ -20,7 +20,7 @@ const OK = "0";
 const UNIMPLEMENTED = "12";
 /** Flag and length. */
 const PREFIX_BYTES = 5;
-/** A response is 0 or 2 bytes long; nobody needs to be listened to for longer. */
+/** Limit of a response in bytes; a valid one has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
 /** Of the connection, with all frames that are no answer: many times what a server has to say. */
 const RECEIVED_BYTES_MAX = 128 * 1024;

@@ -21,7 +21,7 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-/** `undefined`: nobody we know. @throws the signal's reason */
+/** Returns `undefined` for an unknown user. @throws the signal's reason */
 export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Promise<User | undefined>;
 
 /** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
@@ -47,7 +47,7 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   async function reviewed(token: string, digest: string, signal: AbortSignal): Promise<{ readonly user: User | undefined }> {
     const leave = await places.acquire(signal);
     try {
-      const before = known.get(digest); // somebody with the same token may have stood before us
+      const before = known.get(digest); // an earlier request with the same token may have been reviewed meanwhile
       if (before !== undefined) return before;
       const found = { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) };
       known.set(digest, found, TOKEN_MS);

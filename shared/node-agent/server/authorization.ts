@@ -1,5 +1,5 @@
 /**
- * Whether somebody may (node-agent §15): the API server is asked about `nodes/<subresource>` of this node.
+ * Authorization (node-agent §15): a SubjectAccessReview for `nodes/<subresource>` of this node.
  *
  * Source: pkg/kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter; apiserver plugin/pkg/authorizer/webhook.
  */
