@@ -3,8 +3,8 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * What becomes of whoever finds another live process there: called again and again until that one is gone, it may wait and throw, and answers
- * whether the other's lock is broken all the same. `owner` is 0 when it has made the file and not yet written its pid, or has just removed it.
+ * Called repeatedly while another live process holds the lock; may wait or throw. Returns true to break the lock.
+ * `owner` is 0 while the owner creates or removes the file.
  */
 export type WhenHeld = (owner: number) => boolean | Promise<boolean>;
 

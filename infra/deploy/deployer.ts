@@ -1,5 +1,5 @@
 /**
- * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policies/ is made of it, for whatever
+ * The IAM actions that a deployment needs, by resource type: infra/deployer-policies/ is made of it, for whatever
  * types are in the template. No account has confirmed it.
  *
  * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas, of which those are here

@@ -143,7 +143,7 @@ ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltal
       LaunchType: FARGATE
       DesiredCount: !If [WatcherTakesLease, 2, 1]
       DeploymentConfiguration:
-        # New ones beside the old, which are then told to end and give the Lease back.
+        # New tasks start beside the old ones, which then stop and release the Lease.
         MinimumHealthyPercent: !If [WatcherTakesLease, 100, 0]
         MaximumPercent: !If [WatcherTakesLease, 200, 100]
         DeploymentCircuitBreaker: { Enable: true, Rollback: true }

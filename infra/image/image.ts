@@ -47,10 +47,7 @@ export function imageConfig(architecture: Architecture, labels: Readonly<Record<
   };
 }
 
-/**
- * What tells one build from another: the commit, where git can say it, and the time that SOURCE_DATE_EPOCH names, if it does.
- * Source: reproducible-builds.org, SOURCE_DATE_EPOCH.
- */
+/** Labels of a build: the git commit, if known, and the time in SOURCE_DATE_EPOCH. Source: reproducible-builds.org, SOURCE_DATE_EPOCH. */
 export async function buildLabels(root: string, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
   const described = await promisify(execFile)("git", ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], { cwd: root }).then(
     ({ stdout }) => stdout.trim(),

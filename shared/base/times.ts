@@ -29,8 +29,8 @@ export const REQUEST_TIMEOUT_MS = 12 * SECOND_MS;
 export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
 
 /**
- * How long after we gave a call up it may still be executed. A connection may be lost the moment the call was sent, and the
- * server goes on for as long as it was told; the rest is for the way there.
+ * How long an abandoned call may still be executed: the connection may be lost after sending, and the server
+ * continues until the request timeout. The rest is for the network.
  */
 export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 
@@ -69,8 +69,8 @@ export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
 export const RUNG_WITHIN_MS = 120 * SECOND_MS;
 
 /**
- * How long a pending op blocks creates and deletes after its run's last sign of life. Longer than its call may land, and over
- * when the lease of a dead run is, however late it was killed: whoever takes the key over looks its calls up at once.
+ * How long a pending op blocks creates and deletes after its run's last sign of life. It exceeds the time in which the call
+ * may land, and ends by the time a dead run's lease does, so the next run looks the calls up at once.
  */
 export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
 

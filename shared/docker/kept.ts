@@ -1,5 +1,5 @@
 /**
- * Docker knows names and labels; CRI's sandboxes and containers are told by them, so that they are the same after every restart.
+ * CRI sandboxes and containers are stored in Docker names and labels, so they survive restarts of the agent.
  *
  * KE1 a container is this agent's when its name begins with `k8s_` and it has the agent's record; no other is listed or changed.
  * KE2 what CRI gave is in one label, as JSON, and read from there alone: Docker mixes the image's own labels among a container's,

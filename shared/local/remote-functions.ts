@@ -1,6 +1,6 @@
 /**
- * Functions in a process of their own, as Lambda's are: whoever polls the queues for them (function-host.ts) hands each invocation over a
- * connection, as a line of JSON, and gets a line back. So their process does what a deployment pays for, and polls nothing.
+ * Functions in a separate process, as in Lambda. The poller (function-host.ts) sends each invocation as a line of JSON and
+ * gets a line back, so this process does only the work that a deployment pays for.
  *
  * IV1 an invocation whose connection ends before its answer has failed; what it did by then is done.
  * IV2 a process that leaves says so first: it gets nothing new, and answers what it has.

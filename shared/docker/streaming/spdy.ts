@@ -42,7 +42,7 @@ export const STREAMS_MAX = 1_000;
 const INPUT_BYTES_MAX = 256 * 1024;
 
 /**
- * Reads until the connection ends; `onStream` is told of each stream, which is answered before.
+ * Reads until the connection ends; replies to each stream, then calls `onStream`.
  * @throws {Error} when the other side does not speak SPDY/3, or the connection breaks
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {

@@ -78,9 +78,8 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 }
 
 /**
- * The machine may be up before the API server is, or knows tokens and roles: until then it answers 401 and 403. Whoever is refused for good is
- * told so after that minute. Source: bootstrap.go waitForServer. Differs from upstream: that asks /healthz first, which is refused as long, and
- * then once.
+ * Retries 401 and 403 for a minute, because the machine may start before the API server knows tokens and roles.
+ * Source: bootstrap.go waitForServer. Differs from upstream: that polls /healthz first and then tries once.
  */
 async function onceReached(
   { clock, log }: Pick<JoinOptions, "clock" | "log">,

@@ -1,7 +1,6 @@
 /**
- * A directory that is held open, and what is in it by its descriptor and one name: however deep it lies, no path is too long, and
- * nobody who renames a directory above it, or puts a link in its place, leads the agent elsewhere. Names are bytes (as latin1), for a
- * container may choose ones that are no text.
+ * An open directory whose entries are accessed by its descriptor and one name. No path is too long, and a renamed parent or
+ * an inserted link cannot redirect the agent. Names are bytes (as latin1), because a container may choose invalid UTF-8.
  */
 import { close, constants, fstat, open } from "node:fs";
 import type { Dirent, Stats } from "node:fs";

@@ -12,8 +12,8 @@ const COMPRESSED = ".gz";
 const DRAFT = ".tmp";
 
 /**
- * `0.log` → `0.log.20261121-064805`. Earlier ones are compressed now, and not when they step aside: the runtime and whoever
- * follows the log still have the newest one open. The oldest beyond the limit go.
+ * `0.log` → `0.log.20261121-064805`. Compresses only earlier files, because the runtime and clients that
+ * follow the log still have the newest one open. Removes the oldest beyond the limit.
  *
  * Source: pkg/kubelet/logs/container_log_manager.go rotateLog.
  */

@@ -4,7 +4,7 @@
  * hostPath may be looked at or made.
  *
  * NF1 every call may be repeated, and continues what an earlier one did not finish.
- * NF2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
+ * NF2 `writeVolume` changes all files of a volume at once: a reader of the links sees one payload or the next, never
  *    a mixture; an unchanged payload is not written.
  * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs. Where the machine allows no mount, what is to be written there is refused and
  *    never on a disk; an emptyDir of memory is a plain directory, and a warning is logged once.
@@ -57,8 +57,8 @@ export interface NodeFiles {
   /** `<container log root>/<name>` → `logPath`, if that file is there. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
   /**
-   * A log above `bytesMax` steps aside under another name; older ones are compressed, those beyond `filesMax` (the live one counts)
-   * removed. The runtime must then be told, or writes on into the old one. Undefined: it is small, missing or not ours.
+   * A log above `bytesMax` is renamed; older ones are compressed, those beyond `filesMax` (the live one counts)
+   * removed. The runtime must then reopen the log. Undefined: the log is small, missing or unowned.
    */
   rotateLog(logPath: string, limits: LogLimits): Promise<RotatedLog | undefined>;
   /** The log file, its rotated ones, and the link of that name if it leads to it. */

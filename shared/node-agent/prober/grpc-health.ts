@@ -51,8 +51,8 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
 }
 
 /**
- * A connection that breaks once it has received too much. There are frames that Node hands to nobody and takes without end, and from a
- * socket of its own it takes them before they can be counted.
+ * A connection that fails above a byte limit. Node consumes some frames unbounded without an event, and counting them
+ * requires a socket of our own.
  */
 function boundedSocket(host: string, port: number): Duplex {
   const socket = connectSocket({ host, port });

@@ -1,6 +1,5 @@
 /**
- * Who asks (node-agent §15): a client certificate of the CA we were given, else a bearer token that the API server knows; nobody is
- * anonymous.
+ * Authentication (node-agent §15): a client certificate of the configured CA, else a bearer token that the API server accepts; no anonymous access.
  *
  * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
  */

@@ -205,9 +205,8 @@ function urlOf(request: IncomingMessage): URL | undefined {
 }
 
 /**
- * Node leaves a request that asks for an upgrade without a response object; whoever refuses one answers like everybody else. `undefined`: the
- * request came behind another one whose answer is still on its way, which no client of streams does. Node would say so by an error that
- * nobody hears.
+ * Creates the response that Node omits for upgrade requests. Returns `undefined` if the previous response on the connection
+ * is unfinished, which no streaming client causes; Node would emit an unhandled error.
  */
 function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | undefined {
   const response = new ServerResponse(request);

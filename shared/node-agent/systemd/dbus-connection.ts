@@ -45,7 +45,7 @@ const BUS = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus"
 /**
  * As the user that this process runs as.
  *
- * @param match of what on a bus is to be listened to; without it nobody stands between the two sides, and all signals come
+ * @param match rule for the signals of a bus; absent for a direct connection, which delivers all signals
  */
 export async function connectDBus(socketFile: string, match?: string): Promise<DBusConnection> {
   const socket = connect(socketFile);
