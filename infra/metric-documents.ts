@@ -16,7 +16,7 @@ function table(): string {
     "Made by `node infra/generate.ts` out of `shared/base/metrics/metric-table.ts`; what each is for stands in [informer §16](../internals/spec/informer.md).",
     "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
     "tell them at `/metrics`, the function host too, and `deltaloop shadow` beside a cluster; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
-    "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are told by the watcher that leads.",
+    "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are exposed by the leading watcher.",
     "`infra/dashboard.json` shows all of them in Grafana, made of the same table: import it and choose a Prometheus.",
     "",
   ];
@@ -38,7 +38,7 @@ function labelText([label, values]: readonly [string, readonly string[] | string
   return typeof values === "string" ? `${label}: ${values}` : `${label} = ${values.join(", ")}`;
 }
 
-/** One panel for each metric, in rows by who tells it. In Grafana's dashboard model. */
+/** One panel for each metric, in rows by the process that exposes it, in Grafana's dashboard model. */
 function dashboard(): object {
   const groups = Map.groupBy(ROWS, ([name]) => GROUPS.find(({ prefix }) => name.startsWith(prefix))?.title ?? "Our own");
   let [id, y] = [0, 0];

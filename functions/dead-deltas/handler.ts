@@ -5,7 +5,7 @@
  * The message itself is acknowledged: its name and the reason stay in the quarantine and in the log, its content comes with the list.
  * Left in the queue it would come again, shut the gates again, and hold back the dead messages behind it in its group.
  *
- * A message that we have not signed tells nothing about any cache: it is named, and nothing becomes suspect.
+ * An unsigned message says nothing about any cache: the handler logs it and marks no cache as suspect.
  */
 import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";

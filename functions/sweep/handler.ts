@@ -1,6 +1,6 @@
 /**
- * Every minute, beside the watcher's own sweeps: rings the keys that are due and whose doorbell was lost, and tells which gates are open, for
- * CloudWatch, where the watcher's own word is not heard, and whether or not a watcher lives.
+ * Runs every minute, in addition to the watcher's sweeps: rings due keys whose doorbell was lost.
+ * Publishes the open gates to CloudWatch, independent of a watcher.
  */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { deployed } from "@deltaloop/controllers/lambda";

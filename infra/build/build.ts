@@ -14,7 +14,7 @@ const DIST = join(ROOT, "dist");
 const KIB = 1024;
 
 const [cli, functions] = [join(DIST, "cli"), join(DIST, "functions")];
-// The watcher's image stays, which whoever packages has made before.
+// Keeps the image of the watcher, which `npm run image` has built before.
 for (const folder of [cli, functions]) await rm(folder, { recursive: true, force: true });
 await bundleCli(ROOT, cli);
 await chmod(join(cli, "deltaloop.js"), 0o755);

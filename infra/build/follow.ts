@@ -1,5 +1,5 @@
 /**
- * `node infra/nodejs-runtime/run.js infra/build/follow.ts FILE SYMBOL`: how many files of ours somebody opens who follows SYMBOL, as FILE
+ * `node infra/nodejs-runtime/run.js infra/build/follow.ts FILE SYMBOL`: counts the source files that a reader opens to follow SYMBOL, as FILE
  * exports it, through everything it calls. What a file only lends a type to is not entered, nor is one from which nothing is used
  * on the way; a method counts where its class is known, and a port's does not, since what is behind it is chosen elsewhere.
  */

@@ -19,7 +19,7 @@ const METRIC_TABLE = "shared/base/metrics/metric-table.ts";
 const INSTEAD: Readonly<Record<string, string>> = {
   // Nobody sets DEBUG in Lambda; `debug` looks for a terminal and its colours.
   [`${IOREDIS}utils/debug.js`]: "exports.default = () => Object.assign(() => undefined, { enabled: false });",
-  // Authorities of one provider, by the name of a profile that nobody names.
+  // Endpoints of a single provider, used only with a profile of that provider.
   [`${IOREDIS}constants/TLSProfiles.js`]: "exports.default = {};",
   [`${IOREDIS}connectors/SentinelConnector/index.js`]:
     'exports.default = class { constructor() { throw new Error("functions know no sentinels"); } };\nexports.SentinelIterator = exports.default;',

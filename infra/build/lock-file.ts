@@ -3,8 +3,8 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * What becomes of whoever finds another live process there: called again and again until that one is gone, it may wait and throw, and answers
- * whether the other's lock is broken all the same. `owner` is 0 when it has made the file and not yet written its pid, or has just removed it.
+ * Called repeatedly while another live process holds the lock; may wait or throw. Returns true to break the lock.
+ * `owner` is 0 while the owner creates or removes the file.
  */
 export type WhenHeld = (owner: number) => boolean | Promise<boolean>;
 
@@ -24,17 +24,17 @@ export async function holdingLock<T>(lockFile: string, whenHeld: WhenHeld, work:
   }
 }
 
-/** Waits, and says so once; whoever holds it longer than `mostMs` loses it. */
+/** Waits up to `mostMs`, then breaks the lock. Calls `report` once. */
 export function waitAtMost(
   { mostMs, pollMs }: { readonly mostMs: number; readonly pollMs: number },
-  tell: (owner: number) => void,
+  report: (owner: number) => void,
 ): WhenHeld {
   const giveUpAt = performance.now() + mostMs;
-  let told = false;
+  let isReported = false;
   return async (owner) => {
     if (performance.now() > giveUpAt) return true;
-    if (!told) tell(owner);
-    told = true;
+    if (!isReported) report(owner);
+    isReported = true;
     await sleep(pollMs);
     return false;
   };
@@ -55,6 +55,6 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM"; // somebody else's
+    return error instanceof Error && "code" in error && error.code === "EPERM"; // another user's process
   }
 }

@@ -1,4 +1,4 @@
-/** One run at a time in a checkout, and a second one is told so. */
+/** Allows one deployment run at a time in a checkout; a second run fails with a message. */
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 

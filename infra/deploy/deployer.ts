@@ -1,5 +1,5 @@
 /**
- * The actions that CloudFormation needs of whoever deploys, by the type of resource: infra/deployer-policies/ is made of it, for whatever
+ * The IAM actions that a deployment needs, by resource type: infra/deployer-policies/ is made of it, for whatever
  * types are in the template. No account has confirmed it.
  *
  * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas, of which those are here
@@ -240,7 +240,7 @@ export const POLICY_CHARACTERS_MAX = 6_144;
  * Of a template with these types, as texts: what is allowed on names of ours, and what knows no name or is given one by AWS. Two, because one
  * would be longer than IAM takes.
  *
- * @throws naming the types of which nobody has said what they take
+ * @throws an error that names the resource types without an entry in the table
  */
 export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);

@@ -1,4 +1,4 @@
-/** What is missing for a deployment, one line each: what refuses it, and what somebody should know of it. */
+/** What a deployment lacks, one line each: blocking problems and notes for the operator. */
 import { X509Certificate } from "node:crypto";
 import { BlockList, isIPv4 } from "node:net";
 

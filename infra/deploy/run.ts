@@ -1,40 +1,45 @@
 /**
- * `npm run package` and `npm run deploy`. Both build and package first, with no account and no network, and say in one line each what
- * is missing; `deploy` goes on to AWS only when nothing refuses it.
- *
- *     npm run package -- --stage prod --param=clusterId=…        template and zips in .serverless
- *     npm run deploy -- --stage prod --params prod.yml            parameters from a file, `name: value`; --param=… on top of it
- *
- * Ends with 2 when something is missing or wrong for a deployment, and then nothing was made; else with what osls ended with.
+ * `npm run package` and `npm run deploy`. Both build and package without an account or network, and list what is missing.
+ * `deploy` calls AWS only if nothing refuses the deployment; otherwise it exits with 2.
  */
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 
 import { PARAMETERS, parameterTexts } from "@deltaloop/controllers/registry";
 import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
 import { chosenIn, lacksOf } from "./lacks.ts";
 import { wrongValuesIn } from "./values.ts";
+import { scriptOptions } from "../script-options.ts";
 
 const ROOT = process.cwd();
 const OUT = ".serverless";
 const LOCK = join(".cache", "deploy.lock");
 const EXIT_REFUSED = 2;
-const USAGE = "usage: npm run package|deploy -- [--stage NAME] [--region NAME] [--params FILE] [--param=name=value …]";
+const PURPOSES = {
+  package: "Writes the CloudFormation template and the zips of the functions into .serverless; calls no AWS API.",
+  deploy: "Packages deltaloop and deploys it to AWS.",
+} as const;
 
 async function main(): Promise<number> {
-  const { values, positionals } = flags();
-  const [verb] = positionals;
-  if ((verb !== "package" && verb !== "deploy") || positionals.length > 1) throw new Error(USAGE);
+  const verb = process.argv[2] === "deploy" ? "deploy" : "package";
+  const { values } = scriptOptions(verb, usage(verb), {
+    args: process.argv.slice(3),
+    options: {
+      stage: { type: "string", default: "prod" },
+      region: { type: "string" },
+      param: { type: "string", multiple: true },
+      params: { type: "string" },
+    },
+  });
   const { stage, region, param = [] } = values;
   const given = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param];
   const unknown = given.map((each) => each.replace(/=.*/su, "")).filter((name) => !PARAMETERS.includes(name));
   if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
   const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
-  // osls reads again from .serverless what it deploys: of two runs at once one would give its stack the other's template.
+  // osls deploys what is in .serverless, so a concurrent run could deploy the template of this one.
   return await alone(join(ROOT, LOCK), async () => await make(verb, stage, args));
 }
 
@@ -61,23 +66,25 @@ async function make(verb: "package" | "deploy", stage: string, args: readonly st
   return await osls(["deploy", ...args]);
 }
 
-function flags() {
-  try {
-    return parseArgs({
-      allowPositionals: true,
-      options: {
-        stage: { type: "string", default: "prod" },
-        region: { type: "string" },
-        param: { type: "string", multiple: true },
-        params: { type: "string" },
-      },
-    });
-  } catch (error) {
-    throw new Error(`${messageOf(error).replace(/\. .*/su, "")}\n${USAGE}`, { cause: error });
-  }
+function usage(verb: "package" | "deploy"): string {
+  return `${PURPOSES[verb]}
+
+Usage: npm run ${verb} -- [options]
+
+Options:
+  --stage NAME           stage of the deployment (default: prod)
+  --region NAME          AWS region (default: the one in serverless.yml)
+  --params FILE          YAML file of parameters, name: value (default: none)
+  --param=name=value     one parameter; repeatable, overrides --params
+  --help                 print this text
+
+Examples:
+  npm run ${verb} -- --stage prod --params prod.yml
+  npm run ${verb} -- --stage test --param=clusterId=0123456789ab
+`;
 }
 
-/** `["clusterId=0123456789ab", …]`; what is empty is left out, which means the same to osls. */
+/** Returns `["clusterId=0123456789ab", …]` without empty values, which osls treats as absent. */
 async function fromFile(path: string): Promise<readonly string[]> {
   const text = await readFile(path, "utf8");
   try {

@@ -1,5 +1,5 @@
 /**
- * infra/alarms.yml: what somebody should look at. Each alarm's description ends with the section of docs/guides/troubleshoot.md that says what to do,
+ * Generates infra/alarms.yml. Each alarm's description ends with the section of docs/guides/troubleshoot.md that says what to do,
  * and where silence is the fault, missing data breaches.
  *
  * Dimensions of our own metrics are those that shared/base/emf writes: `function`, which for a sync is the name of the
@@ -34,8 +34,7 @@ interface Alarm {
 
 export function alarmsYaml(registry: Registry): string {
   const alarms = [...ofWatcher(), ...ofControllers(registry), ...ofFunctions(registry), ...ofQueues(registry), ...ofStore()];
-  return `# What somebody should look at; docs/guides/troubleshoot.md says what to do. Nothing here repairs anything: the sweeper owns lost doorbells, the
-# watcher owns holes.
+  return `# Alarms for the operator; docs/guides/troubleshoot.md has the procedures. The sweeper repairs lost doorbells, the watcher repairs gaps.
 Resources:
 ${alarms.map(alarmYaml).join("")}`;
 }
@@ -58,7 +57,7 @@ function ofWatcher(): readonly Alarm[] {
     },
     {
       logical: "SweepSilent",
-      says: "The sweeper has not run for five minutes, so lost doorbells stay lost and nobody says whether gates are open",
+      says: "The sweeper has not run for five minutes, so lost doorbells stay lost and open gates are not reported",
       section: "sweep-silent",
       ...lambda,
       statistic: "Sum",
@@ -142,7 +141,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
       logical: "DeltasDead",
       says: "A delta message was given up, and its resource is listed anew",
       section: "delta-given-up",
-      // A function takes it out at once, so nobody would ever see it wait.
+      // A function consumes the message at once, so a queue depth would never be visible.
       ...queue("DeltasDead", "NumberOfMessagesReceived"),
       statistic: "Sum",
       minutes: 1,

@@ -15,8 +15,8 @@ export function secretsYaml(registry: Registry): string {
 `;
   const generated = "      GenerateSecretString: { PasswordLength: 64, ExcludePunctuation: true }\n";
   const callers = functionsOf(registry).filter(({ usesKube }) => usesKube);
-  return `# What functions and watcher read when they start, by name. The keys are made here; a credential for the API server is written by whoever
-# asks the cluster for it, so those begin without a value, and each belongs to one function.
+  return `# Secrets that functions and watcher read at start. The keys are generated here. Credentials for the API server start without
+# a value, belong to one function each, and are written by the operator.
 Resources:
 ${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests what must not travel")}${generated}${[
     ...callers.map(({ name }) => name),
@@ -29,8 +29,8 @@ ${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made(
 export function keyYaml(registry: Registry): string {
   const functions = functionsOf(registry);
   const roles = (which: typeof functions): string => which.map(({ logical }) => `!Ref ${logical}Role`).join(", ");
-  return `# One key for queues, logs, secrets and store; \`remove\` leaves it to AWS for thirty days. Through KMS' own front door nobody here uses it:
-# it is used by SQS and Secrets Manager, for whom a role may do so.
+  return `# One key for queues, logs, secrets and store; \`remove\` schedules its deletion in thirty days. Roles use it only through SQS and
+# Secrets Manager, never by calling KMS directly.
 Resources:
   Key:
     Type: AWS::KMS::Key
@@ -42,7 +42,7 @@ Resources:
       KeyPolicy:
         Version: "2012-10-17"
         Statement:
-          # As AWS makes it: the account's own policies say who may; without it nobody could ever change the key again.
+          # The AWS default: IAM policies of the account decide. Without it the key could never be changed again.
           - Sid: Account
             Effect: Allow
             Principal: { AWS: !Sub "arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root" }

@@ -14,7 +14,7 @@ const HEALTH_CHECK = `fetch("http://127.0.0.1:${HEALTH_PORT}/livez").then(({ ok 
 /** A hand-over takes two seconds; what is on its way to a slow queue is given the rest. */
 const STOP_SECONDS = 30;
 
-/** What functions are told as well, in the same words. */
+/** Variables that the functions receive as well. */
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
     ...["DEPLOYMENT", "CLUSTER", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
@@ -143,7 +143,7 @@ ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltal
       LaunchType: FARGATE
       DesiredCount: !If [WatcherTakesLease, 2, 1]
       DeploymentConfiguration:
-        # New ones beside the old, which are then told to end and give the Lease back.
+        # New tasks start beside the old ones, which then stop and release the Lease.
         MinimumHealthyPercent: !If [WatcherTakesLease, 100, 0]
         MaximumPercent: !If [WatcherTakesLease, 200, 100]
         DeploymentCircuitBreaker: { Enable: true, Rollback: true }

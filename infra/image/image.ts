@@ -18,7 +18,7 @@ import { gzippedLayer, ociImage, plainLayer } from "./oci-archive.ts";
 import type { Architecture, ImageConfig, Layer, OciImage } from "./oci-archive.ts";
 import { COMMAND_PATH, debianLayer, NODE_PATH, nodeLayer, ownLayer, USER_ID } from "./rootfs.ts";
 
-/** No registry's name, so that nobody asks one for it by mistake; an overlay says where it was pushed. */
+/** Without a registry name, so that no registry is asked by mistake; an overlay sets the pushed name. */
 export const IMAGE_NAME = `localhost/deltaloop:${VERSION}`;
 
 export interface WatcherImage {
@@ -47,10 +47,7 @@ export function imageConfig(architecture: Architecture, labels: Readonly<Record<
   };
 }
 
-/**
- * What tells one build from another: the commit, where git can say it, and the time that SOURCE_DATE_EPOCH names, if it does.
- * Source: reproducible-builds.org, SOURCE_DATE_EPOCH.
- */
+/** Labels of a build: the git commit, if known, and the time in SOURCE_DATE_EPOCH. Source: reproducible-builds.org, SOURCE_DATE_EPOCH. */
 export async function buildLabels(root: string, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
   const described = await promisify(execFile)("git", ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], { cwd: root }).then(
     ({ stdout }) => stdout.trim(),

@@ -128,7 +128,7 @@ export function ociArchive(images: readonly ImageContent[]): Buffer {
   );
 }
 
-/** One image for several machines under one name; whoever loads it takes what fits. */
+/** One multi-platform image; the runtime loads the matching platform. */
 export function platformsArchive(
   name: string,
   images: readonly OciImage[],

@@ -9,7 +9,7 @@ import type { NodeProgram } from "./node-program.ts";
 import type { TarEntry } from "./tar.ts";
 import { untar } from "./untar.ts";
 
-/** Whom the process runs as: nobody that the machine or another image has. */
+/** User id of the process, unused on the host and in other images. */
 export const USER_ID = 65_532;
 export const NODE_PATH = "/usr/bin/node";
 export const COMMAND_PATH = "/usr/lib/deltaloop/deltaloop.mjs";

@@ -1,12 +1,6 @@
-/**
- * `npm run image`: the watcher's image as dist/image/deltaloop.oci.tar, for amd64 and arm64, and beside it its layers and a Dockerfile.
- *
- *     npm run image -- --architecture arm64    that one alone; may be given twice
- *     npm run image -- --update                pins what apt offers now, to be looked at and committed; makes nothing
- */
+/** `npm run image`: builds the image of the watcher, its layers and a Dockerfile in dist/image. */
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 
 import { messageOf } from "@deltaloop/kube/objects";
 import { currentPins, PinsMovedError, PINS_FILE, readPins, whyNoDebian } from "./debian.ts";
@@ -16,14 +10,30 @@ import { buildLabels, imageConfig, IMAGE_NAME, watcherImage } from "./image.ts";
 import type { WatcherImage } from "./image.ts";
 import { platformsArchive } from "./oci-archive.ts";
 import type { Architecture } from "./oci-archive.ts";
+import { scriptOptions } from "../script-options.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const OUT = join(ROOT, "dist", "image");
 const ARCHITECTURES = ["amd64", "arm64"] as const satisfies readonly Architecture[];
 const MIB = 1024 ** 2;
+const USAGE = `Builds the image of the watcher as dist/image/deltaloop.oci.tar, with its layers and a Dockerfile.
 
+Usage: npm run image -- [options]
+
+Options:
+  --architecture NAME   amd64 or arm64; repeatable (default: both)
+  --update              pin the package versions that apt offers now; build no image
+  --help                print this text
+
+Examples:
+  npm run image
+  npm run image -- --architecture arm64
+`;
+
+const { values } = scriptOptions("image", USAGE, {
+  options: { architecture: { type: "string", multiple: true }, update: { type: "boolean" } },
+});
 try {
-  const { values } = parseArgs({ options: { architecture: { type: "string", multiple: true }, update: { type: "boolean" } } });
   const missing = await whyNoDebian();
   if (missing !== undefined) throw new Error(missing);
   if (values.update === true) await update(await readPins());
@@ -32,7 +42,7 @@ try {
   process.stderr.write(`image: ${messageOf(error)}\n`);
   if (error instanceof PinsMovedError)
     process.stderr.write(
-      "image: on a machine whose apt has that release, npm run image -- --update pins what Debian offers now; look at it and commit it\n",
+      "image: to pin the current versions, run npm run image -- --update where apt has that release; review and commit the change\n",
     );
   process.exitCode = 1;
 }

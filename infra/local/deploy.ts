@@ -12,7 +12,7 @@ import { AwsError, awsJson } from "@deltaloop/store/aws";
 import { functionsOf, kubeSecret, secretName, REGISTRY } from "@deltaloop/controllers/registry";
 import type * as Bundler from "../build/bundle.ts";
 
-/** What the functions are told; the rest of the stage stands in serverless.yml. */
+/** Configuration of the functions; serverless.yml has the rest of the stage. */
 export interface LocalDeployment {
   /** LocalStack's. */
   readonly endpoint: string;
@@ -24,7 +24,7 @@ export interface LocalDeployment {
   readonly kubeServer: string;
   /** PEM. */
   readonly kubeCa?: string;
-  /** Bearer token by function; functions without one come as nobody. */
+  /** Bearer token by function; a function without one is anonymous. */
   readonly kubeTokens: Readonly<Record<string, string>>;
   readonly logLevel: "debug" | "info";
 }

@@ -158,11 +158,11 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // nobody is left in it
+    // the process group is empty
   }
 }
 
-/** Kills the group that it was last told and removes the folder (LO3). */
+/** Kills the last process group that was reported and removes the folder (LO3). */
 const GUARD =
   'trap "" INT TERM HUP; while read -r line; do pid=$line; done; [ -z "$pid" ] || kill -KILL "-$pid"; sleep 0.2; rm -rf -- "$1"';
 

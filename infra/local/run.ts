@@ -1,17 +1,7 @@
-/**
- * `npm run local`: deltaloop as it is deployed, on this machine, until Ctrl-C or `npm run local -- --stop`.
- *
- *     --kubeconfig FILE   a cluster; by default one in memory with scripted nodes
- *     --act               be that cluster's controller; by default decide and send nothing (the one in memory is always acted on)
- *     --lease-namespace   where the watcher's Lease stands; default kube-system
- *     --log FILE          LocalStack's log and the functions'
- *     --verbose           debug log
- *     --stop              ends the one that runs
- */
+/** `npm run local`: runs deltaloop on this machine as it is deployed, until Ctrl-C or `npm run local -- --stop`. */
 import { mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
-import { parseArgs } from "node:util";
 
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { untilSignalled } from "@deltaloop/local/processes";
@@ -21,24 +11,41 @@ import { startTakes } from "./venv.ts";
 import type { LocalDeltaloop } from "./stack.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import { cacheFolder } from "../build/cache-folder.ts";
+import { scriptOptions } from "../script-options.ts";
 
-/** Whoever connects here ends the run; it stays open until the run has ended. */
+/** A message on this socket stops the run. The socket closes once the run has ended. */
 const STOP_SOCKET = join(cacheFolder(), "local.sock");
 const EXIT_FAILED = 1;
-const EXIT_USAGE = 2;
+const USAGE = `Runs deltaloop on this machine as it is deployed: LocalStack, Redis, the functions and a watcher.
 
-interface Flags {
-  readonly kubeconfig?: string | undefined;
-  readonly act: boolean;
-  readonly "lease-namespace": string;
-  readonly log?: string | undefined;
-  readonly verbose: boolean;
-  readonly stop: boolean;
-}
+Usage: npm run local -- [options]
+
+Options:
+  --kubeconfig FILE        cluster to use (default: an API server in memory with scripted nodes)
+  --act                    write to the cluster of --kubeconfig (default: shadow mode, sends no writes)
+  --lease-namespace NAME   namespace of the watcher's Lease (default: kube-system)
+  --log FILE               log of LocalStack and of the functions (default: a temporary file)
+  --verbose                log at debug level (default: off)
+  --stop                   stop the running instance
+  --help                   print this text
+
+Examples:
+  npm run local
+  npm run local -- --kubeconfig ~/.kube/config
+  npm run local -- --stop
+`;
 
 async function main(): Promise<void> {
-  const flags = readFlags();
-  if (flags === undefined) return;
+  const { values: flags } = scriptOptions("local", USAGE, {
+    options: {
+      kubeconfig: { type: "string" },
+      act: { type: "boolean", default: false },
+      "lease-namespace": { type: "string", default: "kube-system" },
+      log: { type: "string" },
+      verbose: { type: "boolean", default: false },
+      stop: { type: "boolean", default: false },
+    },
+  });
   if (flags.stop) return await stopOther();
   const signalled = untilSignalled();
   const asked = new AbortController();
@@ -57,7 +64,7 @@ async function main(): Promise<void> {
       verbose: flags.verbose,
       ...(flags.log !== undefined && { logFile: flags.log }),
     });
-    say(`ready, mode ${mode === "act" ? mode : "shadow (decides and logs, sends nothing)"}\n${whatToTry(kubeconfig, local)}`);
+    say(`ready, mode ${mode === "act" ? mode : "shadow (decides and logs, sends no writes)"}\n${whatToTry(kubeconfig, local)}`);
     const ends = AbortSignal.any([signalled, asked.signal]);
     if (!ends.aborted) await new Promise((resolve) => ends.addEventListener("abort", resolve, { once: true }));
   } finally {
@@ -69,7 +76,7 @@ async function main(): Promise<void> {
 
 function whatToTry(kubeconfig: string, { localStack, redisUrl, queueUrls }: LocalDeltaloop): string {
   return `
-It stays up until Ctrl-C or \`npm run local -- --stop\`. In another terminal:
+It runs until Ctrl-C or \`npm run local -- --stop\`. In another terminal:
   export KUBECONFIG=${kubeconfig}
   kubectl create deployment web --image=web:v1 --replicas=3 && kubectl rollout status deployment web
   kubectl scale deployment web --replicas=6
@@ -81,15 +88,15 @@ It stays up until Ctrl-C or \`npm run local -- --stop\`. In another terminal:
 `;
 }
 
-/** @returns what ends it. @throws when another one runs */
+/** Returns a function that closes the socket. @throws if another instance is running */
 async function listenForStop(stop: () => void): Promise<() => Promise<void>> {
   await mkdir(dirname(STOP_SOCKET), { recursive: true });
-  if (await reached()) throw new Error("another one runs: npm run local -- --stop");
+  if (await reached()) throw new Error("another instance is running; stop it with npm run local -- --stop");
   await rm(STOP_SOCKET, { force: true });
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
     socket.once("data", stop);
-    // The look of another start comes and goes without a word.
+    // Another start probes the socket by connecting and closing.
     socket.once("end", () => socket.end());
     open.add(socket);
   });
@@ -111,7 +118,7 @@ async function reached(): Promise<boolean> {
   });
 }
 
-/** Resolves when the other one has ended. */
+/** Resolves once the other instance has exited. */
 async function stopOther(): Promise<void> {
   const stopped = await new Promise<boolean>((resolve) => {
     const socket = connect(STOP_SOCKET, () => socket.write("stop\n"));
@@ -120,26 +127,7 @@ async function stopOther(): Promise<void> {
     socket.resume().on("error", () => undefined);
     socket.once("close", () => resolve(isThere));
   });
-  say(stopped ? "stopped" : "nothing runs");
-}
-
-function readFlags(): Flags | undefined {
-  try {
-    return parseArgs({
-      options: {
-        kubeconfig: { type: "string" },
-        act: { type: "boolean", default: false },
-        "lease-namespace": { type: "string", default: "kube-system" },
-        log: { type: "string" },
-        verbose: { type: "boolean", default: false },
-        stop: { type: "boolean", default: false },
-      },
-    }).values;
-  } catch (error) {
-    say(messageOf(error));
-    process.exitCode = EXIT_USAGE;
-    return undefined;
-  }
+  say(stopped ? "stopped" : "no instance is running");
 }
 
 function say(line: string): void {

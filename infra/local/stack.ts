@@ -1,6 +1,6 @@
 /**
  * Deltaloop as it is deployed, on this machine: the zips behind LocalStack's own event source mappings, a redis-server, and the
- * watcher as a process of its own, which reads its secrets where the functions do. The API server is somebody else's.
+ * watcher as a process of its own, which reads its secrets where the functions do. The API server is external.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -165,8 +165,8 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
 }
 
 /**
- * A function speaks to the API server with a token or as nobody; certificates are for people. Who has one of those asks for a token
- * of the function's own service account.
+ * A function calls the API server with a token or anonymously. With a client certificate, a token of the function's
+ * service account is requested.
  */
 async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<string, string>>> {
   const found: Record<string, string> = {};

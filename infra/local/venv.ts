@@ -16,7 +16,7 @@ export async function localStackVenv(): Promise<PythonVenv | { readonly missing:
   return await pythonVenv(LOCALSTACK);
 }
 
-/** How long `npm run local` takes to be ready, in words, so that nobody takes it for hung. */
+/** Expected start-up time of `npm run local`, in words. */
 export async function startTakes(): Promise<string> {
   return (await isInstalled(LOCALSTACK)) ? "about a minute" : "about two and a half minutes, since LocalStack is installed first, once";
 }

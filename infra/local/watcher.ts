@@ -1,4 +1,4 @@
-/** The watcher as a process of its own, started again whenever it ends, as whoever runs it elsewhere does. */
+/** The watcher as a child process that is restarted when it exits, as a supervisor does in production. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";

@@ -1,8 +1,7 @@
 /**
- * `node infra/nodejs-runtime/run.js FILE …`: what every npm script that runs a source of ours goes through. npm puts node_modules/.bin
- * first in the path, where the platform's own package (package.json beside this file) has linked Node 24, so that this and
- * whatever it starts runs on that one, whichever Node runs npm. Where npm brought none, the user's own runs it, and is told so,
- * or is turned away in one line.
+ * `node infra/nodejs-runtime/run.js FILE …`: runs FILE for npm scripts on Node 24, whichever Node runs npm. npm puts
+ * node_modules/.bin first in PATH, where the platform's package (package.json beside this file) has linked it.
+ * Without it, the installed Node runs FILE with a warning, or a too old one is rejected in one line.
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";

@@ -8,8 +8,8 @@
  *   EJ2 a template's labels are as JSON.parse has them, too: what is cached of a template is plain JSON.
  *   EJ3 text without such an integer costs what JSON.parse costs, and text that names no template two searches.
  *
- * A bigint is a value: it is compared, cloned and frozen like any other. JSON.stringify refuses it, so whoever writes a template
- * down or sends it calls `exactText`.
+ * A bigint is a value: it is compared, cloned and frozen like any other. JSON.stringify rejects it, so a template is
+ * serialized by `exactText`.
  */
 
 /** What TypeScript does not know yet: the proposal "JSON.parse source text access" of ECMAScript. */

@@ -2,7 +2,7 @@ import { exactText } from "./exact-json.ts";
 
 /**
  * Objects inside the API server are plain JSON: it stores what it is sent and looks only at the fields it has rules for.
- * Stored objects are frozen; whoever wants to change one clones it first.
+ * Stored objects are frozen; clone an object before changing it.
  * A bigint stands in templates alone (exact-json.ts).
  */
 export type Json = null | boolean | number | bigint | string | Json[] | JsonObject;
@@ -15,12 +15,12 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What stands under a key of somebody else's making, which may be named like a member of Object.prototype ("constructor"). */
+/** Reads an own property whose key is external input and may be a member of Object.prototype ("constructor"). */
 export function ownAt<T>(map: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
   return map !== undefined && Object.hasOwn(map, key) ? map[key] : undefined;
 }
 
-/** Puts `value` under a key of somebody else's making, which is one like any other: `__proto__`, too. */
+/** Sets an own property whose key is external input and may be `__proto__`. */
 export function setOwn<T>(map: Record<string, T>, key: string, value: T): void {
   if (key === "__proto__") Object.defineProperty(map, key, { value, writable: true, enumerable: true, configurable: true });
   else map[key] = value;

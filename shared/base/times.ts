@@ -2,7 +2,7 @@
  * Every time limit that another one rests on, in one table: for both Stores, all functions, queues and clients. What cannot
  * import this file (infra/functions.yml, infra/queues.yml) is generated from it (infra/generate.ts); test/tooling compares.
  *
- * One call of a run, from left to right; nothing may land where somebody else may have begun:
+ * Timeline of one call of a run; no write may land after another run may have begun:
  *
  *     renewed                      last start       given up   lease ends
  *     |------ 12 s to start in ------|---- 12 s to land ----| 1 s |
@@ -25,12 +25,12 @@ const SECOND_MS = 1_000;
  */
 export const REQUEST_TIMEOUT_MS = 12 * SECOND_MS;
 
-/** No API write starts later than this before the lease or the invocation ends: it has landed when somebody else may begin. */
+/** No API write starts later than this before the lease or the invocation ends, so it lands before another run begins. */
 export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
 
 /**
- * How long after we gave a call up it may still be executed. A connection may be lost the moment the call was sent, and the
- * server goes on for as long as it was told; the rest is for the way there.
+ * How long an abandoned call may still be executed: the connection may be lost after sending, and the server
+ * continues until the request timeout. The rest is for the network.
  */
 export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 
@@ -56,7 +56,7 @@ export const NODE_CALL_WAIT_MS_MAX = 10 * SECOND_MS;
 
 // ------------------------------------------------------------------------------------------------------------- work queue
 
-/** A run's hold on its key. After a kill somebody else has the key within 30 s: the lease, and the sweeper's next rounds. */
+/** Lease of a run on its key. After a kill another run has the key within 30 s: the lease plus the sweeper's next rounds. */
 export const LEASE_MS = 25 * SECOND_MS;
 export const RENEWAL_MS = 5 * SECOND_MS;
 export const SWEEP_PERIOD_MS = 2 * SECOND_MS;
@@ -69,8 +69,8 @@ export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
 export const RUNG_WITHIN_MS = 120 * SECOND_MS;
 
 /**
- * How long a pending op blocks creates and deletes after its run's last sign of life. Longer than its call may land, and over
- * when the lease of a dead run is, however late it was killed: whoever takes the key over looks its calls up at once.
+ * How long a pending op blocks creates and deletes after its run's last sign of life. It exceeds the time in which the call
+ * may land, and ends by the time a dead run's lease does, so the next run looks the calls up at once.
  */
 export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
 
@@ -158,7 +158,7 @@ export const VISIBILITY_SECONDS = {
 /** What is not settled this long before the invocation ends is answered as failed, so that its neighbours are not failed with it. */
 export const ANSWER_RESERVE_MS = SECOND_MS;
 
-/** A Redis that stalls is an error with a name, told and answered before the shortest function ends. Longer than any script takes. */
+/** Redis command timeout: reported before the shortest function times out, and longer than any script takes. */
 export const REDIS_COMMAND_TIMEOUT_MS = 3 * SECOND_MS;
 export const REDIS_CONNECT_TIMEOUT_MS = 2 * SECOND_MS;
 

@@ -31,7 +31,7 @@ export function createCheckpoints(directory: string): Checkpoints {
   let read: Promise<Map<string, Checkpoint>> | undefined;
   const known = async (): Promise<Map<string, Checkpoint>> => {
     read ??= readAll(directory);
-    read.catch(() => (read = undefined)); // told to the caller; the next one may try again
+    read.catch(() => (read = undefined)); // the caller gets the error; the next caller retries
     return await read;
   };
   const pathOf = (id: string): string => join(directory, `${id}${SUFFIX}`);

@@ -144,7 +144,7 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
         }
         return { ...attachment, result };
       } catch (error) {
-        await remove(pod, attachment).catch(() => undefined); // what failed is what the caller is told
+        await remove(pod, attachment).catch(() => undefined); // the caller gets the first error
         throw error;
       }
     },

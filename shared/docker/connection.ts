@@ -21,8 +21,8 @@ export function connect(endpoint: string): Connection {
   if (socketPath === undefined) throw new TypeError(`a Docker endpoint is unix:///path/to.sock, not "${endpoint}"`);
   // A connection of its own for each call: one that was kept would break under the first call after the daemon's restart.
   const agent = new Agent({ keepAlive: false });
-  // docker-modem's own options, which dockerode's types leave out. Without the last ones DOCKER_HOST and its relatives in the
-  // environment would win over what we were told.
+  // docker-modem's own options, which dockerode's types leave out. Without the last ones, environment variables
+  // like DOCKER_HOST would override the configured socket.
   const modem: object = { agent, host: undefined, protocol: "http", timeout: undefined };
   return { docker: new Docker({ socketPath, ...modem }), close: () => agent.destroy() };
 }

@@ -71,7 +71,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       return [{ type: "RuntimeReady", status: true, reason: "", message: "" }, networkCondition(await cni.problem())];
     },
 
-    // The shape in which containerd says it, so that nobody collects the image of sandboxes as garbage.
+    // Written as containerd does, so that image garbage collection keeps the sandbox image.
     statusInfo: async () => ({ config: JSON.stringify({ sandboxImage: pauseImage }) }),
 
     async runtimeConfig() {

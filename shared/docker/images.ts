@@ -38,7 +38,7 @@ export function createImages(docker: Docker): DockerImages {
       return found.Id;
     },
 
-    /** All of its names go, then it goes itself; one that a container has stays, and that is told. */
+    /** Removes all names, then the image. An image that a container uses stays, which is an error. */
     async removeImage({ image }) {
       const found = await imageOf(image);
       if (found === undefined) return;
@@ -62,7 +62,7 @@ export function createImages(docker: Docker): DockerImages {
   };
 }
 
-/** A name that nobody gave may be the beginning of another image's id, which Docker would show instead. */
+/** A name without a tag may be a prefix of another image's id, which Docker would show instead. */
 function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspectInfo): boolean {
   if (name === Id || `sha256:${name}` === Id) return true;
   const { repository = name, tag = "latest", digest } = REFERENCE.exec(name)?.groups ?? {};
@@ -89,7 +89,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
   };
 }
 
-/** Docker tells by lines of JSON how far it is; one of them may say that it failed. */
+/** Docker reports progress as lines of JSON; one line may be an error. */
 async function pulled(progress: NodeJS.ReadableStream): Promise<void> {
   let rest = "";
   for await (const chunk of progress as AsyncIterable<Buffer>) {

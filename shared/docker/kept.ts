@@ -1,7 +1,7 @@
 /**
- * Docker knows names and labels; CRI's sandboxes and containers are told by them, so that they are the same after every restart.
+ * CRI sandboxes and containers are stored in Docker names and labels, so they survive restarts of the agent.
  *
- * KE1 a container is ours when its name begins with `k8s_` and it has our record; nobody else's is ever listed or touched.
+ * KE1 a container is this agent's when its name begins with `k8s_` and it has the agent's record; no other is listed or changed.
  * KE2 what CRI gave is in one label, as JSON, and read from there alone: Docker mixes the image's own labels among a container's,
  *     and an image must not be able to say what a pod's annotation says (a preStop hook stands in one).
  * KE3 the names are dockershim's, so two of {name, namespace, uid, attempt} cannot be at once: Docker refuses the second.
@@ -40,7 +40,7 @@ export interface KeptContainer extends Kept {
   readonly podSandboxId: string;
   /** As its pod says it, where that is known; else as it was created. */
   readonly image: string;
-  /** Absolute; empty: nobody asked for a log. */
+  /** Absolute; empty: no log was requested. */
   readonly logPath: string;
 }
 

@@ -51,7 +51,7 @@ export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxC
   await writeFile(path, lines.map((line) => `${line}\n`).join(""));
 }
 
-/** @returns the id @throws {CriError} AlreadyExists when somebody has the name (CR3) */
+/** Returns the id. @throws {CriError} AlreadyExists when the name is in use (CR3) */
 export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
   try {
     // Otherwise dockerode would write all of the options into the request's address as well.

@@ -43,7 +43,7 @@ export function execSession(docker: Docker, request: ExecRequest): Session {
   });
 }
 
-/** How its process ended is not told: the pod's status does that. */
+/** The exit of its process is not reported here; the pod's status shows it. */
 export function attachSession(docker: Docker, request: AttachRequest): Session {
   return session("attach", request, async () => {
     const { containerId, stdin, stdout, stderr } = request;
@@ -72,7 +72,7 @@ function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<
         clearTimeout(late);
         tellEnd(start, request, streams, socket).then(
           () => socket.end(),
-          () => socket.destroy(), // there is nobody to be told
+          () => socket.destroy(), // no client is left to receive the error
         );
       }).finally(() => clearTimeout(late));
     },
@@ -92,7 +92,7 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   const gone = (): void => void command.destroy();
   client.once("close", gone);
   if (client.destroyed) gone();
-  command.on("error", () => undefined); // the loop below is told, too
+  command.on("error", () => undefined); // the loop below gets the error, too
   const [input, resize] = [streams.get("stdin"), streams.get("resize")];
   if (stdin && input !== undefined) void feed(input, command).catch(() => command.destroy());
   if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // the size is a courtesy

@@ -3,7 +3,7 @@
  *
  * SB1 it is READY while its container runs and its network stands; what a crash left half made is not.
  * SB2 checkpoint, container, network, in that order, and back in the other one.
- * SB3 a checkpoint whose container somebody took away is a sandbox that is not ready: so its network is given back (DK1).
+ * SB3 a checkpoint whose container was removed from outside is a NotReady sandbox, so its network is released (DK1).
  *
  * Source: pkg/kubelet/dockershim/docker_sandbox.go RunPodSandbox, StopPodSandbox, ListPodSandbox (Kubernetes v1.23).
  */
@@ -68,7 +68,7 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
     const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
     if (found === undefined) return await disconnect(id, 0);
     if (readSandbox(found.Name, found.Config.Labels) === undefined) return;
-    // Its processes go also when its network does not; what failed is told then.
+    // Stops its processes even if the network teardown fails, then throws that error.
     const disconnected = await disconnect(id, found.State.Pid).catch((error: unknown) => ({ error }));
     await killed(docker, id);
     if (disconnected !== undefined) throw disconnected.error;
@@ -108,7 +108,7 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
         await run(id, config, kept);
         return id;
       } catch (error) {
-        await remove(id).catch(() => undefined); // it stays as one that is not ready; what failed first is told
+        await remove(id).catch(() => undefined); // the sandbox stays NotReady; the first error is thrown
         throw error;
       }
     },

@@ -180,7 +180,7 @@ export function startEventSourceMapping(
     const timeOut = clock.after(options.timeoutMs, ended.signal).then(() => {
       throw new Error(`timed out after ${options.timeoutMs} ms`);
     });
-    // Also when nobody waits for it any more.
+    // Also when no caller waits for it any more.
     timeOut.catch(() => undefined);
     try {
       const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });

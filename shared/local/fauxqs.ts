@@ -17,7 +17,7 @@ export interface LocalSqs {
 
 /** In this process. */
 export interface OwnSqs extends LocalSqs {
-  /** The same without a socket, for whoever stands in for AWS, too. A call that is given up is carried out all the same. */
+  /** Sends without a socket, for tests that replace AWS. An aborted call is still carried out. */
   readonly calls: SqsCalls;
 }
 
@@ -27,7 +27,7 @@ const STOP_MS_MAX = 2_000;
 /** Port 0 (the default) takes a free one. fauxqs' own start function would listen on every interface. */
 export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
   const { buildApp } = await import("fauxqs").catch((cause: unknown) => {
-    // A development dependency: whoever installed the package for production has not got it.
+    // A development dependency: absent after a production install.
     throw new Error("the queue emulator is not installed: npm install fauxqs@2.4.1", { cause });
   });
   const app = buildApp({ logger: false });

@@ -1,6 +1,6 @@
 /**
- * Functions in a process of their own, as Lambda's are: whoever polls the queues for them (function-host.ts) hands each invocation over a
- * connection, as a line of JSON, and gets a line back. So their process does what a deployment pays for, and polls nothing.
+ * Functions in a separate process, as in Lambda. The poller (function-host.ts) sends each invocation as a line of JSON and
+ * gets a line back, so this process does only the work that a deployment pays for.
  *
  * IV1 an invocation whose connection ends before its answer has failed; what it did by then is done.
  * IV2 a process that leaves says so first: it gets nothing new, and answers what it has.
@@ -33,7 +33,7 @@ type Told =
   | { readonly kind: "error"; readonly id: number; readonly message: string }
   | { readonly kind: "leaving" };
 
-/** As whoever invokes them has them. */
+/** The functions as their callers see them. */
 export interface RemoteFunctions {
   /** Each fails with what its function threw, in its words, or when the connection ends. */
   readonly handlers: FunctionHandlers;
@@ -48,12 +48,12 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
   let hasEnded = false;
 
   readLines(connection, (line) => {
-    const told = line as Told;
-    if (told.kind === "leaving") return leave();
-    const waiting = pending.get(told.id);
-    pending.delete(told.id);
-    if (told.kind === "answer") waiting?.resolve(told.answer);
-    else waiting?.reject(new Error(told.message));
+    const message = line as Told;
+    if (message.kind === "leaving") return leave();
+    const waiting = pending.get(message.id);
+    pending.delete(message.id);
+    if (message.kind === "answer") waiting?.resolve(message.answer);
+    else waiting?.reject(new Error(message.message));
   });
   connection.once("close", () => {
     hasEnded = true;
@@ -104,7 +104,7 @@ export function serveFunctions(connection: Duplex, handlers: FunctionHandlers, {
     ...CONTROLLERS.map((controller) => [syncFunction(controller), handlers.sync[controller]] as const),
   ]);
   const ended = new Promise<void>((resolve) => connection.once("close", () => resolve()));
-  const tell = (told: Told): void => writeLine(connection, told);
+  const tell = (message: Told): void => writeLine(connection, message);
 
   async function invoke({ id, functionName, requestId, event, remainingMs }: Invoked): Promise<void> {
     const endsMs = clock.now() + remainingMs;

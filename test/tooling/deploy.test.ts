@@ -242,7 +242,7 @@ it.each([
     flags: ["--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"],
     says: /^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/,
   },
-  { what: "a flag", flags: ["--dry-run"], says: /^deploy: Unknown option '--dry-run'\nusage: npm run package\|deploy -- .*\n$/ },
+  { what: "a flag", flags: ["--dry-run"], says: /^package: Unknown option '--dry-run'; see npm run package -- --help\n$/ },
   { what: "a file", flags: ["--params", "nowhere.yml"], says: /^deploy: ENOENT.*nowhere\.yml'\n$/ },
 ])("$what that nobody knows is refused before anything is built", ({ flags, says }) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", "package", ...flags], { encoding: "utf8" });

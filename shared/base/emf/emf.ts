@@ -3,7 +3,7 @@
  * counted is written when it ends, one line for each set of labels.
  *
  * CW1 a line holds at most 100 metrics and 100 values of each, which are CloudWatch's bounds; more values make more lines.
- * CW2 after `flush` nothing is left, so no value is told twice.
+ * CW2 `flush` leaves nothing behind, so no value is reported twice.
  *
  * Source: AWS CloudWatch, Embedded metric format specification.
  */
@@ -56,7 +56,7 @@ export function createEmfMetrics({ namespace, dimensions, now, write }: EmfOptio
     },
   };
 
-  function* linesOf(told: Readonly<Record<string, string>>, values: ReadonlyMap<MetricName, readonly number[]>): Iterable<string> {
+  function* linesOf(allDimensions: Readonly<Record<string, string>>, values: ReadonlyMap<MetricName, readonly number[]>): Iterable<string> {
     for (let rest = [...values]; rest.length > 0;) {
       const now_ = rest.slice(0, METRICS_MAX);
       yield JSON.stringify({
@@ -65,12 +65,12 @@ export function createEmfMetrics({ namespace, dimensions, now, write }: EmfOptio
           CloudWatchMetrics: [
             {
               Namespace: namespace,
-              Dimensions: [Object.keys(told)],
+              Dimensions: [Object.keys(allDimensions)],
               Metrics: now_.map(([name]) => ({ Name: name, Unit: UNITS[(METRICS[name] satisfies MetricRow).unit] })),
             },
           ],
         },
-        ...told,
+        ...allDimensions,
         ...Object.fromEntries(now_.map(([name, list]) => [name, list.length === 1 ? list[0] : list.slice(0, VALUES_MAX)])),
       });
       rest = [

@@ -1,6 +1,6 @@
 /**
- * A clock whose time moves only when told to. Timers fire in the order of their time, equal ones in the order in which they
- * were set, and everything a timer wakes runs to its next wait before the following one fires: a run is repeatable.
+ * A manually advanced clock. Timers fire by time, then in the order in which they were set. All code that a timer resumes runs
+ * to its next wait before the next timer fires, so a run is repeatable.
  */
 import type { Clock } from "../clock.ts";
 
@@ -9,7 +9,7 @@ export interface VirtualClock extends Clock {
   advance(ms: number): Promise<void>;
   /** Fires timers until none is left. @returns the time then. @throws {Error} past `timersMax`: something never rests. */
   runUntilIdle(timersMax?: number): Promise<number>;
-  /** When the next timer is due; `undefined` when nobody waits. */
+  /** Due time of the next timer; `undefined` when no timer is pending. */
   nextDueMs(): number | undefined;
 }
 

@@ -36,7 +36,7 @@ export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 
 /** A metric's row in the table. */
 export interface MetricRow {
-  /** `kept`: the Store keeps the count, and whoever reads it there tells the sum. */
+  /** `kept`: the Store keeps the count; the process that reads it exposes the sum. */
   readonly type: "counter" | "kept" | "gauge" | "histogram";
   /** Label to its values, or to what bounds them. */
   readonly labels: Readonly<Record<string, readonly string[] | string>>;
@@ -47,7 +47,7 @@ export interface MetricRow {
   readonly processes: readonly MetricProcess[];
   /** The file that counts it. */
   readonly where: string;
-  /** Of the cache, so told by the watcher that leads and by no other. */
+  /** A metric of the cache, exposed only by the leading watcher. */
   readonly leader?: true;
   /** Upstream has it by this name, with these labels. */
   readonly upstream?: true;

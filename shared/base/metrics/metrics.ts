@@ -1,10 +1,10 @@
 /**
- * Counting, for whoever looks at many processes from outside. Nothing is ever decided on it.
+ * Metrics for monitoring from outside. No decision ever depends on them.
  *
  * ME1 no call throws, waits or fails: who counts is never held up by who looks.
  * ME2 names, labels and where they may be counted are those of metric-table.ts; the compiler checks them.
  *
- * Absent where nobody looks: `ports.metrics?.count(…)`.
+ * Absent when metrics are off: `ports.metrics?.count(…)`.
  */
 import type { METRICS, MetricName } from "./metric-table.ts";
 
@@ -22,6 +22,6 @@ export interface Metrics {
   set<N extends Named<"gauge" | "kept">>(name: N, labels: LabelsOf<N>, value: number): void;
   /** In the row's unit: seconds, not milliseconds. */
   observe<N extends Named<"histogram">>(name: N, labels: LabelsOf<N>, value: number): void;
-  /** Tells what was counted, where nobody comes to read it: at the end of an invocation. */
+  /** Publishes the counts at the end of an invocation where no server exposes them. */
   flush?(): void;
 }

@@ -9,7 +9,7 @@ export interface PrometheusMetrics extends Metrics {
   readonly contentType: string;
   /** The exposition format, of all rows of the process, and of the process itself (process_*, nodejs_*). */
   text(): Promise<string>;
-  /** What the leader tells is told no longer. */
+  /** Removes the leader's metrics. */
   forgetLeading(): void;
 }
 
@@ -19,7 +19,7 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
 /** How often the delay of the event loop is looked at. Each look wakes the process; by default 100 a second, of one that sleeps else. */
 const LAG_LOOKED_AT_MS = 100;
 
-/** Rows of `process` are registered, others are counted by nobody here. */
+/** Registers rows of `process`; other rows are not counted in this process. */
 export function createPrometheusMetrics(process: MetricProcess): PrometheusMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_LOOKED_AT_MS });
@@ -39,7 +39,7 @@ export function createPrometheusMetrics(process: MetricProcess): PrometheusMetri
     for (const [name, each] of [...gauges, ...counters]) {
       if (!rows[name]?.leader) continue;
       each.reset();
-      each.remove({}); // one without labels is told as 0 by whoever has never set it
+      each.remove({}); // a metric without labels would be exposed as 0 before it is set
     }
   };
   forgetLeading();

@@ -6,8 +6,8 @@ import type { Clock } from "../clock.ts";
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Wall clock time; where the machine's is set back it goes on at half its pace until that has caught up (CL1): it must not go back,
- * and whoever waits for a time of day must not wait for the whole set-back. Waits go by the monotonic clock as well.
+ * Wall clock time that never goes back (CL1). After the machine's clock is set back, it advances at half speed until both
+ * agree, so that waits for a time of day are not delayed by the whole step. Waits also use the monotonic clock.
  */
 export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: () => number = () => performance.now()): Clock {
   let latestMs = -Infinity;

@@ -6,7 +6,7 @@ import type { Random } from "../random.ts";
 const HIGH_SHIFT = 5;
 const LOW_SHIFT = 6;
 
-/** A call of the generator costs more than what it is for, mostly a jitter: so many words at once. */
+/** Number of random words fetched at once, because one generator call costs more than a jitter needs. */
 const WORDS = 64;
 
 export function createSystemRandom(): Random {

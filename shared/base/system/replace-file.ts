@@ -8,7 +8,7 @@ const PRIVATE_FILE_MODE = 0o600;
 export interface Replacement {
   /** Is given the new file before anybody sees it under its name: its owner's alone, unless it is given to others here. */
   readonly prepare?: (file: FileHandle) => Promise<void>;
-  /** Where the new file is until it is whole. Default: one place for all, since nobody else replaces this file meanwhile. */
+  /** Path of the temporary file. Default: one fixed path, for files with a single writer. */
   readonly draft?: string;
 }
 

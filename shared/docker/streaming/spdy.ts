@@ -38,16 +38,16 @@ const DATA_BYTES_MAX = 64 * 1024;
 const HEADERS_BYTES_MAX = 64 * 1024;
 /** An exec has five, a port that is forwarded two for each connection. */
 export const STREAMS_MAX = 1_000;
-/** As much of what is written to a stream as is kept until somebody reads it. */
+/** Limit of unread data that is buffered per stream. */
 const INPUT_BYTES_MAX = 256 * 1024;
 
 /**
- * Reads until the connection ends; `onStream` is told of each stream, which is answered before.
+ * Reads until the connection ends; replies to each stream, then calls `onStream`.
  * @throws {Error} when the other side does not speak SPDY/3, or the connection breaks
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
-  inflate.on("error", () => undefined); // who reads a block is told
+  inflate.on("error", () => undefined); // the reader of a block gets the error
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
     if (!socket.writable) throw new Error("the client is gone");
@@ -149,7 +149,7 @@ function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   return new Map(Array.from({ length: Math.min(count, block.length / HEADER_BYTES) }, () => [word(), word()]));
 }
 
-/** Read while it is written: of what is not read zlib keeps little, and then waits. It tells no write of its error. */
+/** Reads while writing: zlib buffers little and then blocks. It reports its error to no write. */
 async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;

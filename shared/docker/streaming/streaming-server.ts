@@ -2,7 +2,7 @@
  * Where a stream is taken, as a runtime's streaming server does it: an address for one connection, on the loopback, for a minute. Docker has
  * no such server; its own protocol ends here.
  *
- * DX1 an address is a secret that nobody can guess, and good for one connection.
+ * DX1 an address is an unguessable secret, valid for one connection.
  * DX2 how a command ended comes before the end of the connection, after all it said.
  *
  * Source: cri-streaming pkg/streaming/server.go, request_cache.go.
@@ -76,7 +76,7 @@ export function createStreamingServer(): StreamingServer {
     async address(session) {
       if (waiting.size >= ADDRESSES_MAX) throw new CriError("ResourceExhausted", "maximum number of in-flight requests exceeded");
       listening ??= listen();
-      listening.catch(() => (listening = undefined)); // told to the caller; the next one may try again
+      listening.catch(() => (listening = undefined)); // the caller gets the error; the next caller retries
       const { port } = (await listening).address() as AddressInfo; // it listens on a port
       const path = `${session.kind}/${randomBytes(24).toString("base64url")}`;
       waiting.set(path, session);

@@ -7,7 +7,7 @@ import { environmentOfOthers } from "@deltaloop/kube/kubeconfig";
 
 export interface Child {
   readonly pid: number;
-  /** The first line it wrote to standard output; rejects when it ended before, as late as `exited` is told. */
+  /** The first line of standard output; rejects if the process exits before it, no earlier than `exited` settles. */
   readonly firstLine: Promise<string>;
   /** Told TOLD_AFTER_MS after it has ended. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
@@ -51,7 +51,7 @@ export function startVerb(verb: string, parameters: readonly string[], environme
   );
 }
 
-/** Starts somebody else's program, which knows nothing of our pipe and is told nothing of our keys; it ends when we do all the same. */
+/** Starts a third-party program without the pipe and without keys; it still exits with this process. */
 export function startProgram(file: string, parameters: readonly string[]): Child {
   const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"], env: environmentOfOthers() });
   if (program.pid !== undefined) endWithUs(program, program.pid);
@@ -65,7 +65,7 @@ function endWithUs(program: ChildProcess, pid: number): void {
   guard.on("error", () => undefined); // no shell, no guard
   guard.stdin.on("error", () => undefined);
   guard.unref();
-  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes: the pid may soon be somebody else's
+  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes: the pid may be reused soon
 }
 
 function watched(child: ChildProcess): Child {
@@ -81,7 +81,7 @@ function watched(child: ChildProcess): Child {
     if (child.stdout) createInterface({ input: child.stdout }).once("line", resolve);
     void exited.then(({ code, signal }) => reject(new Error(`ended before it was ready (${signal ?? `code ${code}`})`)));
   });
-  firstLine.catch(() => undefined); // whoever waits gets it
+  firstLine.catch(() => undefined); // the caller that awaits it gets the error
   child.stdin?.on("error", () => undefined); // the pipe of a child that has ended
   return {
     pid: child.pid ?? 0,

@@ -20,7 +20,7 @@ export async function readConfiguration(environment: Variables, log = consoleLog
   }
 }
 
-/** Keeps `live` fresh until `signal` aborts, and tells once when what was connected with it serves no more. */
+/** Keeps `live` fresh until `signal` aborts, and reports once when the connection settings are no longer valid. */
 export async function followSecrets(live: LiveConfiguration, clock: Clock, signal: AbortSignal, replaced: () => void): Promise<void> {
   const made = live.current;
   while (!signal.aborted) {

@@ -20,7 +20,7 @@ const STOP_GRACE_MS = 500;
 /**
  * Undefined when there is no redis-server on the PATH, or it does not start.
  *
- * @param password stands in the URL, and otherwise in a file that nobody else may read; empty: none is asked for
+ * @param password part of the URL, otherwise in a file with mode 0600; empty: no password
  */
 export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
   const folder = createOwnFolder("redis");

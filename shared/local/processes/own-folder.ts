@@ -7,10 +7,7 @@ export interface OwnFolder {
   remove(): void;
 }
 
-/**
- * A folder of this process alone among the temporary ones, which nobody else may read. It goes with the process, however that is ended but
- * by SIGKILL: what stands in it may be keys.
- */
+/** Creates a temporary folder with mode 0700, since it may hold keys. It is removed when the process exits, except by SIGKILL. */
 export function createOwnFolder(name: string): OwnFolder {
   const path = mkdtempSync(join(tmpdir(), `deltaloop-${name}-`));
   const remove = (): void => {

@@ -21,7 +21,7 @@ import { requestCertificate, waitForCertificate } from "./request-certificate.ts
 import type { SigningKube } from "./request-certificate.ts";
 
 const LOOK_MS = 1_000;
-/** How long somebody has to approve one request. Source: certificate_manager.go certificateWaitTimeout. */
+/** Time limit for the approval of one request. Source: certificate_manager.go certificateWaitTimeout. */
 const APPROVAL_MS_MAX = 15 * 60_000;
 /** Source: certificate_manager.go run. */
 const BACK_OFF = { firstMs: 2_000, steps: 5, jitter: 0.1, thenMs: 32_000 };
@@ -43,7 +43,7 @@ const NAMES = {
   },
 } as const satisfies Record<SignerName, object>;
 
-/** What is told where nobody manages certificates; upstream tells nothing then. */
+/** The value without certificate rotation; upstream reports none then. */
 export function tellUnmanaged(metrics: Metrics): void {
   for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
 }
@@ -164,7 +164,7 @@ export class CertificateManager {
     const { clock, log, signerName, store } = this.#options;
     const template = this.#options.template();
     if (template === undefined) return false;
-    // Another address is another request: nobody is to approve this one then.
+    // A change of addresses needs a new request; the pending one is obsolete.
     const waiting = new AbortController();
     const together = AbortSignal.any([signal, waiting.signal]);
     const givingUp = this.#giveUp(template, waiting);
@@ -202,7 +202,7 @@ export class CertificateManager {
     const endsMs = clock.now() + APPROVAL_MS_MAX;
     while (!waiting.signal.aborted) {
       await clock.after(LOOK_MS, waiting.signal).catch(() => undefined);
-      if (clock.now() >= endsMs) waiting.abort(new Error("nobody approved it in time"));
+      if (clock.now() >= endsMs) waiting.abort(new Error("the request was not approved in time"));
       else if (!sameTemplate(template, this.#options.template())) waiting.abort(new Error("the node has other addresses by now"));
     }
   }

@@ -26,7 +26,7 @@ export interface PendingKey {
 }
 
 export interface JoinOptions {
-  /** As whoever may ask for certificates of nodes: a bootstrap token. */
+  /** A client that may create CSRs for nodes: a bootstrap token. */
   readonly kube: SigningKube;
   readonly nodeName: string;
   readonly store: CertificateStore;
@@ -35,7 +35,7 @@ export interface JoinOptions {
   readonly log: Log;
 }
 
-/** Resolves when the certificate is in the store. @throws when nobody approved it within an hour, or somebody refused it */
+/** Resolves when the certificate is in the store. @throws if it is denied, or not approved within an hour */
 export async function joinCluster(options: JoinOptions, signal: AbortSignal): Promise<void> {
   const { kube, nodeName, store, pendingKey, clock, log } = options;
   const template = clientTemplate(nodeName);
@@ -49,7 +49,7 @@ export async function joinCluster(options: JoinOptions, signal: AbortSignal): Pr
   const late = new AbortController();
   const over = new AbortController();
   const timing = clock.after(APPROVAL_MS_MAX, AbortSignal.any([signal, over.signal])).then(
-    () => late.abort(new Error(`nobody approved ${request.name} within an hour`)),
+    () => late.abort(new Error(`${request.name} was not approved within an hour`)),
     () => undefined,
   );
   try {
@@ -78,9 +78,8 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 }
 
 /**
- * The machine may be up before the API server is, or knows tokens and roles: until then it answers 401 and 403. Whoever is refused for good is
- * told so after that minute. Source: bootstrap.go waitForServer. Differs from upstream: that asks /healthz first, which is refused as long, and
- * then once.
+ * Retries 401 and 403 for a minute, because the machine may start before the API server knows tokens and roles.
+ * Source: bootstrap.go waitForServer. Differs from upstream: that polls /healthz first and then tries once.
  */
 async function onceReached(
   { clock, log }: Pick<JoinOptions, "clock" | "log">,

@@ -1,4 +1,4 @@
-/** A certificate from the cluster: asked for, approved by somebody, signed, fetched. Source: client-go util/certificate/csr/csr.go. */
+/** Requests a certificate from the cluster and waits until it is approved and signed. Source: client-go util/certificate/csr/csr.go. */
 import type { KeyObject } from "node:crypto";
 import { parseWatchLine } from "@deltaloop/kube/list-watch";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -95,11 +95,11 @@ async function followRequest(kube: SigningKube, { name, uid }: RequestReference,
   const query = { fieldSelector, resourceVersion, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS };
   for await (const lines of kube.watch(RESOURCE, query, signal))
     for (const line of lines) {
-      const told = parseWatchLine(line);
-      if (told.kind === "error") throw told.error;
-      if (told.kind !== "change") continue;
-      if (told.type === "D") throw new NotSignedError(`csr "${name}" was deleted`);
-      const certificate = certificateOf(signingOutcome(told.object, uid));
+      const event = parseWatchLine(line);
+      if (event.kind === "error") throw event.error;
+      if (event.kind !== "change") continue;
+      if (event.type === "D") throw new NotSignedError(`csr "${name}" was deleted`);
+      const certificate = certificateOf(signingOutcome(event.object, uid));
       if (certificate !== undefined) return certificate;
     }
   return undefined;

@@ -25,7 +25,7 @@ const SESSION_MIB_MAX = 4_096;
 const PREFIX_BYTES = 5;
 /** What a header of time may have. */
 const DIGITS_MAX = 8;
-/** Node fires a longer timer at once. A grace may be longer: the call then ends before it, and whoever made it asks again. */
+/** Node fires a longer timer at once. A call with a longer grace period ends earlier, and its caller retries. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** Of HTTP, whatever gRPC's is. */
 const OK = 200;
@@ -53,7 +53,7 @@ export function connect(socketPath: string): Connection {
   let held: ClientHttp2Session | undefined;
   let calls = 0;
 
-  /** That of the last call, if it still lives. A Unix socket costs nothing to try, so that nobody waits between two tries. */
+  /** The connection of the last call, if alive. Connecting to a Unix socket is cheap, so retries have no backoff. */
   function session(): ClientHttp2Session {
     if (held !== undefined && !held.closed && !held.destroyed) return held;
     const opened = connectHttp2("http://localhost", {
@@ -62,7 +62,7 @@ export function connect(socketPath: string): Connection {
       maxSessionMemory: SESSION_MIB_MAX,
     });
     opened.on("connect", () => opened.setLocalWindowSize(WINDOW_BYTES));
-    opened.on("error", () => undefined); // the calls on it are told
+    opened.on("error", () => undefined); // the calls on the connection get the error
     held = opened;
     return opened;
   }
@@ -126,7 +126,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     };
-    /** The caller is told at once: a runtime that stands still may never let go of the stream. */
+    /** Rejects at once: a hung runtime may never close the stream. */
     const give = (code: CriErrorCode, text: string): void => {
       forget();
       reject((failure ??= new CriError(code, text)));
@@ -167,7 +167,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
   });
 }
 
-/** Eight digits at most, so that what is longer than a day is told in seconds. */
+/** gRPC allows eight digits at most, so a timeout of more than a day is sent in seconds. */
 function timeoutHeader(ms: number): string {
   const whole = String(Math.ceil(ms));
   return whole.length <= DIGITS_MAX ? `${whole}m` : `${Math.min(Math.ceil(ms / 1000), 10 ** DIGITS_MAX - 1)}S`;
@@ -176,7 +176,7 @@ function timeoutHeader(ms: number): string {
 function unframed(frame: Buffer): Buffer {
   if (frame.length < PREFIX_BYTES) throw new CriError("Internal", "the runtime answered without a message");
   const length = frame.readUInt32BE(1);
-  // Nobody was told that we could read another encoding.
+  // The request offers no other encoding.
   if (frame[0] !== 0) throw new CriError("Internal", "the runtime's answer is compressed");
   if (frame.length !== PREFIX_BYTES + length) throw new CriError("Internal", "the runtime's answer is cut short, or is more than one");
   return frame.subarray(PREFIX_BYTES);

@@ -1,6 +1,6 @@
 /**
- * When to look for what is due: at the earliest due time, of which the host is told because all that is scheduled goes through here.
- * Looking ten times a second woke an agent that had nothing to probe 600 times a minute.
+ * Polls due items at the earliest due time, which is known because all scheduling goes through here.
+ * Polling ten times a second would wake an idle agent 600 times a minute.
  *
  * DW1 nothing has been due for longer than `LOOK_MS` when it is looked for, also what is scheduled later than, and due before, all else.
  * DW2 it is looked for no more often than that: what is due close together is found together.

@@ -6,8 +6,8 @@
  * NH2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
  *    comes again.
  * NH3 messages of one pod are handled one at a time, pods in parallel (pod-queue.ts).
- * NH4 a probe waits for none but its own last run: there are as many at once as probes of containers that run, for a limit that pods
- *    share is one that a single pod can use up, with probes that nobody answers and no end to their timeout.
+ * NH4 a probe waits only for its own last run. Concurrency has no shared limit, because a single pod with hanging probes
+ *    could exhaust it.
  */
 import type { NodeHandler, NodeQueue } from "../kubelet/node-ports/node-ports.ts";
 import type { Clock, Log } from "@deltaloop/base";
@@ -87,7 +87,7 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
-  // Whatever hangs in a call to somebody else is not waited for: a killed host leaves no more behind.
+  // A killed host does not wait for pending calls to other systems.
   await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 

@@ -101,7 +101,7 @@ export class PodQueue {
     const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {
       throw new Error(`timed out after ${HANDLER_TIMEOUT_MS} ms`);
     });
-    // Also when nobody waits for it any more.
+    // Also when no caller waits for it any more.
     limit.catch(() => undefined);
     try {
       await Promise.race([Promise.resolve().then(() => handler(message)), limit]);

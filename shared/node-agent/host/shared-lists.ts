@@ -30,7 +30,7 @@ function shared<T extends { readonly labels: StringMap }, F extends Filter>(list
   let isListing = false;
   let waiting: Asker<T, F>[] = [];
 
-  /** Never throws: what went wrong is told to those who asked. */
+  /** Never throws: the callers that wait get the error. */
   async function answerAll(): Promise<void> {
     isListing = true;
     while (waiting.length > 0) {

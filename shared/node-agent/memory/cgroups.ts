@@ -1,4 +1,4 @@
-/** Cgroups in memory: a tree of groups with what was written into them, and processes that somebody put there. */
+/** Cgroups in memory: a tree of groups with written values and test-provided processes. */
 import type { Cgroups } from "../ports/cgroups.ts";
 
 export interface MemoryCgroups extends Cgroups {

@@ -2,12 +2,12 @@
  * A shell that runs commands for this process. To start a program Node copies its own page tables first, 4 to 7 ms of CPU for an agent
  * with 150 MiB; a shell has next to none to copy. One pod with a token is a `mount` and an `umount`.
  *
- * The shell is started when it is wanted, ends a second after it was wanted last, and ends with this process. It tells nothing but exit
- * codes: who wants to know why a command failed runs it again by itself.
+ * The shell starts on demand, exits after one idle second, and exits with this process. It reports only exit
+ * codes; to get an error message, the caller runs the command again directly.
  *
  * MS1 commands do not wait for one another.
- * MS2 one that was given up does not run, now or later: its time ends the shell, and all that the shell began. Those who wait for others
- *    hear that nobody knows.
+ * MS2 an aborted command never runs later: its timeout kills the shell and its children. Callers of other commands
+ *    get an unknown result.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";

@@ -12,11 +12,11 @@ const BLOCK_BYTES = 512;
 const PIECE = 256;
 
 /**
- * Of a tree that a tenant has made as large as it likes: by threads of libuv's, for whoever may mount in it may keep a call for ever, and
- * in pieces, so that others are measured meanwhile.
+ * Measures a tree of any size on libuv threads, because a mount in it may block a call forever. Works
+ * in pieces, so that other trees are measured meanwhile.
  *
- * Source: google/cadvisor utils/fs GetDirUsage. Differs from upstream: no path is too long, and what cannot be looked at is told, and
- * does not keep the rest from being counted.
+ * Source: google/cadvisor utils/fs GetDirUsage. Differs from upstream: no path is too long, and unreadable entries are reported, and
+ * the rest is counted.
  *
  * @throws what `signal` was aborted with; what keeps it from looking at `path` itself
  */

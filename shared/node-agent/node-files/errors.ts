@@ -1,4 +1,4 @@
-/** Failures of the file system in words for whoever must put them right (NF5). */
+/** File system failures, worded for the operator (NF5). */
 import { NodeFilesError } from "../ports/node-files.ts";
 
 const ADVICE: Readonly<Record<string, string>> = {

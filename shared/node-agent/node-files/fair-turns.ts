@@ -5,7 +5,7 @@ export interface FairTurns {
   give(): void;
 }
 
-/** Who gives its place back after each piece and takes another stands behind all who wait: the longest work keeps nobody for longer than a piece. */
+/** A task that yields after each piece goes to the end of the queue, so no task waits longer than one piece. */
 export function fairTurns(count: number): FairTurns {
   let free = count;
   const waiting = new Set<() => void>();

@@ -47,6 +47,6 @@ async function makeFile(path: string): Promise<void> {
   try {
     await (await open(path, "wx", 0o644)).close();
   } catch (error) {
-    if (errorCode(error) !== "EEXIST") throw error; // somebody else made it: it is checked like any other
+    if (errorCode(error) !== "EEXIST") throw error; // created concurrently: checked below like any other
   }
 }

@@ -29,7 +29,7 @@ async function mountsWithin(directory: string): Promise<readonly string[]> {
 
 let nextTable: Promise<readonly string[]> | undefined;
 
-/** Read after it was asked for, once for all who ask in one turn of the event loop: of a hundred mounts the kernel tells for a millisecond. */
+/** Read once for all callers in one event-loop iteration: with a hundred mounts the kernel takes a millisecond. */
 function mountTable(): Promise<readonly string[]> {
   nextTable ??= new Promise((resolve, reject) => {
     setImmediate(() => {

@@ -1,7 +1,6 @@
 /**
- * A directory that is held open, and what is in it by its descriptor and one name: however deep it lies, no path is too long, and
- * nobody who renames a directory above it, or puts a link in its place, leads the agent elsewhere. Names are bytes (as latin1), for a
- * container may choose ones that are no text.
+ * An open directory whose entries are accessed by its descriptor and one name. No path is too long, and a renamed parent or
+ * an inserted link cannot redirect the agent. Names are bytes (as latin1), because a container may choose invalid UTF-8.
  */
 import { close, constants, fstat, open } from "node:fs";
 import type { Dirent, Stats } from "node:fs";
@@ -11,7 +10,7 @@ import { errorCode } from "./errors.ts";
 
 /** From linux/fcntl.h; Node does not name it. An open place in the tree that can be walked and bound, not read. */
 const O_PATH = 0o10000000;
-/** Opens whatever it is, a link as well, and waits for nobody, as a pipe would. */
+/** Opens any file type, also a link, and never blocks, as opening a FIFO would. */
 export const ITSELF = O_PATH | constants.O_NOFOLLOW;
 /** A list of a directory of at most this size is read as one; file systems tell bytes or entries. */
 const READ_AT_ONCE_MAX = 32 * 1024;

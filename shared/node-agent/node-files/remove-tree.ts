@@ -1,10 +1,10 @@
 /**
  * Removing a directory that others could mount in, and whose content others have made (NF4).
  *
- * RT1 each step is a name in an open directory, never a path and never through a link: whoever renames in the tree meanwhile leads it
- *    nowhere else, and no tree is too deep.
- * RT2 a directory that holds directories which are not empty has them moved up, to the top of the tree, and goes. So none is read
- *    more than once, nobody has to find the way back, and four descriptors are enough. The top is the agent's own: no container
+ * RT1 each step is a name in an open directory, never a path and never through a link: a concurrent rename cannot redirect
+ *    it, and no tree is too deep.
+ * RT2 a directory that holds directories which are not empty has them moved up, to the top of the tree, and goes. So each is read
+ *    once, no way back is needed, and four descriptors are enough. The top is the agent's own: no container
  *    sees what has been moved there.
  * RT3 what is on another file system than the top is never touched: a mount that came meanwhile costs an error and not its content.
  */
@@ -18,7 +18,7 @@ import { unmountWithin } from "./mounts.ts";
 import { entriesOf, openDirectory, pathOf, placeIn } from "./open-directory.ts";
 import type { Entry, OpenPlace } from "./open-directory.ts";
 
-/** Over the top of a tree. What is left then is what somebody writes as fast as it goes; the next call goes on. */
+/** Passes over the top of a tree. Entries that a concurrent writer adds remain for the next call. */
 const PASSES_MAX = 10;
 
 /**
@@ -31,7 +31,7 @@ export async function removeTree(directory: string): Promise<void> {
   await removeUnmounted(directory);
 }
 
-/** The same where nobody mounts. */
+/** The same for trees without mounts. */
 export async function removeUnmounted(directory: string): Promise<void> {
   const top = await ifThere(openDirectory(directory));
   try {

@@ -12,8 +12,8 @@ const COMPRESSED = ".gz";
 const DRAFT = ".tmp";
 
 /**
- * `0.log` → `0.log.20261121-064805`. Earlier ones are compressed now, and not when they step aside: the runtime and whoever
- * follows the log still have the newest one open. The oldest beyond the limit go.
+ * `0.log` → `0.log.20261121-064805`. Compresses only earlier files, because the runtime and clients that
+ * follow the log still have the newest one open. Removes the oldest beyond the limit.
  *
  * Source: pkg/kubelet/logs/container_log_manager.go rotateLog.
  */
@@ -37,7 +37,7 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   };
 }
 
-/** What is no regular file nobody rotated: it stays as it is, for opening a FIFO would keep a thread for ever. */
+/** Only regular files are rotated, because opening a FIFO would block a thread. */
 async function compress(path: string): Promise<void> {
   if ((await ifThere(lstat(path)))?.isFile() !== true) return;
   const draft = `${path}${DRAFT}`;

@@ -3,7 +3,7 @@
  *
  * SP1 links are followed only to places inside the volume (`key → ..data/key` is one such).
  * SP2 directories are made, and the result is opened, from the volume downwards, each step by the open directory above it and never
- *    through a link: nobody can put a link in between.
+ *    through a link: no attacker can insert one in between.
  * SP3 the runtime is given a bind mount of what was opened, below the pod's own directory, where no container can write. So a path
  *    that is exchanged after the check is not mounted. Only where the machine allows no mounts is it the path itself.
  *
@@ -28,7 +28,7 @@ const NAME_LENGTH = 16;
 
 /**
  * @param targets where bind mounts are made, also of what is below a hostPath: other pods can write there
- * @param onRefused told that the machine allows no mounts
+ * @param onRefused called when the machine allows no mounts
  * @returns the path to mount
  */
 export async function makeSubPath(
@@ -86,7 +86,7 @@ async function makeOne(path: string, volumeMode: number): Promise<void> {
   try {
     await mkdir(path);
   } catch (error) {
-    if (errorCode(error) === "EEXIST") return; // somebody was faster; the next step opens it, if it is a directory
+    if (errorCode(error) === "EEXIST") return; // created concurrently; the next step opens it if it is a directory
     throw error;
   }
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);

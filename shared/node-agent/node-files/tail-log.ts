@@ -12,7 +12,7 @@ const NEWLINE = 0x0a;
 const CRI_LINE = /^\S+ (?:stdout|stderr) ([^\s:]+)\S* (.*)$/su;
 
 /**
- * The text of the last lines, at most so many bytes from its end. A line that the runtime broke (`P`) goes on in the next one.
+ * The last lines, up to a byte limit. A line that the runtime split (`P`) continues in the next entry.
  *
  * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; cri-client pkg/logs/tail.go findTailLineStartIndex.
  */
@@ -37,7 +37,7 @@ export async function tailLog(
   }
 }
 
-/** Enough of the end of the file to hold so many lines; it may begin within a line. */
+/** Reads enough of the end of the file for the lines; the text may begin within a line. */
 async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   const { size } = await file.stat();
   const blocks: Buffer[] = [];

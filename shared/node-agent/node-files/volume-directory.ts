@@ -35,7 +35,7 @@ export interface VolumeDirectories {
 }
 
 /**
- * @param onRefused told that a tmpfs was wanted where the machine allows no mounts
+ * @param onRefused called when a tmpfs is needed and the machine allows no mounts
  *
  * Source: pkg/volume/emptydir/empty_dir.go SetUpAt, on which upstream's other plugins stand; pkg/volume/util SetReady.
  * Differs from upstream: the mark of a volume with files is beside those of its own plugin, not of the emptyDir under it.

@@ -2,11 +2,11 @@
  * Everything of a tree that others have made and go on changing, each once.
  *
  * WT1 each step is a name in an open directory, never through a link, never into another file system.
- * WT2 four descriptors are enough, however deep the tree. The way back up is `..`, and where that leads elsewhere, because somebody
- *    has renamed a directory meanwhile, the names from the top: right is what has the inode of the directory that was left.
+ * WT2 four descriptors are enough, however deep the tree. The way up is `..`. If a concurrent rename makes
+ *    its inode differ from the directory that was left, the names from the top are used.
  * WT3 of directories to come the names are kept, `NAMES_MAX` and for each level a few more. One that has more is read again, to where
  *    the last names ended and on.
- * WT4 what vanishes is left out. What cannot be looked at is left out as well, and told at the end; the rest is visited.
+ * WT4 vanished entries are skipped. Unreadable entries are skipped and reported at the end; the rest is visited.
  */
 import { closeSync, lstat } from "node:fs";
 import type { Stats } from "node:fs";

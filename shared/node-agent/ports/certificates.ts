@@ -9,7 +9,7 @@ export interface KeyedCertificate {
  *
  * PK1 `current` is what `update` was given last, also after a crash at any point of a later `update`; before the first one it is
  *    what the store was made with, or `undefined`.
- * PK2 nobody but the owner of the agent's process reads it.
+ * PK2 only the user of the agent's process can read it.
  */
 export interface CertificateStore {
   /** @throws when there is one that cannot be used: its key is missing or another's */

@@ -28,7 +28,7 @@ export interface Cgroups {
 }
 
 export interface CgroupMemory {
-  /** Without files that nobody has read lately. */
+  /** The working set: memory without inactive file pages. */
   readonly workingSetBytes: number;
   /** Absent: as much as there is. */
   readonly limitBytes?: number;

@@ -30,7 +30,7 @@ export interface NetworkInterface {
 
 export interface MachineUsage {
   readonly memoryBytes: number;
-  /** Memory that is in use, without files that nobody has read lately. */
+  /** The working set: used memory without inactive file pages. */
   readonly workingSetBytes: number;
   /** Processes and threads; absent where the kernel does not say. */
   readonly processes?: { readonly count: number; readonly max: number };

@@ -4,7 +4,7 @@
  * hostPath may be looked at or made.
  *
  * NF1 every call may be repeated, and continues what an earlier one did not finish.
- * NF2 `writeVolume` changes all files of a volume at once: whoever opens them through the links sees one payload or the next, never
+ * NF2 `writeVolume` changes all files of a volume at once: a reader of the links sees one payload or the next, never
  *    a mixture; an unchanged payload is not written.
  * NF3 secrets, tokens and `medium: "Memory"` are on tmpfs. Where the machine allows no mount, what is to be written there is refused and
  *    never on a disk; an emptyDir of memory is a plain directory, and a warning is logged once.
@@ -52,13 +52,13 @@ export interface NodeFiles {
   makeLogDirectory(directory: string): Promise<string>;
   /** The highest N of `<N>.log` or `<N>.log.<anything>` in it; undefined when it is missing or empty. */
   highestLogNumber(directory: string): Promise<number | undefined>;
-  /** The text of the last lines of a CRI log, without time and stream, at most so many lines and bytes; "" when it is missing. */
+  /** The last lines of a CRI log without time and stream, limited in lines and bytes; "" when the log is missing. */
   tailLog(logPath: string, limits: { readonly linesMax: number; readonly bytesMax: number }): Promise<string>;
   /** `<container log root>/<name>` → `logPath`, if that file is there. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
   /**
-   * A log above `bytesMax` steps aside under another name; older ones are compressed, those beyond `filesMax` (the live one counts)
-   * removed. The runtime must then be told, or writes on into the old one. Undefined: it is small, missing or not ours.
+   * A log above `bytesMax` is renamed; older ones are compressed, those beyond `filesMax` (the live one counts)
+   * removed. The runtime must then reopen the log. Undefined: the log is small, missing or unowned.
    */
   rotateLog(logPath: string, limits: LogLimits): Promise<RotatedLog | undefined>;
   /** The log file, its rotated ones, and the link of that name if it leads to it. */
@@ -82,7 +82,7 @@ export interface NodeFiles {
 
 export interface DiskSpace {
   readonly capacityBytes: number;
-  /** To whoever is not root. */
+  /** Permissions for users other than root. */
   readonly availableBytes: number;
 }
 

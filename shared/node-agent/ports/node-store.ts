@@ -2,7 +2,7 @@
  * What a node agent remembers that neither CRI, the API server nor the manifests know (node-agent §18.4). No pod object, no
  * secret, no environment value ever stands in it. Losing all of it is a kubelet restart, never more (§18.9).
  *
- * NS1 `update` is one step: nobody else's change comes between what `change` is given and what it answers. `change` is pure and
+ * NS1 `update` is atomic: no other change comes between the input and the result of `change`. `change` is pure and
  *    may be called more than once; answering `undefined` removes the row, answering its argument writes nothing.
  * NS2 with a `fence`, `update` changes nothing and answers `refused` unless the row of `workers` under `fence.uid` has that token:
  *    a turn that lost its message to another one cannot write any more (§18.5).
@@ -170,7 +170,7 @@ export interface PodAllocation {
 
 export interface ContainerAllocation {
   readonly allocated: ContainerResources;
-  /** What the newest instance was made with, or last set to; absent: nobody wrote it down. */
+  /** The settings of the newest instance, or the last update; absent when not recorded. */
   readonly actuated?: ContainerResources;
 }
 

@@ -20,7 +20,7 @@ const OK = "0";
 const UNIMPLEMENTED = "12";
 /** Flag and length. */
 const PREFIX_BYTES = 5;
-/** A response is 0 or 2 bytes long; nobody needs to be listened to for longer. */
+/** Limit of a response in bytes; a valid one has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
 /** Of the connection, with all frames that are no answer: many times what a server has to say. */
 const RECEIVED_BYTES_MAX = 128 * 1024;
@@ -51,8 +51,8 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
 }
 
 /**
- * A connection that breaks once it has received too much. There are frames that Node hands to nobody and takes without end, and from a
- * socket of its own it takes them before they can be counted.
+ * A connection that fails above a byte limit. Node consumes some frames unbounded without an event, and counting them
+ * requires a socket of our own.
  */
 function boundedSocket(host: string, port: number): Duplex {
   const socket = connectSocket({ host, port });

@@ -44,7 +44,7 @@ function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutc
   return { result: "Success", output: cut(`Probe terminated redirects, Response body: ${body}`), warning: true };
 }
 
-/** What was meant for a verified peer is not sent in the clear: without Authorization. The first failure is the one that is told. */
+/** Retries without TLS omit Authorization. The first failure is the one reported. */
 async function askWithFallBack(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
   const answer = await follow(probe, signal);
   const fallsBack = probe.fallBackToHttp && probe.scheme === "HTTPS" && "failure" in answer && answer.answeredInPlainHttp;

@@ -1,6 +1,5 @@
 /**
- * Who asks (node-agent §15): a client certificate of the CA we were given, else a bearer token that the API server knows; nobody is
- * anonymous.
+ * Authentication (node-agent §15): a client certificate of the configured CA, else a bearer token that the API server accepts; no anonymous access.
  *
  * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
  */
@@ -21,7 +20,7 @@ export interface User {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
-/** `undefined`: nobody we know. @throws the signal's reason */
+/** Returns `undefined` for an unknown user. @throws the signal's reason */
 export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Promise<User | undefined>;
 
 /** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
@@ -47,7 +46,7 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   async function reviewed(token: string, digest: string, signal: AbortSignal): Promise<{ readonly user: User | undefined }> {
     const leave = await places.acquire(signal);
     try {
-      const before = known.get(digest); // somebody with the same token may have stood before us
+      const before = known.get(digest); // an earlier request with the same token may have been reviewed meanwhile
       if (before !== undefined) return before;
       const found = { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) };
       known.set(digest, found, TOKEN_MS);

@@ -1,5 +1,5 @@
 /**
- * Whether somebody may (node-agent §15): the API server is asked about `nodes/<subresource>` of this node.
+ * Authorization (node-agent §15): a SubjectAccessReview for `nodes/<subresource>` of this node.
  *
  * Source: pkg/kubelet/server/auth.go GetRequestAttributes, server.go InstallAuthFilter; apiserver plugin/pkg/authorizer/webhook.
  */
@@ -52,8 +52,8 @@ export function subresourcesOf(path: string): readonly string[] {
 }
 
 /**
- * What the request does to the node. Differs from upstream: whoever runs or joins a process must be allowed to `create`, also
- * where the upgrade of a WebSocket makes the request a GET; a right to read is no right to run commands.
+ * What the request does to the node. Differs from upstream: exec and attach require `create`, also
+ * where a WebSocket upgrade makes the request a GET; read access must not allow commands.
  */
 function verbOf(method: string, path: string): string {
   return /^\/(?:exec|attach|portForward|run)\//u.test(path) ? "create" : (VERBS[method] ?? "");

@@ -44,7 +44,7 @@ export async function sendContainerLogs(
 
   signal.throwIfAborted();
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
-  response.flushHeaders(); // whoever follows a silent container knows that it has begun
+  response.flushHeaders(); // the client sees that a silent log has begun
   try {
     const path = await logPathOf(backend.cri, target);
     const roots = { podLogsDir, ...(runtimeLogsDir !== undefined && { runtimeLogsDir }) };

@@ -1,5 +1,5 @@
 /**
- * `/healthz` for whoever watches over the agent on its machine, without TLS and names: node-agent §15.
+ * `/healthz` for a supervisor on the same machine, without TLS and authentication: node-agent §15.
  *
  * A port that is taken is no reason to end: it is said once, and tried again. Source: cmd/kubelet/app/server.go RunKubelet.
  */

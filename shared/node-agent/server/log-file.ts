@@ -36,7 +36,7 @@ export interface LogRoots {
 }
 
 /**
- * @param tailLines so many lines from its end, an incomplete last one not counted; absent: from its beginning
+ * @param tailLines number of lines from the end, without an incomplete last one; absent: from the beginning
  * @throws {NodeApiError} when it is missing, stands elsewhere or is no regular file
  */
 export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {

@@ -14,7 +14,7 @@ export const CHECK_MS = 1_000;
 
 /**
  * Where the machine has no watch left to give, it looks each second.
- * @param signal ends a wait, and whoever waits, with its reason
+ * @param signal rejects pending waits with its reason
  */
 export function watchLogDirectory(directory: string, clock: Clock, signal: AbortSignal): LogWatch {
   let wake = new AbortController();
@@ -24,7 +24,7 @@ export function watchLogDirectory(directory: string, clock: Clock, signal: Abort
   return {
     async changed() {
       signal.throwIfAborted();
-      // Being woken is what is waited for; a clock rejects for nothing else.
+      // The wait ends by an abort; a clock rejects for no other reason.
       await clock.after(CHECK_MS, wake.signal).catch(() => undefined);
       signal.throwIfAborted();
       wake = new AbortController();

@@ -39,9 +39,9 @@ export interface NodeApiOptions {
   readonly backend: NodeApiBackend;
   /** The page of /metrics. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
-  /** What the agent was told, as a KubeletConfiguration. */
+  /** The agent's configuration as a KubeletConfiguration. */
   readonly configuration: object;
-  /** What /stats/summary tells. */
+  /** The source of /stats/summary. */
   readonly summary: (asked: { readonly onlyCpuAndMemory: boolean }) => Promise<object>;
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;

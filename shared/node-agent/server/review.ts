@@ -13,7 +13,7 @@ const RETRY_FACTOR = 1.5;
 /**
  * The `status` of the answer. An API server that does not answer is asked again: while it restarts, `kubectl logs` had better wait.
  *
- * @param given.signal nobody waits for it any more @throws {KubeApiError | UnansweredError} what the last attempt ended with
+ * @param given.signal aborts when no caller waits @throws {KubeApiError | UnansweredError} the error of the last attempt
  */
 export async function review(
   { kube, clock }: { readonly kube: KubeWriter; readonly clock: Clock },
@@ -32,7 +32,7 @@ export async function review(
   }
 }
 
-/** Answers that hold for a while, at most so many of them: the oldest makes room. */
+/** Cached answers with an expiry and a maximum count: the oldest is evicted. */
 export interface ExpiringCache<T> {
   get(key: string): T | undefined;
   set(key: string, value: T, ttlMs: number): void;

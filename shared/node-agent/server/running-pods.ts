@@ -1,5 +1,5 @@
 /**
- * `/runningpods/`: the pods that the runtime runs, whoever wants them, with no more than the runtime knows (node-agent §15).
+ * `/runningpods/`: the pods in the runtime, with only what the runtime knows (node-agent §15).
  *
  * Source: pkg/kubelet/kubelet_getters.go GetRunningPods; pkg/kubelet/container/runtime.go ToAPIPod; kuberuntime_manager.go GetPods.
  */
@@ -12,7 +12,7 @@ interface RunningPod {
   readonly status: object;
 }
 
-/** A PodList, as JSON. Sandboxes that are ready and containers that run; what carries no labels of ours is nobody's pod. */
+/** A PodList as JSON, of ready sandboxes and running containers. Those without the agent's labels are skipped. */
 export async function runningPods(cri: Pick<Cri, "listContainers" | "listPodSandbox">): Promise<string> {
   const [sandboxes, containers] = await Promise.all([
     cri.listPodSandbox({ state: "SANDBOX_READY" }),

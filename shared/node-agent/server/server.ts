@@ -1,11 +1,11 @@
 /**
- * The agent's HTTPS API (node-agent §15): what the API server asks of a node when somebody types `kubectl logs` or `kubectl exec`.
+ * The agent's HTTPS API (node-agent §15), which the API server calls for `kubectl logs` and `kubectl exec`.
  *
- * HS1 every request is authenticated and authorised before it is looked at, also one that asks for an upgrade; nobody is anonymous.
+ * HS1 every request is authenticated and authorised first, upgrades included; anonymous requests are rejected.
  * HS2 authorisation and routing read one and the same path, so that what was allowed is what is done.
  * HS3 no token, no header and no query is ever logged: a command may hold a secret.
  * HS4 a connection that closes ends what was done for it, whenever it does; `stop` closes all of them.
- * HS5 who is nobody yet waits in a line of his own: of questions whose token it is a few are on their way at once, however many ask.
+ * HS5 unauthenticated requests wait in a queue of their own: few token reviews run at once.
  *
  * Source: pkg/kubelet/server/server.go.
  */
@@ -39,7 +39,7 @@ export interface NodeApi {
   readonly port: number;
   /** Connections that are streams now: exec, attach, port-forward. */
   streams(): number;
-  /** From now on to whoever connects; connections that there are go on. */
+  /** Replaces the certificate for new connections; open ones continue. */
   show(certificate: KeyedCertificate): void;
   /** Ends follows and streams, closes all connections. */
   stop(): Promise<void>;
@@ -119,7 +119,7 @@ function trustEachAnchor(server: Server): void {
   context.setAllowPartialTrustChain();
 }
 
-/** Those of whose connection every byte is somebody's. */
+/** Connections whose bytes belong to an authenticated user. */
 const UPGRADED: readonly Route["kind"][] = ["exec", "attach", "portForward"];
 
 interface Asked {
@@ -183,7 +183,7 @@ function createHandler(options: NodeApiOptions): Handler {
   }
 
   return async (request, response, upgrade) => {
-    // What fails on a connection that is gone has nobody left to be told.
+    // An error on a closed connection has no receiver.
     response.on("error", () => undefined);
     const gone = new AbortController();
     response.once("close", () => gone.abort(new Error("the client is gone")));
@@ -205,9 +205,8 @@ function urlOf(request: IncomingMessage): URL | undefined {
 }
 
 /**
- * Node leaves a request that asks for an upgrade without a response object; whoever refuses one answers like everybody else. `undefined`: the
- * request came behind another one whose answer is still on its way, which no client of streams does. Node would say so by an error that
- * nobody hears.
+ * Creates the response that Node omits for upgrade requests. Returns `undefined` if the previous response on the connection
+ * is unfinished, which no streaming client causes; Node would emit an unhandled error.
  */
 function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | undefined {
   const response = new ServerResponse(request);
@@ -219,11 +218,11 @@ function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | 
   } catch {
     return undefined;
   }
-  response.once("finish", () => connection.destroySoon()); // nobody else would close it if the client does not
+  response.once("finish", () => connection.destroySoon()); // no other code closes it if the client does not
   return response;
 }
 
-/** Nobody reads what comes on it, and so nobody would see its end, which with any other request ends the connection. */
+/** Resumes reading, so that the end of an upgraded connection is noticed. */
 function endWithClient(socket: Duplex): void {
   socket.once("end", () => socket.end()).resume();
 }
@@ -242,8 +241,8 @@ function connectionsOf(server: Server): ReadonlySet<Socket> {
 async function sendSummary({ summary, log }: NodeApiOptions, query: URLSearchParams, response: ServerResponse): Promise<void> {
   const only = query.getAll("only_cpu_and_memory");
   try {
-    const told = await summary({ onlyCpuAndMemory: only.length === 1 && only[0] === "true" });
-    answer(response, 200, JSON.stringify(told), "application/json");
+    const stats = await summary({ onlyCpuAndMemory: only.length === 1 && only[0] === "true" });
+    answer(response, 200, JSON.stringify(stats), "application/json");
   } catch (error) {
     log.warn("figures could not be had", { error: messageOf(error) });
     answer(response, 500, `Internal Error: ${messageOf(error)}`);

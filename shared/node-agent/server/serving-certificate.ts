@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import type { Clock } from "@deltaloop/base";
 import { NodeApiError } from "./answer.ts";
 
-/** As upstream's; a start makes a new one, and API servers do not verify it unless told. */
+/** As upstream's: self-signed, new on each start; API servers verify it only when configured to. */
 const DAYS_VALID = 365;
 const OPENSSL_MS_MAX = 30_000;
 const MS_PER_SECOND = 1_000;

@@ -19,7 +19,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
-/** A command of `/run` that nobody waits for any more ends then, as a stream does in which nobody says anything. */
+/** Idle limit of a `/run` command without a reader, as for a silent stream. */
 const RUN_SECONDS_MAX = 4 * 60 * 60;
 const PORT_MAX = 65_535;
 
@@ -43,7 +43,7 @@ export async function exec(options: NodeApiOptions, asked: ContainerPath & Asked
   });
 }
 
-/** Whether there is a terminal is the container's to say: nobody can give it one once it runs. */
+/** The container decides whether it has a terminal; it cannot get one once it runs. */
 export async function attach(options: NodeApiOptions, asked: ContainerPath & Asked): Promise<void> {
   const { namespace, pod, uid, container, query, response } = asked;
   if (streamsOf(query, query.get("tty") === "1") === undefined) return answer(response, 400, NO_STREAM);
@@ -75,7 +75,7 @@ export async function portForward(options: NodeApiOptions, asked: PodPath & Aske
   });
 }
 
-/** `POST /run/…?cmd=`: the command's words stand between single spaces, its output is the answer. It ends with whoever waits for it. */
+/** `POST /run/…?cmd=`: splits the command at single spaces and returns its output. The command ends when the client disconnects. */
 export async function run(
   { backend }: NodeApiOptions,
   asked: ContainerPath & Pick<Asked, "query" | "response"> & { readonly signal: AbortSignal },

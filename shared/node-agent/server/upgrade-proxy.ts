@@ -112,9 +112,8 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
 }
 
 /**
- * Whoever has said all closes, and what it is told then breaks the connection. To Node that is the end of both directions, and what has
- * come and is not read yet is lost: output, and an exit code without which a client takes the command for a success. So what cannot be
- * written is dropped, and the reading goes on until its own end, or error.
+ * A peer that is done closes, and a later write resets the connection. Node then ends both directions and loses unread data:
+ * output, and the exit code, without which a client assumes success. So failed writes are dropped, and reading continues to its end.
  */
 function readThoughUnwritable(side: Duplex): void {
   let isBroken = false;

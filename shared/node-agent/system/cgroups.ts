@@ -188,7 +188,7 @@ function linksOf(folder: string): number {
   return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
 }
 
-/** Most have none, and are told by their links, which costs a fifth of a look inside. */
+/** Most groups have no children, which the link count shows at a fifth of the cost of a listing. */
 function subfolders(folder: string): readonly string[] {
   if (linksOf(folder) === LINKS_OF_EMPTY) return [];
   return (unlessUnreadable(() => readdirSync(folder, { withFileTypes: true })) ?? [])
@@ -214,7 +214,7 @@ function unlessUnreadable<T>(read: () => T): T | undefined {
   }
 }
 
-/** cgroupfs lets nobody make a file. */
+/** cgroupfs allows no file creation. */
 function isMissingFile(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException; // every error of fs is one
   return code === "ENOENT" || code === "EACCES" || code === "EPERM";

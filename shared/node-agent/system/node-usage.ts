@@ -27,7 +27,7 @@ export function processesOf(loadavg: string, limits: readonly string[]): Pick<Ma
 }
 
 /**
- * The working set as cAdvisor counts it: what is not free, without files that nobody has read lately.
+ * The working set as cAdvisor computes it: used memory without inactive file pages.
  *
  * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat as /proc/stat; @param meminfo as /proc/meminfo
  */

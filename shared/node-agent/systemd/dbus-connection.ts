@@ -14,7 +14,7 @@ export interface DBusCall {
 
 export interface DBusConnection {
   readonly isClosed: boolean;
-  /** What it answers. @throws {DBusError} what is answered instead; {DBusClosedError} when nobody will */
+  /** Returns the reply. @throws {DBusError} an error reply; {DBusClosedError} when the connection closes first */
   call(call: DBusCall): Promise<readonly DBusValue[]>;
   /** @returns ends it */
   listen(listener: (signal: DBusMessage) => void): () => void;
@@ -45,11 +45,11 @@ const BUS = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus"
 /**
  * As the user that this process runs as.
  *
- * @param match of what on a bus is to be listened to; without it nobody stands between the two sides, and all signals come
+ * @param match rule for the signals of a bus; absent for a direct connection, which delivers all signals
  */
 export async function connectDBus(socketFile: string, match?: string): Promise<DBusConnection> {
   const socket = connect(socketFile);
-  socket.unref(); // a connection that nobody asks anything keeps no process
+  socket.unref(); // an idle connection keeps no process alive
   const waiting = new Map<number, { resolve(body: readonly DBusValue[]): void; reject(error: Error): void }>();
   const listeners = new Set<(signal: DBusMessage) => void>();
   let serial = 0;
@@ -131,7 +131,7 @@ async function wake(connection: DBusConnection): Promise<void> {
   }
 }
 
-/** By the credentials that the kernel tells of this end. @returns what came after the last word. See "Authentication Protocol" in the D-Bus specification. */
+/** Authenticates by the peer credentials of the socket. Returns the bytes after the last line. See "Authentication Protocol" in the D-Bus specification. */
 async function authenticate(socket: ReturnType<typeof connect>, socketFile: string): Promise<Buffer> {
   const uid = Buffer.from(String(process.getuid?.() ?? 0)).toString("hex");
   return await new Promise((resolve, reject) => {

@@ -33,7 +33,7 @@ const FIELDS = [
 /** Kind, flags and version, length and serial, and the length of the fields. */
 const FIXED_BYTES = 16;
 const MESSAGE_BYTES_MAX = 2 ** 27;
-/** Where a value of a type begins: at a multiple of so many bytes, which is how many a number has. */
+/** Alignment of a type: a multiple of its size in bytes. */
 const ALIGNMENTS: Readonly<Record<string, number>> = {
   ...{ y: 1, g: 1, v: 1, n: 2, q: 2, b: 4, i: 4, u: 4, h: 4, s: 4, o: 4, a: 4, x: 8, t: 8, d: 8 },
   ...{ "(": 8, "{": 8 },

@@ -97,7 +97,7 @@ async function firstOf(sockets: readonly SystemdSocket[]): Promise<DBusConnectio
 
 /** A call whose answer is a job, until that has ended. @returns as what: `done`, `failed`, `canceled`, … */
 async function job(connection: DBusConnection, member: string, signature: string, body: readonly DBusValue[]): Promise<string> {
-  const ended = new Map<string, string>(); // its end may be told before anybody here has read what it is called
+  const ended = new Map<string, string>(); // a job may end before its name is read here
   let look = (): void => undefined;
   const hush = connection.listen((signal) => {
     if (signal.member !== "JobRemoved") return;

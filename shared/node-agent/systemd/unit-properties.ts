@@ -22,8 +22,8 @@ const AMOUNTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What systemd is told of files that are to be written, and these as they agree with it: systemd has CPU time in whole percents,
- * and of two that say different things the one who writes last is right. What it has no property for, like huge pages, is written alone.
+ * Converts cgroup files to systemd properties, and adjusts the files to agree: systemd keeps CPU time in whole percents, and
+ * the last writer wins. Files without a property, like huge pages, are only written.
  *
  *     memory.max 67108864, cpu.max "12345 100000" → MemoryMax 67108864, CPUQuotaPeriodUSec 100000, CPUQuotaPerSecUSec 130000, cpu.max "13000 100000"
  *

@@ -155,7 +155,7 @@ class NodeRuntimeExecutor(RuntimeExecutor):
 
     @classmethod
     def cleanup_version(cls, function_version):
-        """Leaves the code: after a change of configuration the next version runs the same. LocalStack removes what nobody uses."""
+        """Keeps the code, which the next version shares after a configuration change. LocalStack removes unused code."""
         _ended_revisions.add(function_version.config.internal_revision)
 
 

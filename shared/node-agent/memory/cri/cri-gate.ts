@@ -67,12 +67,12 @@ async function pass<Answer>(verb: keyof Cri, run: () => Promise<Answer>, options
   const { clock, random, isRunning } = options;
   const { unavailable = 0, lostAnswer = 0, slow = 0, slowMsMax = SLOW_MS_MAX } = options.faults();
   const chance = (probability: number): boolean => probability > 0 && random.next() < probability;
-  if (!isRunning() || chance(unavailable)) throw new CriError("Unavailable", "nobody answers");
+  if (!isRunning() || chance(unavailable)) throw new CriError("Unavailable", "connection refused");
   if (options.unimplemented.has(verb)) throw new CriError("Unimplemented", `unknown method ${verb}`);
   if (chance(slow)) await clock.after(random.next() * slowMsMax);
   const isLost = chance(lostAnswer);
   const answer = await run();
-  // Killed meanwhile: what was begun may have happened, and nobody is there to say so.
+  // Killed meanwhile: the call may have taken effect without a response.
   if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the answer came");
   return answer;
 }
