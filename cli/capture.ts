@@ -1,6 +1,7 @@
 /** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -30,29 +31,32 @@ const FLUSH_MS = 1_000;
 const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
-  program
-    .command("capture")
-    .description("record what a watcher sees of Deployments, ReplicaSets, ReplicationControllers and Pods until interrupted")
-    .requiredOption(
-      "-o, --output <file>",
-      "JSON Lines; compressed when the name ends in .gz; - is standard output; written from the first list on, and can be read meanwhile",
-    )
-    .option("--force", "write over files that are there and not empty, once there is something to write")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
-    .option(
-      "--rotate-size <size>",
-      "begin another file (NAME.0002.jsonl.gz, …) after so much before compression: 64Mi",
-      bytes("--rotate-size", ROTATE_BYTES_MIN),
-    )
-    .option(
-      "--rotate-every <time>",
-      "begin another file after 10m, 1h; each begins with what stands there and can be replayed alone",
-      duration("--rotate-every"),
-    )
-    .option("--keep <n>", "keep the newest n of these files", wholeNumber("--keep", { min: 1, max: 9_999 }))
-    .action(runCapture);
+  withDetails(
+    program
+      .command("capture")
+      .description("Records Deployments, ReplicaSets, ReplicationControllers and Pods of a cluster.")
+      .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
+      .option("--force", "overwrite files that are not empty")
+      .option("--no-redact", "record whole objects, with pod templates and env values, into a file that only you can read")
+      .optionsGroup("Cluster access:")
+      .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
+      .option("--context <name>", "context of the kubeconfig")
+      .optionsGroup("Rotation:")
+      .option(
+        "--rotate-size <size>",
+        "start the next file (NAME.0002.jsonl.gz, …) after this size before compression, such as 64Mi",
+        bytes("--rotate-size", ROTATE_BYTES_MIN),
+      )
+      .option("--rotate-every <duration>", "start the next file after this time, such as 10m0s", duration("--rotate-every"))
+      .option("--keep <n>", "keep the newest n files", wholeNumber("--keep", { min: 1, max: 9_999 }))
+      .action(runCapture),
+    {
+      notes: [
+        "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file starts with all existing objects and can be replayed alone.",
+      ],
+      examples: ["capture -o rollout.jsonl.gz", "capture -o day.jsonl.gz --rotate-every 1h0m0s --keep 24"],
+    },
+  );
 }
 
 async function runCapture(flags: CaptureFlags): Promise<void> {

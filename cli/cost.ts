@@ -4,6 +4,9 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import { residentsOf, savingsOf } from "./cost/compare.ts";
 import counted from "./cost/counts.json" with { type: "json" };
@@ -13,10 +16,11 @@ import type { Told } from "./cost/metrics.ts";
 import { monthOf } from "./cost/month.ts";
 import prices from "./cost/prices.json" with { type: "json" };
 import { parsePrices } from "./cost/prices.ts";
-import { reportAsJson, reportForPeople } from "./cost/report.ts";
+import { reportAsObject, reportForPeople } from "./cost/report.ts";
 import { madeOf, stackOf, parameterTexts } from "@deltaloop/controllers/registry";
 import { usageOf } from "./cost/usage.ts";
 import type { Rates } from "./cost/usage.ts";
+import { withProgress } from "./output/terminal.ts";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
 interface CostFlags extends Rates {
@@ -27,7 +31,7 @@ interface CostFlags extends Rates {
   readonly prices?: string;
   readonly counts?: string;
   readonly slower: number;
-  readonly json?: true;
+  readonly output?: OutputFormat;
 }
 
 const RATE_MAX = 10_000_000;
@@ -44,30 +48,50 @@ const RATES = [
 
 export function registerCost(program: Command): void {
   const rate = (flag: string) => wholeNumber(flag, { min: 0, max: RATE_MAX });
-  program
+  const command = program
     .command("cost")
-    .description("what a month in an AWS account comes to, idle included, beside a resident pod; needs no account and no network")
+    .description("Estimates the monthly AWS cost, and compares it with a resident pod.")
+    .optionsGroup("Workload:")
     .option("--deployments <n>", "Deployments in the cluster", rate("--deployments"), 0)
-    .option("--pods <n>", "of each", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
-    .option("--rollouts-per-day <n>", "of all Deployments together", rate("--rollouts-per-day"), 0)
-    .option("--new-deployments-per-day <n>", "of one pod each; their end is not counted", rate("--new-deployments-per-day"), 0)
-    .option("--lost-pods-per-day <n>", "that are replaced", rate("--lost-pods-per-day"), 0)
-    .option("--pod-changes-per-day <n>", "of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
-    .option("--other-pods-per-day <n>", "pods of Jobs and others, that come and go", rate("--other-pods-per-day"), 0)
-    .option("--metrics <file|url>", "instead of these: what the function host of `deltaloop dev` tells at /metrics, after a day or so")
-    .option("--over <duration>", "how long that was counted; default: since its process began", duration("--over"))
-    .option("--params <file>", "of a deployment, as `npm run deploy` takes them: `name: value`")
-    .option("--param <name=value>", "one of them, on top of the file", (one: string, all: readonly string[]) => [...all, one], [])
+    .option("--pods <n>", "pods of each Deployment", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
+    .option("--rollouts-per-day <n>", "rollouts of all Deployments together", rate("--rollouts-per-day"), 0)
+    .option(
+      "--new-deployments-per-day <n>",
+      "new Deployments of one pod; their deletion is not counted",
+      rate("--new-deployments-per-day"),
+      0,
+    )
+    .option("--lost-pods-per-day <n>", "pods that are lost and replaced", rate("--lost-pods-per-day"), 0)
+    .option("--pod-changes-per-day <n>", "changes of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
+    .option("--other-pods-per-day <n>", "pods of Jobs and others", rate("--other-pods-per-day"), 0)
+    .optionsGroup("Measured workload, instead:")
+    .option("--metrics <file|url>", "/metrics of the function host of `deltaloop dev`, after about a day")
+    .option("--over <duration>", "time of that measurement (default: since the process started)", duration("--over"))
+    .optionsGroup("Deployment and prices:")
+    .option("--params <file>", "parameters of the deployment as for `npm run deploy`: lines `name: value`")
+    .option(
+      "--param <name=value>",
+      "one parameter, in addition to the file; repeatable",
+      (one: string, all: readonly string[]) => [...all, one],
+      [],
+    )
     .option(
       "--slower <n>",
-      "how much longer functions take in an account than where they were counted",
+      "how much slower functions run in AWS than where they were measured",
       wholeNumber("--slower", { min: 1, max: 100 }),
       3,
     )
-    .option("--prices <file>", "of your region and contract, instead of cli/cost/prices.json")
-    .option("--counts <file>", "of your own, instead of cli/cost/counts.json: `npm run counts` makes them")
-    .option("--json", "one JSON object (cli/README.md has its fields)")
-    .action(runCost);
+    .option("--prices <file>", "prices of your region and contract (default: cli/cost/prices.json)")
+    .option("--counts <file>", "your own measurements by `npm run counts` (default: cli/cost/counts.json)")
+    .optionsGroup("Options:");
+  withDetails(addOutputOption(command, "one object").action(runCost), {
+    notes: ["Needs no AWS account and no network. cli/README.md describes the assumptions and the fields of -o json."],
+    examples: [
+      "cost",
+      "cost --deployments 50 --rollouts-per-day 20 --param natGateway=false",
+      "cost --metrics http://127.0.0.1:9090/metrics -o yaml",
+    ],
+  });
 }
 
 async function runCost(flags: CostFlags, command: Command): Promise<void> {
@@ -76,7 +100,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
-  const told = flags.metrics === undefined ? undefined : await toldAt(flags.metrics, flags.over);
+  const told = flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, toldAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
   if (told !== undefined && said.length > 0) throw new UsageError(`--metrics says how much work there is: leave out ${said.join(", ")}`);
   const usage = told === undefined ? usageOf(counts, rates) : usageOfTold(counts, told);
@@ -97,7 +121,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
     residents: residentsOf(known),
     savings: savingsOf(parameters, month),
   };
-  process.stdout.write(flags.json ? reportAsJson(report) : reportForPeople(report));
+  process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));
 }
 
 /** A file was read when it was written. @throws {UsageError} */

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { CACHED_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { environmentOf } from "@deltaloop/controllers/configuration";
@@ -51,24 +52,35 @@ const END_GRACE_MS = 3_500;
 const READY_POLL_MS = 200;
 
 export function registerDev(program: Command): void {
-  program
-    .command("dev")
-    .description("run the whole system against a cluster: watcher, queue, Redis and functions; shadow unless --act")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config; contexts named like our roles are used for them")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--act", "be the cluster's controller; its own three loops must be off")
-    .option("--any-kubernetes", `act on other versions than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}, too`)
-    .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
-    .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
-    .option("--redis <url>", "use this Redis instead of a redis-server of our own", redisUrl("--redis"))
-    .option("--watchers <n>", "so many watchers, of which one leads (--act)", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
-    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
-    .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
-    .option("-v, --verbose", "debug log")
-    .action(async (flags: DevFlags) => {
-      process.exitCode = await new Dev(flags).run();
-      process.exit();
-    });
+  withDetails(
+    program
+      .command("dev")
+      .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
+      .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
+      .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
+      .option("-v, --verbose", "print debug messages")
+      .optionsGroup("Cluster access:")
+      .option(
+        "--kubeconfig <file>",
+        "kubeconfig; contexts with the names of our roles are used for these roles (default: KUBECONFIG, then ~/.kube/config)",
+      )
+      .option("--context <name>", "context of the kubeconfig")
+      .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
+      .optionsGroup("Components:")
+      .option("--redis <url>", "Redis to use (default: start a redis-server)", redisUrl("--redis"))
+      .option("--watchers <n>", "with --act: number of watchers, of which one leads", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
+      .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+      .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
+      .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
+      .action(async (flags: DevFlags) => {
+        process.exitCode = await new Dev(flags).run();
+        process.exit();
+      }),
+    {
+      notes: ["Exits with 3 when another controller manager writes to the objects that --act manages."],
+      examples: ["dev", "dev --kubeconfig roles.yaml --context staging", "dev --act --watchers 2"],
+    },
+  );
 }
 
 class Dev {

@@ -33,12 +33,12 @@ interface HostFlags {
 export function registerHost(program: Command): void {
   program
     .command("host", { hidden: true })
-    .description("run all functions in one process; configured by the environment like the functions")
-    .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
+    .description("Runs all functions in one process; a component of `dev`.")
+    .requiredOption("--kubeconfig <file>", "kubeconfig; contexts with the names of our roles are used for these roles")
     .option("--context <name>", "context of the kubeconfig")
-    .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
-    .option("--metrics <host:port>", "address of the metrics and health server; port 0: any free port", METRICS_LISTEN)
-    .option("--child", "end with the parent's pipe")
+    .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
+    .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+    .option("--child", "exit when standard input ends")
     .action(runHost);
 }
 
@@ -114,6 +114,6 @@ function printSync(sync: ReplayedSync): void {
     .map((line) => `            ${describeTrace(line)}\n`);
   if (lines.length === 0 && sync.error === undefined) return;
   process.stderr.write(
-    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
+    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delayed requeue or a retry"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
   );
 }

@@ -1,6 +1,10 @@
 /** `deltaloop shadow FILE`: would ours have written what upstream's controllers wrote in a recorded cluster, and nothing else? */
 import { randomBytes } from "node:crypto";
+import { Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
@@ -15,7 +19,7 @@ import type { Capture } from "@deltaloop/replay/capture";
 import { streamedValues } from "@deltaloop/replay/import";
 import { LiveShadow, changesIn, MissingCensus, RecordedShadow, nearestDifferences, labelOf, writesOfAudit } from "@deltaloop/replay/shadow";
 import type { SyncPlace, Finding, UpstreamWrite } from "@deltaloop/replay/shadow";
-import { consoleLog, printable, printableJson } from "@deltaloop/base/output";
+import { consoleLog, printable } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { since } from "./command/moment.ts";
 import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
@@ -33,7 +37,7 @@ interface ShadowFlags {
   readonly context?: string;
   readonly metrics?: string;
   readonly all?: true;
-  readonly json?: true;
+  readonly output?: OutputFormat;
 }
 
 /** Of one write; a template that differs in everything is a long list. */
@@ -43,28 +47,30 @@ const EXIT_DIFFERS = 1;
 const LOOK_MS = 500;
 
 export function registerShadow(program: Command): void {
-  program
+  const command = program
     .command("shadow")
-    .description(
-      "compare each write of upstream's controllers with what ours would have written, in a capture or, without a file, in a cluster until interrupted; exit code 1 where they differ; reads only",
-    )
-    .argument(
-      "[file]",
-      "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time",
-    )
-    .option("--capture <file>", "the same by name")
-    .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
+    .description("Compares each write of upstream's controllers with what ours would have written.")
+    .argument("[file]", "capture of whole objects (`--no-redact`); without it, the cluster of the kubeconfig until Ctrl-C")
+    .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
+    .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
+    .option("--all", "print the writes that ours explain too");
+  addOutputOption(command, "one object per write")
+    .optionsGroup("Cluster access:")
+    .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--metrics <host:port>", `beside a cluster: address of the metrics server; port 0: any free port (default: ${METRICS_LISTEN})`)
-    .option("--all", "also show the writes that ours explains")
-    .option("--json", "one JSON object per write")
+    .option("--metrics <host:port>", `address of the metrics server; port 0 is any free port (default: ${METRICS_LISTEN})`)
     .action(runShadow);
+  withDetails(command, {
+    notes: [
+      "Reads only. Exits with 1 when a write differs. A capture may have up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time.",
+    ],
+    examples: ["shadow", "shadow rollout.jsonl.gz --audit audit.log", "shadow rollout.jsonl.gz --all -o json"],
+  });
 }
 
 async function runShadow(named: string | undefined, flags: ShadowFlags): Promise<void> {
   const file = fileOf(named, flags);
-  const { all = false, json = false } = flags;
+  const { all = false, output } = flags;
   const log = consoleLog("", "info");
   const digester = createDigester(randomBytes(32).toString("hex"));
   const place = { handlers: SYNC_HANDLERS, digester };
@@ -73,8 +79,8 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
   const count = new ShadowCount(metrics);
   const tell = (finding: Finding, startMs: number): void => {
     count.take(finding);
-    if (!json) process.stdout.write(told(finding, startMs, all));
-    else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(`${printableJson(asJson(finding))}\n`);
+    if (!output) process.stdout.write(told(finding, startMs, all));
+    else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(objectText(asJson(finding), output));
   };
   if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, tell });
   else {
@@ -95,7 +101,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
       }
     });
   }
-  process.stdout.write(json ? `${JSON.stringify({ summary: count.summary() })}\n` : count.lines());
+  process.stdout.write(output ? objectText({ summary: count.summary() }, output) : count.lines());
   if (count.differs) process.exitCode = EXIT_DIFFERS;
 }
 

@@ -4,6 +4,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError, openCapture } from "@deltaloop/replay/capture";
 import type { Capture, Census } from "@deltaloop/replay/capture";
 import { consoleLog, printable } from "@deltaloop/base/output";
+import { withProgress } from "../output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 
@@ -28,7 +29,8 @@ export function sparingMemory(file: string): void {
 export async function openRecords(file: string, census?: Census): Promise<Capture> {
   const log = consoleLog("", "info");
   try {
-    const capture = await openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
+    const opened = openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
+    const capture = await withProgress(`Reading ${file}`, opened);
     if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
     return capture;
   } catch (error) {

@@ -1,5 +1,4 @@
 /** A month for people (a table, what it comes to beside a resident pod, what would be cheaper) and for programs (`--json`, in cli/README.md). */
-import { printableJson } from "@deltaloop/base/output";
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
@@ -26,9 +25,8 @@ const FORMAT_VERSION = 1;
 /** An item is said to dominate that has so much of the sum. */
 const LARGE_SHARE = 0.1;
 
-export function reportAsJson(report: Report): string {
-  const { items } = report;
-  return `${printableJson({ version: FORMAT_VERSION, ...report, sum: sumOf(items) })}\n`;
+export function reportAsObject(report: Report): object {
+  return { version: FORMAT_VERSION, ...report, sum: sumOf(report.items) };
 }
 
 export function reportForPeople(report: Report): string {

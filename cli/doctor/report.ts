@@ -1,5 +1,5 @@
 /** Findings for people (worst first, what is well in a line a section) and for programs (`--json`, described in cli/README.md). */
-import { printable, printableJson } from "@deltaloop/base/output";
+import { printable } from "@deltaloop/base/output";
 import { CHECKS } from "./finding.ts";
 import type { Finding, State } from "./finding.ts";
 
@@ -40,11 +40,10 @@ export function reportForPeople({ deployment, cluster, mode, tookMs, findings }:
     .join("\n");
 }
 
-/** One object in one line. */
-export function reportAsJson({ findings, ...rest }: Report): string {
+export function reportAsObject({ findings, ...rest }: Report): object {
   const counts = Object.fromEntries(STATES.map((state) => [state, findings.filter((finding) => finding.state === state).length]));
   const described = findings.map(({ check, ...finding }) => ({ check, ...CHECKS[check], ...finding }));
-  return `${printableJson({ version: FORMAT_VERSION, ...rest, counts, findings: described })}\n`;
+  return { version: FORMAT_VERSION, ...rest, counts, findings: described };
 }
 
 /** Takes out every secret that happens to stand in somebody's error message; what is shorter than 4 characters protects nothing. */
@@ -87,5 +86,5 @@ function entry(first: string, text: string, width: number): string {
     } else line = line === "" ? word : `${line} ${word}`;
   }
   lines.push(line);
-  return lines.map((each, index) => `${(index === 0 ? first : "").padEnd(MARGIN)}${each}\n`).join("");
+  return lines.map((each, index) => `${index === 0 ? first.padEnd(MARGIN) : " ".repeat(MARGIN)}${each}\n`).join("");
 }

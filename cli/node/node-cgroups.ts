@@ -40,25 +40,26 @@ const PIDS_MAX = 2 ** 22;
 /** Names, forms and defaults are the kubelet's. Source: cmd/kubelet/app/options/options.go; apis/config/v1beta1/defaults.go. */
 export function addCgroupFlags(command: Command): Command {
   return command
-    .option("--cgroups-per-qos [boolean]", "make a control group for each pod and class of pods", trueOrFalse("--cgroups-per-qos"), true)
-    .option("--enforce-node-allocatable <list>", `none, or of ${ENFORCEMENTS.join(", ")}: what is not to be exceeded`, "pods")
+    .optionsGroup("Resources and cgroups:")
+    .option("--cgroups-per-qos [boolean]", "create a cgroup for each pod and QoS class", trueOrFalse("--cgroups-per-qos"), true)
+    .option("--enforce-node-allocatable <list>", `limits to enforce: none, or a list of ${ENFORCEMENTS.join(", ")}`, "pods")
     .option(
       "--kube-reserved <list>",
-      "kept back for the agent and the runtime, e.g. cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000",
+      "resources reserved for the agent and the runtime, such as cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000",
       "",
     )
-    .option("--kube-reserved-cgroup <path>", "control group of those, to enforce it on")
-    .option("--system-reserved <list>", "kept back for everything else on the machine, in the same form", "")
-    .option("--system-reserved-cgroup <path>", "control group of that, to enforce it on")
+    .option("--kube-reserved-cgroup <path>", "cgroup to enforce --kube-reserved on")
+    .option("--system-reserved <list>", "resources reserved for other processes of the machine", "")
+    .option("--system-reserved-cgroup <path>", "cgroup to enforce --system-reserved on")
     .option(
       "--pod-max-pids <n>",
-      "processes of one pod; -1: as many as of all",
+      "maximum processes of a pod; -1 for no limit",
       wholeNumber("--pod-max-pids", { min: -1, max: PIDS_MAX }),
       -1,
     )
     .option(
       "--oom-score-adj <n>",
-      "how readily the kernel ends the agent when memory runs out",
+      "OOM score adjustment of the agent",
       wholeNumber("--oom-score-adj", { min: -OOM_SCORE_MAX, max: OOM_SCORE_MAX }),
       -999,
     );

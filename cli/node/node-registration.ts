@@ -21,16 +21,17 @@ const ANY = ["0.0.0.0", "::"];
 /** Names and forms are the kubelet's. Source: cmd/kubelet/app/options/options.go. */
 export function addRegistrationFlags(command: Command): Command {
   return command
+    .optionsGroup("Registration:")
     .option(
       "--node-ip <addresses>",
-      "address of the node, two of two families with a comma; 0.0.0.0 or :: for one that is found; may be given twice",
+      "address of the node, or a dual-stack pair with a comma; 0.0.0.0 or :: selects one of that family; repeatable",
       collect,
       [],
     )
-    .option("--node-labels <list>", "labels of the node, e.g. node.kubernetes.io/pool=blue,disk=ssd", "")
-    .option("--register-with-taints <list>", "taints of a new node, e.g. dedicated=batch:NoSchedule", "")
-    .option("--provider-id <id>", "of the machine, as the cloud's controller knows it")
-    .option("--cloud-provider <name>", "external: a cloud's controller says the node's addresses and lets pods come", "");
+    .option("--node-labels <list>", "labels of the node, such as node.kubernetes.io/pool=blue,disk=ssd", "")
+    .option("--register-with-taints <list>", "taints of a new node, such as dedicated=batch:NoSchedule", "")
+    .option("--provider-id <id>", "provider ID of the machine for the cloud controller manager")
+    .option("--cloud-provider <name>", "external if a cloud controller manager initializes the node", "");
 }
 
 /** @throws {UsageError} in upstream's words */

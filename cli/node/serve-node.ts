@@ -41,7 +41,7 @@ import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { syncLoopCheck } from "../health/health-checks.ts";
 import { serveMetrics } from "../health/metrics-server.ts";
-import { UsageError } from "@deltaloop/base";
+import { unlessAborted, UsageError } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
 const RUNTIME_PATIENCE_MS = 30_000;
@@ -64,24 +64,18 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
   const node = await openRuntime(flags, options.rootDir);
   const { cri, endpoint } = node;
-  try {
+  const prepare = async (): Promise<Pick<Serving, "access" | "runtime" | "options">> => {
     const access = await nodeAccess(flags, { ...means, log, metrics }, ending);
     const runtime = await untilAnswered(cri, endpoint, log);
-    const driver = await cgroupDriverOf(cri, options.cgroupDriver);
-    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
-    await serve({
-      flags,
-      options: { ...options, cgroupDriver: driver },
-      facts,
-      access,
-      node,
-      credentials,
-      metrics,
-      ...means,
-      log,
-      ending,
-      runtime,
+    const cgroupDriver = await cgroupDriverOf(cri, options.cgroupDriver);
+    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver });
+    return { access, runtime, options: { ...options, cgroupDriver } };
+  };
+  try {
+    const prepared = await unlessAborted(prepare(), ending).catch((error: unknown) => {
+      if (!ending.aborted) throw error;
     });
+    if (prepared !== undefined) await serve({ flags, facts, node, credentials, metrics, ...means, log, ending, ...prepared });
   } finally {
     node.close();
     await unlock();

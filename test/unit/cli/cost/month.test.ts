@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { residentsOf, savingsOf } from "../../../../cli/cost/compare.ts";
 import { monthOf, sumOf } from "../../../../cli/cost/month.ts";
 import type { Item } from "../../../../cli/cost/month.ts";
-import { reportAsJson, reportForPeople } from "../../../../cli/cost/report.ts";
+import { reportAsObject, reportForPeople } from "../../../../cli/cost/report.ts";
 import { madeOf, stackOf } from "../../../../shared/controllers/registry/stack.ts";
 import { usageOf } from "../../../../cli/cost/usage.ts";
 import type { Rates } from "../../../../cli/cost/usage.ts";
@@ -187,7 +187,7 @@ it("of the parameters those are named that make a difference", () => {
 
 it("programs get all numbers, with the sum", () => {
   const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
-  const read = JSON.parse(reportAsJson(report(IDLE, items))) as {
+  const read = JSON.parse(JSON.stringify(reportAsObject(report(IDLE, items)))) as {
     readonly version: number;
     readonly sum: unknown;
     readonly items: unknown;
