@@ -1,4 +1,4 @@
-/** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
+/** `deltaloop capture -o FILE`: records what a watcher sees, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
@@ -25,9 +25,9 @@ interface CaptureFlags {
   readonly force?: true;
 }
 
-/** What is written is in the file by then, whoever is killed: gzip data can be read until there. */
+/** Interval of flushes: what was written before is readable, also after SIGKILL. */
 const FLUSH_MS = 1_000;
-/** Below, a file is full before everything that stands there is listed in it. */
+/** Below this size, a file is full before all existing objects are in it. */
 const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
@@ -62,8 +62,8 @@ export function registerCapture(program: Command): void {
 async function runCapture(flags: CaptureFlags): Promise<void> {
   const { output, redact, rotateSize, rotateEvery, keep } = flags;
   const rotates = rotateSize !== undefined || rotateEvery !== undefined;
-  if (keep !== undefined && !rotates) throw new UsageError("--keep is of several files: give --rotate-size or --rotate-every as well");
-  if (rotateEvery === 0) throw new UsageError("--rotate-every 0 would begin files without end");
+  if (keep !== undefined && !rotates) throw new UsageError("--keep needs --rotate-size or --rotate-every");
+  if (rotateEvery === 0) throw new UsageError("--rotate-every must be longer than 0s");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "capture",
     ...(flags.context !== undefined && { context: flags.context }),
@@ -89,7 +89,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const ends = new AbortController();
   const ended = AbortSignal.any([untilSignalled(), ends.signal]);
   log.info(
-    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with everything secret in them"}; Ctrl-C ends it`,
+    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );
   const watching = watchAll(kube, { clock, digester, log }, ended);
   while (!ended.aborted) {
@@ -100,7 +100,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
       file.next(clock.now());
       kube.restart();
       await file.settled();
-      log.info(`going on in ${file.path}`);
+      log.info(`continuing in ${file.path}`);
     }
   }
   await watching;

@@ -1,6 +1,6 @@
 /**
- * `deltaloop cost`: what a month in an account comes to, from counts that were measured, idle included, beside a resident pod. Needs no
- * account and no network: prices and counts are files with a date.
+ * `deltaloop cost`: the estimated cost of a month in an AWS account, from measured counts, compared with a resident pod. Needs no account
+ * and no network: prices and counts are dated files.
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
@@ -11,8 +11,8 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { residentsOf, savingsOf } from "./cost/compare.ts";
 import counted from "./cost/counts.json" with { type: "json" };
 import { parseCounts } from "./cost/counts.ts";
-import { toldIn, usageOfTold } from "./cost/metrics.ts";
-import type { Told } from "./cost/metrics.ts";
+import { measuredIn, usageOfMeasured } from "./cost/metrics.ts";
+import type { Measured } from "./cost/metrics.ts";
 import { monthOf } from "./cost/month.ts";
 import prices from "./cost/prices.json" with { type: "json" };
 import { parsePrices } from "./cost/prices.ts";
@@ -100,10 +100,11 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
-  const told = flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, toldAt(flags.metrics, flags.over));
+  const measured =
+    flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (told !== undefined && said.length > 0) throw new UsageError(`--metrics says how much work there is: leave out ${said.join(", ")}`);
-  const usage = told === undefined ? usageOf(counts, rates) : usageOfTold(counts, told);
+  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics has the workload: leave out ${said.join(", ")}`);
+  const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {
     const stack = stackOf(given);
@@ -116,7 +117,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
     countedAt: counts.commit,
     slower,
     parameters,
-    ...(told === undefined ? { rates } : { told }),
+    ...(measured === undefined ? { rates } : { measured }),
     items: month(parameters),
     residents: residentsOf(known),
     savings: savingsOf(parameters, month),
@@ -124,16 +125,16 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));
 }
 
-/** A file was read when it was written. @throws {UsageError} */
-async function toldAt(where: string, overMs: number | undefined): Promise<Told> {
+/** A file counts as read when it was written. @throws {UsageError} */
+async function measuredAt(where: string, overMs: number | undefined): Promise<Measured> {
   const hours = overMs === undefined ? undefined : overMs / 3_600_000;
   try {
-    if (!/^https?:/.test(where)) return toldIn(where, readFileSync(where, "utf8"), statSync(where).mtimeMs, hours);
+    if (!/^https?:/.test(where)) return measuredIn(where, readFileSync(where, "utf8"), statSync(where).mtimeMs, hours);
     const answer = await fetch(where, { signal: AbortSignal.timeout(FETCH_MS_MAX) });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-    return toldIn(where, await answer.text(), Date.now(), hours);
+    return measuredIn(where, await answer.text(), Date.now(), hours);
   } catch (error) {
-    // fetch says no more than that it failed.
+    // fetch's own message only says that it failed.
     const why = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(why)}`);
   }
@@ -146,7 +147,7 @@ function readJson(path: string): unknown {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (text.trim() === "") throw new UsageError(`${path} is empty: shared/controllers/registry has files of its form`);
+  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/cost has files of its form`);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -154,7 +155,7 @@ function readJson(path: string): unknown {
   }
 }
 
-/** @throws {UsageError} when it is no file of `name: value` */
+/** @throws {UsageError} if it is no file of `name: value` lines */
 function parametersIn(path: string): Readonly<Record<string, string>> {
   try {
     return parameterTexts(readFileSync(path, "utf8"));

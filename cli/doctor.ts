@@ -1,6 +1,6 @@
 /**
- * `deltaloop doctor`: why does it do nothing? Looks at everything that watcher and functions stand on, changes nothing, and says of each
- * part whether it is well, what was seen and what to do. Configured like the watcher.
+ * `deltaloop doctor`: checks everything that the watcher and the functions depend on, changes nothing, and prints the state, the observation
+ * and the remedy of each check. Configured like the watcher.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
@@ -67,7 +67,7 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   const configuration = live.current;
   const secrets = new Set(secretsOf(configuration));
   const access = kubeAccessOf(flags, live, (token) => secrets.add(token));
-  // A kubeconfig that cannot be used is wrong use. One whose plugin hangs is for the parts to say.
+  // An invalid kubeconfig is a usage error. A plugin that hangs is reported by the checks.
   await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
   const looking = look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
   const facts = await withProgress("Checking", looking);
@@ -80,7 +80,7 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   return findings.some(({ state }) => state === "failure") ? EXIT_FAILURE : 0;
 }
 
-/** Each token that is used is told to `used`. */
+/** Reports each token that is used to `used`. */
 function kubeAccessOf(
   { kubeconfig, context }: DoctorFlags,
   live: LiveConfiguration,
@@ -104,7 +104,7 @@ function kubeAccessOf(
   };
 }
 
-/** @throws {UsageError} when a file that it names cannot be read */
+/** @throws {UsageError} if a file in it cannot be read */
 function fromEnvironment(live: LiveConfiguration): KubeHttpConfig {
   try {
     return kubeHttpConfig(live, "doctor");

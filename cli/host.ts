@@ -78,7 +78,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   const store = openCache(
     configuration,
     redisStore(configuration.redis, () => undefined),
-  ).store; // who looks says so
+  ).store; // the health check reports errors
   await serveMetrics({
     listen: flags.metrics,
     metrics,
@@ -92,7 +92,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   process.exit();
 }
 
-/** Over one connection after the other, until `ends`: whoever polls the queues may die and come again. */
+/** Reconnects until `ends`: the process that polls the queues may be restarted. */
 async function serve(handlers: FunctionHandlers, path: string, ends: AbortSignal, connected: () => void): Promise<void> {
   while (!ends.aborted) {
     const connection = connect(path, connected);

@@ -1,4 +1,4 @@
-/** `deltaloop import FILE… -o OUT`: makes a capture of what another tool recorded. */
+/** `deltaloop import FILE… -o OUT`: converts recordings of other tools to a capture. */
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import type { Command } from "commander";
@@ -41,12 +41,11 @@ export function registerImport(program: Command): void {
 async function runImport(files: readonly string[], { output, redact }: ImportFlags): Promise<void> {
   const [first = ""] = files;
   sparingMemory(first);
-  for (const file of files)
-    if (isSameFile(file, output)) throw new UsageError(`${file} is read, and -o ${output} is the same file: give it another name`);
+  for (const file of files) if (isSameFile(file, output)) throw new UsageError(`-o ${output} is the input ${file}: choose another name`);
   const report = new ImportReport();
   const imported = await readFiles(files, report);
   if (imported.format === "queue" && !redact)
-    throw new UsageError("--no-redact: messages of the queue hold stripped objects; there is nothing whole in them");
+    throw new UsageError("--no-redact: messages of the queue have stripped objects only; leave it out");
   const file = new CaptureFile(output, { isWhole: !redact, existing: "replaced" }, 0);
   const interrupted = untilSignalled();
   const digester = createDigester(randomBytes(32).toString("hex"));
@@ -57,11 +56,11 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
   if (interrupted.aborted) await file.discard();
   else await file.end();
   if (file.error) throw file.error;
-  if (interrupted.aborted) throw new Error(`${output} was not written to its end: ${messageOf(interrupted.reason)}`);
+  if (interrupted.aborted) throw new Error(`${output} is not complete: ${messageOf(interrupted.reason)}`);
   const listed = [...imported.lists.values()].reduce((sum, { items }) => sum + items.length, 0);
-  const [told, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
-  told.write(`${where}: ${listed} objects at the beginning and ${imported.events.length} events, read as ${imported.format}\n`);
-  for (const line of report.lines()) told.write(`${line}\n`);
+  const [out, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
+  out.write(`${where}: ${listed} initial objects and ${imported.events.length} events, read as ${imported.format}\n`);
+  for (const line of report.lines()) out.write(`${line}\n`);
 }
 
 function isSameFile(one: string, other: string): boolean {

@@ -40,7 +40,7 @@ interface WatchFlags {
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
-/** With a new digest key it begins a new epoch, and with another password it connects anew: whoever runs it starts it again. */
+/** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
 const EXIT_SECRETS_REPLACED = 4;
 const END_MS_MAX = 2_000;
 
@@ -100,7 +100,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   await inspectRedis(configuration.redis).catch((error: unknown) => {
     if (error instanceof UnfitRedisError) throw new UsageError(error.message);
-    log.warn("redis did not say what it evicts", { error: describeError(error) });
+    log.warn("failed to read the eviction policy of Redis", { error: describeError(error) });
   });
   const outside = connectLive(live, log);
   const { clock, random } = outside;
@@ -108,7 +108,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const serverAheadMs = aheadMs(server, clock.now());
   const why = unsupported(server.gitVersion);
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
-    throw new UsageError(`${why}. To act all the same, say DELTALOOP_KUBERNETES=any`);
+    throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
@@ -118,7 +118,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log.error(found.message);
     process.exitCode = EXIT_UPSTREAM_ACTIVE;
     stopped.abort(found);
-    // Whoever started us goes on acting until we are gone, so nothing that hangs may hold us.
+    // The parent acts until this process has exited, so nothing that hangs may delay that.
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";
@@ -141,7 +141,9 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const stops = AbortSignal.any([ends, stopped.signal]);
   const guarding = guard?.run(stops);
   void followSecrets(live, clock, stops, () => {
-    log.warn("the digest key or the way to Redis or the API server was replaced: ending, to be started anew");
+    log.warn(
+      "the digest key or the address or credentials of Redis or the API server changed: exiting so that the supervisor restarts the watcher",
+    );
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
   });

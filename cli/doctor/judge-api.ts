@@ -102,7 +102,7 @@ function judgeSkew(check: "clock.local" | "clock.redis", whose: string, aheadMs:
     return warning(
       check,
       seen,
-      "Synchronise clocks (NTP): minReadySeconds and progress deadlines are judged by the clock of whoever runs the functions.",
+      "Synchronise clocks (NTP): minReadySeconds and progress deadlines depend on the clock of the functions.",
       number,
     );
   return failure(

@@ -68,7 +68,7 @@ function judgeParked({ controller, parked }: ControllerFacts, nowMs: number | un
   const seen = listOf(
     parked.value.map(({ key, sinceMs, failures }) => `${key} after ${failures} failures, ${spanOf((nowMs ?? parked.atMs) - sinceMs)} ago`),
   );
-  const remedy = `Read why in the log of ${syncFunction(controller)} and mend it; then change anything of the object (kubectl annotate): its next event brings it back.`;
+  const remedy = `Read the cause in the log of ${syncFunction(controller)} and repair it; then change the object (kubectl annotate), which enqueues it again.`;
   return failure("work.parked", seen, remedy, more);
 }
 
@@ -89,7 +89,7 @@ function judgeIntents(intents: CacheFacts["intents"], nowMs: number | undefined)
   );
   const remedy =
     endless.length > 0
-      ? "Delete the owner's key i in Redis, or ep for a new epoch: nobody of ours writes such a deadline (docs/internals/threat-model.md)."
+      ? "Delete the owner's key i in Redis, or ep for a new epoch: no process of ours writes such a deadline (docs/internals/threat-model.md)."
       : "Look whether the owner's sync function runs: its next run looks such calls up and settles them.";
   return failure("work.intents", seen, remedy, { number: stuck.length });
 }

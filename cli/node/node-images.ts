@@ -1,10 +1,10 @@
-/** How `deltaloop node` is told to pull images. */
+/** Options of `deltaloop node` for images. */
 import type { Command } from "commander";
 import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "@deltaloop/node-agent/kubelet";
 import type { ImagePullPolicy } from "@deltaloop/node-agent/kubelet";
 import { trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface ImagePullFlags {
   readonly serializeImagePulls?: boolean;
   readonly maxParallelImagePulls?: number;
@@ -16,7 +16,7 @@ export interface ImagePullFlags {
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 
-/** Names and defaults are the kubelet's; how many at once has no flag there, only the name in its configuration. Source: cmd/kubelet/app/options/options.go. */
+/** Names and defaults are the kubelet's; the kubelet has --max-parallel-image-pulls only as a field of its configuration. Source: cmd/kubelet/app/options/options.go. */
 export function addImagePullFlags(command: Command): Command {
   return command
     .optionsGroup("Images:")

@@ -1,11 +1,11 @@
-/** How `deltaloop node` is told how long pods have when the machine is shut down. */
+/** Options of `deltaloop node` for the shutdown of the machine. */
 import type { Command } from "commander";
 import { shutdownGracePeriods, shutdownMistakes } from "@deltaloop/node-agent/kubelet";
 import type { ShutdownSettings, ShutdownGracePeriod } from "@deltaloop/node-agent/kubelet";
 import { UsageError } from "@deltaloop/base";
 import { durationOption } from "./duration-option.ts";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface ShutdownFlags {
   /** Milliseconds, as those of critical pods. */
   readonly shutdownGracePeriod: number;
@@ -16,7 +16,7 @@ export interface ShutdownFlags {
 const INT32_MAX = 2 ** 31 - 1;
 const PERIOD = /^\s*(-?\d+)=(\d+)\s*$/u;
 
-/** Upstream has them in its configuration file alone; the names are those of its fields. */
+/** Upstream has them only in its configuration file; the names are those of its fields. */
 export function addShutdownFlags(command: Command): Command {
   return command
     .optionsGroup("Shutdown of the machine:")

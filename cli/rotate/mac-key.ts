@@ -9,7 +9,7 @@ import type { Rotation } from "./rotation.ts";
  * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between everybody reads it, and before the last what the old key has
  * signed is signed anew. Ended anywhere it leaves a value with which all goes on. @returns whether it came to its end
  *
- * @throws {UsageError} when somebody else writes the secret meanwhile, whose value stays
+ * @throws {UsageError} if another process writes the secret meanwhile; its value stays
  */
 export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
   const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");

@@ -29,7 +29,7 @@ const CACHE = ["--deployment", "d", "--cluster", "0123456789ab"];
 const env = { DELTALOOP_MAC_KEY: "a key of this test alone" };
 
 it.each([
-  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: shared/controllers/registry has files of its form" },
+  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/cost has files of its form" },
   { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
   { parameters: ["keys", "--redis", "secret", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["keys", "--redis", "redis://:secret@", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },

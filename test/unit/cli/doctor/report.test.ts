@@ -84,7 +84,7 @@ it("--json has each finding with what was looked at, its section and its unit", 
       {
         check: "work.parked",
         section: "work",
-        looked: "keys that were given up",
+        looked: "parked keys",
         unit: "keys",
         of: "deployment",
         number: 1,
