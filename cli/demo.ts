@@ -1,5 +1,5 @@
 /**
- * `deltaloop demo`: a Deployment created, scaled and rolled by the functions, while the watcher that leads is ended; on embedded
+ * `deltaloop demo`: the functions create, scale and roll a Deployment while the leading watcher is stopped; on embedded
  * defaults, in a few seconds.
  */
 import { writeFileSync } from "node:fs";
@@ -72,7 +72,8 @@ async function runDemo(flags: DemoFlags): Promise<void> {
     watchers: WATCHERS,
     onLead: (watcher) => {
       tell(watcher, "leads");
-      if (ended) handOver = `${ended.watcher}, which led, was ended in the middle; ${watcher} led ${Date.now() - ended.atMs} ms later.`;
+      if (ended)
+        handOver = `${ended.watcher}, the leader, was stopped during the rollout; ${watcher} led ${Date.now() - ended.atMs} ms later.`;
     },
     onInvocation: () => totals.invocations++,
     trace: (line) => syncs.trace(line),
@@ -93,11 +94,11 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const demo = new Demo(embedded, view, { activity, startedMs, stack, lag });
   await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
   await demo.step("scale web to 6", () => demo.scale(6));
-  await demo.step("roll web to image web:v2, and end the watcher that leads", () => demo.setImage("web:v2"), {
+  await demo.step("roll web to image web:v2, and stop the leading watcher", () => demo.setImage("web:v2"), {
     when: (seen) => updatedOf(seen) >= 2,
     what: () => {
       ended = { watcher: embedded.endLeader(), atMs: Date.now() };
-      tell(ended.watcher, "is ended, as by SIGTERM");
+      tell(ended.watcher, "receives SIGTERM");
     },
   });
   const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
@@ -116,7 +117,7 @@ interface Around {
   readonly lag: LagMeter;
 }
 
-/** The person at the keyboard. */
+/** The user of the demo. */
 class Demo {
   readonly #embedded: Embedded;
   readonly #view: DemoView;
@@ -191,7 +192,7 @@ class Demo {
   }
 }
 
-/** Something that happens in the middle. */
+/** An action during a step. */
 interface Then {
   readonly when: (seen: Rollout) => boolean;
   readonly what: () => void;

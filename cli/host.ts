@@ -1,4 +1,4 @@
-/** `deltaloop host`: all functions in one process, invoked by the one that polls their queues (cli/queue.ts); one of dev's processes. */
+/** `deltaloop host`: all functions in one process, a process of `dev`; cli/queue.ts polls their queues and invokes them. */
 import { connect } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";

@@ -1,5 +1,5 @@
 /**
- * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed signed anew. A step of
+ * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed, signed again. A step of
  * the rotation in docs/internals/threat-model.md. The keys come from the environment and are never printed.
  */
 import { Option } from "commander";

@@ -1,6 +1,6 @@
 /**
- * `deltaloop queue`: what stands in for AWS, one of dev's processes. An SQS of our own on loopback (fauxqs) with the queues of one deployment;
- * and Lambda, which polls them and invokes the functions of whatever process (cli/host.ts) connects.
+ * `deltaloop queue`: the local replacement of AWS, a process of `dev`. A local SQS (fauxqs) with the queues of one deployment;
+ * and a poller that invokes the functions of each process (cli/host.ts) that connects.
  */
 import { rmSync } from "node:fs";
 import { createServer } from "node:net";

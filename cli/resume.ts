@@ -1,6 +1,6 @@
 /**
- * `deltaloop resume`: goes on after another controller was at work (informer §11.9). Says who it was, refuses while it still writes, and
- * forgives what it has seen and nothing that comes later. Configured like the watcher; needs its rights to list, and to write to Redis.
+ * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints its name, refuses while it still writes, and
+ * ignores the writes up to now only. Configured like the watcher; needs its rights to list and write access to Redis.
  */
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";

@@ -81,7 +81,7 @@ function picture(scene: Scene): readonly string[] {
     ...sets,
     "  ○ pending  ◐ running  ● ready  × terminating",
     "",
-    "What watchers and functions did",
+    "Activity of watchers and functions",
     ...activity.slice(-ACTIVITY_LINES).map((line) => `  ${line}`),
     "",
     scene.lag,

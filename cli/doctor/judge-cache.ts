@@ -153,13 +153,13 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
     /^the epoch has/,
     "Run watcher and functions of one build with one DELTALOOP_DIGEST_KEY, and give the doctor the same; then the watcher opens a new epoch.",
   ],
-  [/another primary/, "Wait 15 s: the watcher lists anew; if it stays shut, look into the watcher's log."],
+  [/another primary/, "Wait 15 s: the watcher relists; if it stays shut, look into the watcher's log."],
   [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, look into the watcher's log and at queue deltas."],
   [
     /: SUSPECT/,
-    "Wait 15 s: the watcher lists anew; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
+    "Wait 15 s: the watcher relists; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
   ],
-  [/silent/, "Look whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
+  [/silent/, "Check whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
   [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays shut, look into the watcher's log."],
 ];
 
@@ -179,7 +179,7 @@ function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number
     return failure(
       "cache.lag",
       `${state}, nothing was ever applied in ${lanes.length - applied.length} of ${lanes.length} lanes`,
-      "Look whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
+      "Check whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
       of,
     );
   const silentMs = Math.max(0, nowMs - Math.min(...applied));
@@ -187,7 +187,7 @@ function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number
   const seen = `${state}, last message ${spanOf(silentMs)} ago, sent ${sentRV ?? "-"}, applied ${reached}`;
   const more = { ...of, number: Math.round(silentMs / 1000) };
   if (silentMs < SILENCE_WARNING_MS) return ok("cache.lag", seen, more);
-  const remedy = "Look whether the watcher (watcher.lease) sends and apply-deltas applies (queue.depth of deltas).";
+  const remedy = "Check whether the watcher (watcher.lease) sends and apply-deltas applies (queue.depth of deltas).";
   return silentMs < SILENCE_FAILURE_MS ? warning("cache.lag", seen, remedy, more) : failure("cache.lag", seen, remedy, more);
 }
 

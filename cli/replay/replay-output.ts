@@ -24,7 +24,7 @@ export class Output implements ReplayOutput {
   end(): void {}
 }
 
-/** A terminal, with Enter after each; a number goes on by as many, q ends. */
+/** Steps on a terminal: Enter prints one sync, a number that many, q quits. */
 export class Steps implements ReplayOutput {
   #texts: string[] = [];
   #terminal: Interface | undefined;

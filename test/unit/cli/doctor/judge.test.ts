@@ -258,7 +258,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a queue that we may not ask",
     facts: queue("deltas", (each) => ({ ...each, seen: unseen("AccessDenied: no") })),
-    want: ["queue.answers", "notChecked", /may not be asked/],
+    want: ["queue.answers", "notChecked", /access denied/],
   },
   {
     name: "a queue that swallows",
@@ -358,7 +358,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a gate shut by suspicion",
     facts: shut("pods: SUSPECT (a dead letter)"),
-    want: ["cache.gate", "failure", /shut: pods: SUSPECT/, /lists anew/],
+    want: ["cache.gate", "failure", /shut: pods: SUSPECT/, /relists/],
   },
   {
     name: "a gate shut by silence",
@@ -379,7 +379,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a gate shut by a failover",
     facts: shut("another primary serves the cache: what the last one had may be missing"),
-    want: ["cache.gate", "failure", /primary/, /lists anew/],
+    want: ["cache.gate", "failure", /primary/, /relists/],
   },
   { name: "a gate without an epoch", facts: shut("there is no epoch"), want: ["cache.gate", "failure", /no epoch/, /deltaloop watch/] },
   {
@@ -464,7 +464,7 @@ const ROWS: readonly Row[] = [
     facts: controller({ parked: seen([{ key: "shop/web", sinceMs: REDIS_MS - 120_000, failures: 16 }]) }),
     want: ["work.parked", "failure", /shop\/web after 16 failures, 2 min ago/, /annotate/],
   },
-  { name: "a call on its way", facts: intent({ deadlineMs: REDIS_MS + 20_000 }), want: ["work.intents", "ok", /calls on their way: 1/] },
+  { name: "a call on its way", facts: intent({ deadlineMs: REDIS_MS + 20_000 }), want: ["work.intents", "ok", /calls in flight: 1/] },
   {
     name: "a call that nobody looks up",
     facts: intent({ deadlineMs: REDIS_MS - 61_000 }),
@@ -477,9 +477,9 @@ const ROWS: readonly Row[] = [
     want: ["work.intents", "ok", /: 1$/],
   },
   {
-    name: "a call without end",
+    name: "a call unbounded",
     facts: intent({ deadlineMs: REDIS_MS + 361_000 }),
-    want: ["work.intents", "failure", /without end/, /Delete the owner's key/],
+    want: ["work.intents", "failure", /unbounded/, /Delete the owner's key/],
   },
   {
     name: "a planned name, which blocks nothing",
