@@ -1,6 +1,7 @@
-/** `deltaloop capture -o FILE`: writes down what a watcher would see, for replays. Reads only. */
+/** `deltaloop capture -o FILE`: records what a watcher sees, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -24,42 +25,45 @@ interface CaptureFlags {
   readonly force?: true;
 }
 
-/** What is written is in the file by then, whoever is killed: gzip data can be read until there. */
+/** Interval of flushes: what was written before is readable, also after SIGKILL. */
 const FLUSH_MS = 1_000;
-/** Below, a file is full before everything that stands there is listed in it. */
+/** Below this size, a file is full before all existing objects are in it. */
 const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
-  program
-    .command("capture")
-    .description("record what a watcher sees of Deployments, ReplicaSets, ReplicationControllers and Pods until interrupted")
-    .requiredOption(
-      "-o, --output <file>",
-      "JSON Lines; compressed when the name ends in .gz; - is standard output; written from the first list on, and can be read meanwhile",
-    )
-    .option("--force", "write over files that are there and not empty, once there is something to write")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
-    .option(
-      "--rotate-size <size>",
-      "begin another file (NAME.0002.jsonl.gz, …) after so much before compression: 64Mi",
-      bytes("--rotate-size", ROTATE_BYTES_MIN),
-    )
-    .option(
-      "--rotate-every <time>",
-      "begin another file after 10m, 1h; each begins with what stands there and can be replayed alone",
-      duration("--rotate-every"),
-    )
-    .option("--keep <n>", "keep the newest n of these files", wholeNumber("--keep", { min: 1, max: 9_999 }))
-    .action(runCapture);
+  withDetails(
+    program
+      .command("capture")
+      .description("Records Deployments, ReplicaSets, ReplicationControllers and Pods of a cluster.")
+      .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
+      .option("--force", "overwrite files that are not empty")
+      .option("--no-redact", "record whole objects, with pod templates and env values, into a file that only you can read")
+      .optionsGroup("Cluster access:")
+      .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
+      .option("--context <name>", "context of the kubeconfig")
+      .optionsGroup("Rotation:")
+      .option(
+        "--rotate-size <size>",
+        "start the next file (NAME.0002.jsonl.gz, …) after this size before compression, such as 64Mi",
+        bytes("--rotate-size", ROTATE_BYTES_MIN),
+      )
+      .option("--rotate-every <duration>", "start the next file after this time, such as 10m0s", duration("--rotate-every"))
+      .option("--keep <n>", "keep the newest n files", wholeNumber("--keep", { min: 1, max: 9_999 }))
+      .action(runCapture),
+    {
+      notes: [
+        "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file starts with all existing objects and can be replayed alone.",
+      ],
+      examples: ["capture -o rollout.jsonl.gz", "capture -o day.jsonl.gz --rotate-every 1h0m0s --keep 24"],
+    },
+  );
 }
 
 async function runCapture(flags: CaptureFlags): Promise<void> {
   const { output, redact, rotateSize, rotateEvery, keep } = flags;
   const rotates = rotateSize !== undefined || rotateEvery !== undefined;
-  if (keep !== undefined && !rotates) throw new UsageError("--keep is of several files: give --rotate-size or --rotate-every as well");
-  if (rotateEvery === 0) throw new UsageError("--rotate-every 0 would begin files without end");
+  if (keep !== undefined && !rotates) throw new UsageError("--keep needs --rotate-size or --rotate-every");
+  if (rotateEvery === 0) throw new UsageError("--rotate-every must be longer than 0s");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "capture",
     ...(flags.context !== undefined && { context: flags.context }),
@@ -85,7 +89,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const ends = new AbortController();
   const ended = AbortSignal.any([untilSignalled(), ends.signal]);
   log.info(
-    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with everything secret in them"}; Ctrl-C ends it`,
+    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );
   const watching = watchAll(kube, { clock, digester, log }, ended);
   while (!ended.aborted) {
@@ -96,7 +100,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
       file.next(clock.now());
       kube.restart();
       await file.settled();
-      log.info(`going on in ${file.path}`);
+      log.info(`continuing in ${file.path}`);
     }
   }
   await watching;

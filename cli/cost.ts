@@ -1,22 +1,26 @@
 /**
- * `deltaloop cost`: what a month in an account comes to, from counts that were measured, idle included, beside a resident pod. Needs no
- * account and no network: prices and counts are files with a date.
+ * `deltaloop cost`: the estimated cost of a month in an AWS account, from measured counts, compared with a resident pod. Needs no account
+ * and no network: prices and counts are dated files.
  */
 import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import { residentsOf, savingsOf } from "./cost/compare.ts";
 import counted from "./cost/counts.json" with { type: "json" };
 import { parseCounts } from "./cost/counts.ts";
-import { toldIn, usageOfTold } from "./cost/metrics.ts";
-import type { Told } from "./cost/metrics.ts";
+import { measuredIn, usageOfMeasured } from "./cost/metrics.ts";
+import type { Measured } from "./cost/metrics.ts";
 import { monthOf } from "./cost/month.ts";
 import prices from "./cost/prices.json" with { type: "json" };
 import { parsePrices } from "./cost/prices.ts";
-import { reportAsJson, reportForPeople } from "./cost/report.ts";
+import { reportAsObject, reportForPeople } from "./cost/report.ts";
 import { madeOf, stackOf, parameterTexts } from "@deltaloop/controllers/registry";
 import { usageOf } from "./cost/usage.ts";
 import type { Rates } from "./cost/usage.ts";
+import { withProgress } from "./output/terminal.ts";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
 interface CostFlags extends Rates {
@@ -27,7 +31,7 @@ interface CostFlags extends Rates {
   readonly prices?: string;
   readonly counts?: string;
   readonly slower: number;
-  readonly json?: true;
+  readonly output?: OutputFormat;
 }
 
 const RATE_MAX = 10_000_000;
@@ -44,30 +48,50 @@ const RATES = [
 
 export function registerCost(program: Command): void {
   const rate = (flag: string) => wholeNumber(flag, { min: 0, max: RATE_MAX });
-  program
+  const command = program
     .command("cost")
-    .description("what a month in an AWS account comes to, idle included, beside a resident pod; needs no account and no network")
+    .description("Estimates the monthly AWS cost, and compares it with a resident pod.")
+    .optionsGroup("Workload:")
     .option("--deployments <n>", "Deployments in the cluster", rate("--deployments"), 0)
-    .option("--pods <n>", "of each", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
-    .option("--rollouts-per-day <n>", "of all Deployments together", rate("--rollouts-per-day"), 0)
-    .option("--new-deployments-per-day <n>", "of one pod each; their end is not counted", rate("--new-deployments-per-day"), 0)
-    .option("--lost-pods-per-day <n>", "that are replaced", rate("--lost-pods-per-day"), 0)
-    .option("--pod-changes-per-day <n>", "of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
-    .option("--other-pods-per-day <n>", "pods of Jobs and others, that come and go", rate("--other-pods-per-day"), 0)
-    .option("--metrics <file|url>", "instead of these: what the function host of `deltaloop dev` tells at /metrics, after a day or so")
-    .option("--over <duration>", "how long that was counted; default: since its process began", duration("--over"))
-    .option("--params <file>", "of a deployment, as `npm run deploy` takes them: `name: value`")
-    .option("--param <name=value>", "one of them, on top of the file", (one: string, all: readonly string[]) => [...all, one], [])
+    .option("--pods <n>", "pods of each Deployment", wholeNumber("--pods", { min: 1, max: 10_000 }), 3)
+    .option("--rollouts-per-day <n>", "rollouts of all Deployments together", rate("--rollouts-per-day"), 0)
+    .option(
+      "--new-deployments-per-day <n>",
+      "new Deployments of one pod; their deletion is not counted",
+      rate("--new-deployments-per-day"),
+      0,
+    )
+    .option("--lost-pods-per-day <n>", "pods that are lost and replaced", rate("--lost-pods-per-day"), 0)
+    .option("--pod-changes-per-day <n>", "changes of readiness, labels and the like, beyond rollouts", rate("--pod-changes-per-day"), 0)
+    .option("--other-pods-per-day <n>", "pods of Jobs and others", rate("--other-pods-per-day"), 0)
+    .optionsGroup("Measured workload, instead:")
+    .option("--metrics <file|url>", "/metrics of the function host of `deltaloop dev`, after about a day")
+    .option("--over <duration>", "time of that measurement (default: since the process started)", duration("--over"))
+    .optionsGroup("Deployment and prices:")
+    .option("--params <file>", "parameters of the deployment as for `npm run deploy`: lines `name: value`")
+    .option(
+      "--param <name=value>",
+      "one parameter, in addition to the file; repeatable",
+      (one: string, all: readonly string[]) => [...all, one],
+      [],
+    )
     .option(
       "--slower <n>",
-      "how much longer functions take in an account than where they were counted",
+      "how much slower functions run in AWS than where they were measured",
       wholeNumber("--slower", { min: 1, max: 100 }),
       3,
     )
-    .option("--prices <file>", "of your region and contract, instead of cli/cost/prices.json")
-    .option("--counts <file>", "of your own, instead of cli/cost/counts.json: `npm run counts` makes them")
-    .option("--json", "one JSON object (cli/README.md has its fields)")
-    .action(runCost);
+    .option("--prices <file>", "prices of your region and contract (default: cli/cost/prices.json)")
+    .option("--counts <file>", "your own measurements by `npm run counts` (default: cli/cost/counts.json)")
+    .optionsGroup("Options:");
+  withDetails(addOutputOption(command, "one object").action(runCost), {
+    notes: ["Needs no AWS account and no network. cli/README.md describes the assumptions and the fields of -o json."],
+    examples: [
+      "cost",
+      "cost --deployments 50 --rollouts-per-day 20 --param natGateway=false",
+      "cost --metrics http://127.0.0.1:9090/metrics -o yaml",
+    ],
+  });
 }
 
 async function runCost(flags: CostFlags, command: Command): Promise<void> {
@@ -76,10 +100,11 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
-  const told = flags.metrics === undefined ? undefined : await toldAt(flags.metrics, flags.over);
+  const measured =
+    flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (told !== undefined && said.length > 0) throw new UsageError(`--metrics says how much work there is: leave out ${said.join(", ")}`);
-  const usage = told === undefined ? usageOf(counts, rates) : usageOfTold(counts, told);
+  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics has the workload: leave out ${said.join(", ")}`);
+  const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {
     const stack = stackOf(given);
@@ -92,24 +117,24 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
     countedAt: counts.commit,
     slower,
     parameters,
-    ...(told === undefined ? { rates } : { told }),
+    ...(measured === undefined ? { rates } : { measured }),
     items: month(parameters),
     residents: residentsOf(known),
     savings: savingsOf(parameters, month),
   };
-  process.stdout.write(flags.json ? reportAsJson(report) : reportForPeople(report));
+  process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));
 }
 
-/** A file was read when it was written. @throws {UsageError} */
-async function toldAt(where: string, overMs: number | undefined): Promise<Told> {
+/** A file counts as read when it was written. @throws {UsageError} */
+async function measuredAt(where: string, overMs: number | undefined): Promise<Measured> {
   const hours = overMs === undefined ? undefined : overMs / 3_600_000;
   try {
-    if (!/^https?:/.test(where)) return toldIn(where, readFileSync(where, "utf8"), statSync(where).mtimeMs, hours);
+    if (!/^https?:/.test(where)) return measuredIn(where, readFileSync(where, "utf8"), statSync(where).mtimeMs, hours);
     const answer = await fetch(where, { signal: AbortSignal.timeout(FETCH_MS_MAX) });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-    return toldIn(where, await answer.text(), Date.now(), hours);
+    return measuredIn(where, await answer.text(), Date.now(), hours);
   } catch (error) {
-    // fetch says no more than that it failed.
+    // fetch's own message only says that it failed.
     const why = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(why)}`);
   }
@@ -122,7 +147,7 @@ function readJson(path: string): unknown {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (text.trim() === "") throw new UsageError(`${path} is empty: shared/controllers/registry has files of its form`);
+  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/cost has files of its form`);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -130,7 +155,7 @@ function readJson(path: string): unknown {
   }
 }
 
-/** @throws {UsageError} when it is no file of `name: value` */
+/** @throws {UsageError} if it is no file of `name: value` lines */
 function parametersIn(path: string): Readonly<Record<string, string>> {
   try {
     return parameterTexts(readFileSync(path, "utf8"));

@@ -1,10 +1,11 @@
 /**
- * `deltaloop demo`: a Deployment created, scaled and rolled by the functions, while the watcher that leads is ended; on embedded
+ * `deltaloop demo`: the functions create, scale and roll a Deployment while the leading watcher is stopped; on embedded
  * defaults, in a few seconds.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { createInProcessKube } from "@deltaloop/api-server";
 import { syncFunction } from "@deltaloop/controllers/registry";
@@ -17,7 +18,8 @@ import { describeTrace } from "./explain/describe.ts";
 import { startEmbedded } from "./dev/embedded.ts";
 import type { Embedded } from "./dev/embedded.ts";
 import { LagMeter } from "./dev/lag-meter.ts";
-import { createOwnFolder, untilSignalled } from "@deltaloop/local/processes";
+import { createOwnFolder } from "@deltaloop/local/processes";
+import { withProgress } from "./output/terminal.ts";
 import { isRolledOut, updatedOf } from "./dev/rollout.ts";
 import type { Rollout } from "./dev/rollout.ts";
 
@@ -29,27 +31,31 @@ interface DemoFlags {
 
 const FRAME_MS = 100;
 const STEP_MS_MAX = 20_000;
-/** After the last word, also of what went wrong. */
-const TOLD_MS = 100;
+/** Time to write what was printed last. */
+const EXIT_AFTER_MS = 100;
 const NODES = 3;
 const WATCHERS = 2;
 const WEB = { resource: "deployments", namespace: "default", name: "web" } as const;
 
 export function registerDemo(program: Command): void {
-  program
-    .command("demo")
-    .description("watch the functions create, scale and roll a Deployment on an embedded cluster")
-    .option("--keep", "leave it running afterwards and say how to use it")
-    .option("--real-agent", "the node agent on each node, with a container runtime in memory, instead of scripted nodes")
-    .option("-v, --verbose", "log of the watcher and the functions")
-    .action(async (flags: DemoFlags) => {
-      // Sockets of long polls may still be open, and what failed is told first.
-      await runDemo(flags).finally(() => setTimeout(() => process.exit(), TOLD_MS).unref());
-    });
+  withDetails(
+    program
+      .command("demo")
+      .description("Creates, scales and rolls a Deployment on an embedded cluster.")
+      .option("--keep", "keep the cluster running afterwards and print how to use it with kubectl")
+      .option("--real-agent", "run the node agent on each node, with a container runtime in memory, instead of scripted nodes")
+      .option("-v, --verbose", "print the log of the watchers and the functions")
+      .action(async (flags: DemoFlags) => {
+        // The folders and the Redis of this process end with it. A signal is no error.
+        for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(0));
+        // Long polls may keep sockets open; an error is printed first.
+        await runDemo(flags).finally(() => setTimeout(() => process.exit(), EXIT_AFTER_MS).unref());
+      }),
+    { examples: ["demo", "demo --keep --real-agent"] },
+  );
 }
 
 async function runDemo(flags: DemoFlags): Promise<void> {
-  const signalled = untilSignalled();
   const view = demoView(process.stdout);
   const lag = new LagMeter();
   const startedMs = Date.now();
@@ -59,14 +65,15 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const tell = (who: string, what: string): void => void activity.push(activityLine(Date.now() - startedMs, who, what));
   let ended: { readonly watcher: string; readonly atMs: number } | undefined;
   let handOver = "";
-  const embedded = await startEmbedded({
+  const starting = startEmbedded({
     log: consoleLog("", flags.verbose ? "info" : "error"),
     nodes: NODES,
     realAgents: flags.realAgent === true,
     watchers: WATCHERS,
     onLead: (watcher) => {
       tell(watcher, "leads");
-      if (ended) handOver = `${ended.watcher}, which led, was ended in the middle; ${watcher} led ${Date.now() - ended.atMs} ms later.`;
+      if (ended)
+        handOver = `${ended.watcher}, the leader, was stopped during the rollout; ${watcher} led ${Date.now() - ended.atMs} ms later.`;
     },
     onInvocation: () => totals.invocations++,
     trace: (line) => syncs.trace(line),
@@ -75,6 +82,7 @@ async function runDemo(flags: DemoFlags): Promise<void> {
       lag.changes(items);
     },
   });
+  const embedded = await withProgress("Starting the embedded cluster", starting);
   embedded.server.onRequest((record) => {
     lag.request(record);
     if (record.resource === "pods" && record.verb === "create" && record.subresource === "" && record.status === 201) totals.pods++;
@@ -83,14 +91,14 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} ${flags.realAgent ? "nodes, each with the node agent on a runtime in memory" : "scripted nodes"}`;
   view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
 
-  const demo = new Demo(embedded, view, { activity, startedMs, stack, lag, signalled });
+  const demo = new Demo(embedded, view, { activity, startedMs, stack, lag });
   await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
   await demo.step("scale web to 6", () => demo.scale(6));
-  await demo.step("roll web to image web:v2, and end the watcher that leads", () => demo.setImage("web:v2"), {
+  await demo.step("roll web to image web:v2, and stop the leading watcher", () => demo.setImage("web:v2"), {
     when: (seen) => updatedOf(seen) >= 2,
     what: () => {
       ended = { watcher: embedded.endLeader(), atMs: Date.now() };
-      tell(ended.watcher, "is ended, as by SIGTERM");
+      tell(ended.watcher, "receives SIGTERM");
     },
   });
   const [p50, p99] = [lag.percentile(0.5), lag.percentile(0.99)];
@@ -98,7 +106,7 @@ async function runDemo(flags: DemoFlags): Promise<void> {
     `\n${handOver}\nDone in ${seconds(Date.now() - startedMs)}: ${syncs.count} syncs in ${totals.invocations} function invocations made ${lag.writes} writes and ${totals.pods} pods; ` +
       `from event to write p50 ${p50 ?? "-"} ms, p99 ${p99 ?? "-"} ms.`,
   );
-  if (flags.keep && !signalled.aborted) await keep(embedded, view, signalled);
+  if (flags.keep) await keep(embedded, view);
   await embedded.stop();
 }
 
@@ -107,10 +115,9 @@ interface Around {
   readonly startedMs: number;
   readonly stack: string;
   readonly lag: LagMeter;
-  readonly signalled: AbortSignal;
 }
 
-/** The person at the keyboard. */
+/** The user of the demo. */
 class Demo {
   readonly #embedded: Embedded;
   readonly #view: DemoView;
@@ -126,12 +133,11 @@ class Demo {
 
   /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge; `then` once on the way. */
   async step(what: string, act: () => Promise<unknown>, then?: Then): Promise<void> {
-    if (this.#around.signalled.aborted) return;
     const startedMs = Date.now();
     this.#view.say(`\n> ${what}`);
     await act();
     let left = then;
-    while (!this.#around.signalled.aborted) {
+    for (;;) {
       const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Rollout; // a Deployment
       if (isRolledOut(seen)) break;
       if (left?.when(seen)) {
@@ -186,7 +192,7 @@ class Demo {
   }
 }
 
-/** Something that happens in the middle. */
+/** An action during a step. */
 interface Then {
   readonly when: (seen: Rollout) => boolean;
   readonly what: () => void;
@@ -230,20 +236,18 @@ function activityLine(atMs: number, who: string, what: string): string {
   return `${(atMs / 1000).toFixed(2).padStart(6)} ${who.padEnd(15)} ${what}`;
 }
 
-async function keep(embedded: Embedded, view: DemoView, signalled: AbortSignal): Promise<void> {
+async function keep(embedded: Embedded, view: DemoView): Promise<void> {
   const file = join(createOwnFolder("demo").path, "kubeconfig");
   writeFileSync(file, kubeconfig(embedded.url), { mode: 0o600 });
   view.say(`
-It stays up until Ctrl-C. In another terminal:
+The cluster runs until Ctrl-C. In another terminal:
   export KUBECONFIG=${file}
   kubectl get deployments,replicasets,pods
   kubectl scale deployment web --replicas=10 && kubectl rollout status deployment web
   kubectl set image deployment web web=web:v3
   kubectl rollout undo deployment web
   kubectl delete deployment web`);
-  await new Promise<void>((resolve) =>
-    signalled.aborted ? resolve() : signalled.addEventListener("abort", () => resolve(), { once: true }),
-  );
+  await new Promise<never>(() => undefined); // until a signal
 }
 
 function kubeconfig(url: string): string {

@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { CACHED_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { environmentOf } from "@deltaloop/controllers/configuration";
@@ -51,24 +52,35 @@ const END_GRACE_MS = 3_500;
 const READY_POLL_MS = 200;
 
 export function registerDev(program: Command): void {
-  program
-    .command("dev")
-    .description("run the whole system against a cluster: watcher, queue, Redis and functions; shadow unless --act")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config; contexts named like our roles are used for them")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--act", "be the cluster's controller; its own three loops must be off")
-    .option("--any-kubernetes", `act on other versions than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}, too`)
-    .option("--nodes <n>", "add scripted nodes that run pods on paper", wholeNumber("--nodes", { min: 1, max: 1000 }))
-    .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
-    .option("--redis <url>", "use this Redis instead of a redis-server of our own", redisUrl("--redis"))
-    .option("--watchers <n>", "so many watchers, of which one leads (--act)", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
-    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
-    .option("--lease-namespace <name>", "where the watcher's Lease stands (--act)", "kube-system")
-    .option("-v, --verbose", "debug log")
-    .action(async (flags: DevFlags) => {
-      process.exitCode = await new Dev(flags).run();
-      process.exit();
-    });
+  withDetails(
+    program
+      .command("dev")
+      .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
+      .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
+      .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
+      .option("-v, --verbose", "print debug messages")
+      .optionsGroup("Cluster access:")
+      .option(
+        "--kubeconfig <file>",
+        "kubeconfig; contexts with the names of our roles are used for these roles (default: KUBECONFIG, then ~/.kube/config)",
+      )
+      .option("--context <name>", "context of the kubeconfig")
+      .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
+      .optionsGroup("Components:")
+      .option("--redis <url>", "Redis to use (default: start a redis-server)", redisUrl("--redis"))
+      .option("--watchers <n>", "with --act: number of watchers, of which one leads", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
+      .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+      .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
+      .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
+      .action(async (flags: DevFlags) => {
+        process.exitCode = await new Dev(flags).run();
+        process.exit();
+      }),
+    {
+      notes: ["Exits with 3 when another controller manager writes to the objects that --act manages."],
+      examples: ["dev", "dev --kubeconfig roles.yaml --context staging", "dev --act --watchers 2"],
+    },
+  );
 }
 
 class Dev {
@@ -78,7 +90,7 @@ class Dev {
   readonly #children = new Map<string, Child>();
   readonly #ending = new AbortController();
   #redis: LocalRedis | undefined;
-  /** With what its parts are told. */
+  /** The sockets and the environment of the components. */
   readonly #folder = createOwnFolder("dev");
   readonly #invocations = join(this.#folder.path, "invocations");
   #exitCode = 0;
@@ -110,7 +122,7 @@ class Dev {
       });
       const { kubeconfig, context } = this.#kube;
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
-      // Beside the watchers: what they send waits, and a start is half a second of one core.
+      // In parallel with the watchers: their messages wait, and a start takes half a second of CPU.
       const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
       const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
@@ -129,10 +141,10 @@ class Dev {
         );
       await this.#untilReady(store);
       if (!this.#ending.signal.aborted)
-        this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (decides and prints, sends nothing)"}`);
+        this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (prints decisions, sends nothing)"}`);
       await ended(this.#ending.signal);
     } catch (error) {
-      // A part that had only begun ends by the same Ctrl-C.
+      // A component that was starting ends by the same signal.
       if (!signalled.aborted) throw error;
     } finally {
       await this.#end(store);
@@ -140,11 +152,11 @@ class Dev {
     return this.#exitCode;
   }
 
-  /** Names the cluster and says which rights are missing. */
+  /** Logs the cluster and the missing rights. */
   async #lookAround(): Promise<{ readonly cid: string; readonly act: boolean }> {
     const act = this.#flags.act === true;
     if (this.#flags.watchers > 1 && !act)
-      throw new UsageError("--watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever");
+      throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
     const access = (role: string) => kubeAccess(this.#kube, role, "dev");
     const watcher = await access("deltaloop-watcher");
     const client = createClient(watcher);
@@ -153,42 +165,41 @@ class Dev {
       throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
     });
     const why = unsupported(gitVersion);
-    if (why !== undefined && act && !this.#flags.anyKubernetes) throw new UsageError(`${why}. To act all the same, say --any-kubernetes`);
+    if (why !== undefined && act && !this.#flags.anyKubernetes) throw new UsageError(`${why}. To act anyway, add --any-kubernetes`);
     if (why !== undefined) this.#log.warn(why);
     const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
     const lacking = rights.filter(({ allowed }) => !allowed);
-    this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} rights that it needs`);
+    this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} required rights`);
     for (const [role, needed] of Map.groupBy(rights, (right) => right.role))
       this.#log.info(`${role} needs: ${needed.map(({ what }) => what).join(", ")}`);
-    for (const { role, what } of lacking) this.#log.warn(`lacks the right to ${what}`, { role });
+    for (const { role, what } of lacking) this.#log.warn(`missing right: ${what}`, { role });
     if (lacking.length > 0) this.#log.warn("kubectl apply -f infra/manifests/rbac.yaml grants each role its rights");
     return { cid, act };
   }
 
   async #startRedis(): Promise<string> {
     const redis = await startLocalRedis();
-    if (!redis)
-      throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or name a Redis with --redis URL");
+    if (!redis) throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or pass --redis URL");
     this.#redis = redis;
     this.#log.info("redis started", { pid: redis.child.pid });
-    void redis.child.exited.then(() => this.#fail("redis ended, and with it the cache", 1));
+    void redis.child.exited.then(() => this.#fail("redis exited, the cache is lost", 1));
     return redis.url;
   }
 
-  /** The doctor is told what the parts are told, keys included: in a file that only its owner may read. */
+  /** Writes the components' environment for `doctor`, keys included, to a file that only its owner may read. */
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
     const file = join(this.#folder.path, "env");
     writeFileSync(file, environmentFile(environment), { mode: 0o600 });
     const { kubeconfig, context } = this.#kube;
     const more = context === undefined ? "" : ` --context ${context}`;
     this.#log.info(
-      `is something wrong? deltaloop doctor --env ${file} --kubeconfig ${kubeconfig}${more} --lease-namespace ${this.#flags.leaseNamespace}`,
+      `to check it, run: deltaloop doctor --env ${file} --kubeconfig ${kubeconfig}${more} --lease-namespace ${this.#flags.leaseNamespace}`,
     );
   }
 
   #queueRestarts = 0;
 
-  /** A local queue keeps its messages in memory: when it dies, what was in it is lost, and the caches must be listed anew. */
+  /** The local queue keeps messages in memory: when it dies they are lost, and the caches need a relist. */
   async #startQueue(): Promise<{ readonly endpoint: string; readonly queues: LocalQueues }> {
     const port = await freePort();
     const child = await this.#keep("queue", () => {
@@ -204,7 +215,7 @@ class Dev {
     const look = setInterval(() => {
       if (this.#queueRestarts === seen) return;
       seen = this.#queueRestarts;
-      this.#log.warn("the queue lost its messages: everything is listed again");
+      this.#log.warn("the queue lost its messages: relisting everything");
       for (const resource of CACHED_RESOURCES) store.markSuspect(resource, "the local queue was restarted").catch(() => (seen = -1));
     }, READY_POLL_MS);
     this.#ending.signal.addEventListener("abort", () => clearInterval(look));
@@ -227,21 +238,21 @@ class Dev {
     };
   }
 
-  /** Starts a process and starts it again whenever it dies, except when it says that nobody should. */
+  /** Starts a process and restarts it when it dies, unless its exit code forbids that. */
   async #keep(name: string, start: () => Child): Promise<Child> {
     const child = start();
     this.#children.set(name, child);
     this.#log.info(`${name} started`, { pid: child.pid });
     void child.exited.then(async ({ code, signal }) => {
       if (this.#ending.signal.aborted) return;
-      if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is at work", EXIT_UPSTREAM_ACTIVE);
-      if (code === EXIT_USAGE) return this.#fail(`${name} was not configured`, EXIT_USAGE);
-      this.#log.warn(`${name} died, it is started again`, { pid: child.pid, how: signal ?? `code ${code}` });
+      if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is active", EXIT_UPSTREAM_ACTIVE);
+      if (code === EXIT_USAGE) return this.#fail(`${name} has an invalid configuration`, EXIT_USAGE);
+      this.#log.warn(`${name} died, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
-      // One that ends before it is ready has this told, too, and is started once more.
+      // One that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);
     });
-    if (!name.startsWith(WATCHER)) await child.firstLine; // which has nothing to hand on
+    if (!name.startsWith(WATCHER)) await child.firstLine; // the watcher prints no line
     return child;
   }
 
@@ -261,7 +272,7 @@ class Dev {
     }
   }
 
-  /** The functions first, so that nothing acts any more; Redis last, because the others still talk to it. */
+  /** Ends the functions first, so that nothing acts; Redis last, because the others use it. */
   async #end(store: Store | undefined): Promise<void> {
     this.#ending.abort(new Error("ending"));
     await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));

@@ -1,9 +1,12 @@
 /**
- * `deltaloop doctor`: why does it do nothing? Looks at everything that watcher and functions stand on, changes nothing, and says of each
- * part whether it is well, what was seen and what to do. Configured like the watcher.
+ * `deltaloop doctor`: checks everything that the watcher and the functions depend on, changes nothing, and prints the state, the observation
+ * and the remedy of each check. Configured like the watcher.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { messageOf } from "@deltaloop/kube/objects";
 import { ConfigurationError } from "@deltaloop/controllers/configuration";
@@ -12,10 +15,11 @@ import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { serviceAccount } from "@deltaloop/controllers/registry";
 import { judge } from "./doctor/judge.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
-import { reportAsJson, reportForPeople, withoutSecrets } from "./doctor/report.ts";
+import { reportAsObject, reportForPeople, withoutSecrets } from "./doctor/report.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
 interface DoctorFlags {
@@ -24,31 +28,37 @@ interface DoctorFlags {
   readonly context?: string;
   readonly leaseNamespace: string;
   readonly audit?: true;
-  readonly json?: true;
+  readonly output?: OutputFormat;
 }
 
 const EXIT_FAILURE = 1;
 const COLUMNS = 120;
 
 export function registerDoctor(program: Command): void {
-  program
+  const command = program
     .command("doctor")
-    .description("say why it does nothing: looks at API server, rights, Redis, queues, watcher, cache and work; changes nothing")
-    .option("--env <file>", "DELTALOOP_* of the watcher as lines NAME=value, instead of the environment; dev says where its own is")
-    .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*; contexts named like our roles are used for them")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
-    .option("--audit", `compare every object of the API server with its row in the cache, too; may take ${AUDIT_PART_MS / 1000} s`)
-    .option("--json", "one JSON object (cli/README.md has its fields)")
-    .addHelpText(
-      "after",
-      "\nEnds with 0 when nothing failed (warnings do not count), 1 when something did, 2 when it was asked wrongly. Takes 10 s at most without --audit.",
+    .description("Checks API server, rights, Redis, queues, watcher, cache and work queue.")
+    .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
+    .option("--env <file>", "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment)");
+  addOutputOption(command, "one object")
+    .optionsGroup("Cluster access:")
+    .option(
+      "--kubeconfig <file>",
+      "kubeconfig to use instead of DELTALOOP_KUBE_*; contexts with the names of our roles are used for these roles",
     )
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
     .action(async (flags: DoctorFlags) => {
       process.exitCode = await runDoctor(flags);
-      // Of a server that hangs connections stay open; what is printed is out first, also into a pipe.
+      // A server that hangs keeps connections open; the report is written first, also into a pipe.
       process.stdout.write("", () => process.exit());
     });
+  withDetails(command, {
+    notes: [
+      "Changes nothing. Exits with 0 when no check failed (warnings do not count) and with 1 when one failed. Takes up to 10 s without --audit. cli/README.md describes the checks and the fields of -o json.",
+    ],
+    examples: ["doctor", "doctor --env prod.env --kubeconfig roles.yaml", "doctor --audit -o json"],
+  });
 }
 
 async function runDoctor(flags: DoctorFlags): Promise<number> {
@@ -57,17 +67,20 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   const configuration = live.current;
   const secrets = new Set(secretsOf(configuration));
   const access = kubeAccessOf(flags, live, (token) => secrets.add(token));
-  // A kubeconfig that cannot be used is wrong use. One whose plugin hangs is for the parts to say.
+  // An invalid kubeconfig is a usage error. A plugin that hangs is reported by the checks.
   await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
-  const facts = await look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
+  const looking = look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
+  const facts = await withProgress("Checking", looking);
   const findings = withoutSecrets(judge(facts), [...secrets]);
   const { deployment, cluster, mode } = configuration;
   const report = { deployment, cluster, mode, tookMs: Math.round(performance.now() - from), findings };
-  process.stdout.write(flags.json ? reportAsJson(report) : reportForPeople(report, process.stdout.columns ?? COLUMNS));
+  process.stdout.write(
+    flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report, process.stdout.columns ?? COLUMNS),
+  );
   return findings.some(({ state }) => state === "failure") ? EXIT_FAILURE : 0;
 }
 
-/** Each token that is used is told to `used`. */
+/** Reports each token that is used to `used`. */
 function kubeAccessOf(
   { kubeconfig, context }: DoctorFlags,
   live: LiveConfiguration,
@@ -91,7 +104,7 @@ function kubeAccessOf(
   };
 }
 
-/** @throws {UsageError} when a file that it names cannot be read */
+/** @throws {UsageError} if a file in it cannot be read */
 function fromEnvironment(live: LiveConfiguration): KubeHttpConfig {
   try {
     return kubeHttpConfig(live, "doctor");

@@ -1,77 +1,94 @@
-/** `deltaloop explain FILE deploy/web`: what happened to it, what our controllers decide at each step, and by which reasons. */
+/** `deltaloop explain FILE deploy/web`: what happened to an object, what our controllers decide at each step, and why. */
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Capture } from "@deltaloop/replay/capture";
 import { ToldChanges, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
 import type { ObjectChange, Family, Entry } from "@deltaloop/replay/explain";
 import { replay } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
-import { consoleLog, printable, printableJson } from "@deltaloop/base/output";
-import { asJson, heading, LEGEND, told } from "./explain/explain-text.ts";
+import { consoleLog, printable } from "@deltaloop/base/output";
+import { asJson, heading, LEGEND, storyText } from "./explain/explain-text.ts";
 import { functionHandlers } from "./functions/functions.ts";
 import { momentIn } from "./command/moment.ts";
 import { openRecords, sparingMemory } from "./capture/read-records.ts";
-import { subjectIn, wantedBy } from "./explain/subject.ts";
+import { objectName, subjectIn, wantedBy } from "./explain/subject.ts";
 import { summaryJson, summaryText } from "./explain/summary-text.ts";
+import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
 interface ExplainFlags {
   readonly at?: string;
   readonly all?: true;
-  readonly json?: true;
+  readonly output?: OutputFormat;
+  readonly namespace?: string;
 }
 
 export function registerExplain(program: Command): void {
-  program
+  const command = program
     .command("explain")
-    .description(
-      "tell what happened to an object in a capture: what changed, what our controllers decide, why, and what was done then; sends nothing",
+    .description("Explains what happened to an object in a capture, and why.")
+    .argument("<file>", "capture, gzip or not; up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time")
+    .argument(
+      "<object...>",
+      "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z",
     )
-    .argument("<file>", "a capture, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time")
-    .argument("<object>", "deploy/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; shop/deploy/web where its namespace must be told")
-    .option("--at <time>", "only what led to that moment and what came next: +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--all", "also syncs that decide word for word what the one before did, and every reason each time")
-    .option("--json", "one JSON object per line: the summary, then each change and sync")
-    .action(runExplain);
+    .option("-n, --namespace <name>", "namespace of the object, if objects of several namespaces have the name")
+    .option("--at <time>", "print only what led to this moment and what came next: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
+    .option("--all", "print repeated syncs and repeated reasons too");
+  withDetails(addOutputOption(command, "the summary and each change and sync").action(runExplain), {
+    notes: [
+      "Prints the recorded changes, what our controllers decide at each step, by which rule, and what was done in the recording. Sends nothing to a cluster.",
+    ],
+    examples: [
+      "explain rollout.jsonl.gz deploy/web",
+      "explain rollout.jsonl.gz deploy web -n shop --at +12.3s",
+      "explain rollout.jsonl.gz rs/web-7f8fb -o yaml",
+    ],
+  });
 }
 
-/** Changes and syncs of one story, which is put together in memory. */
+/** Changes and syncs of one story, which is held in memory. */
 const STORY_MAX = 100_000;
 
-async function runExplain(file: string, object: string, flags: ExplainFlags): Promise<void> {
-  const census = new FamilyCensus([wantedBy(object)]);
+async function runExplain(file: string, words: readonly string[], flags: ExplainFlags): Promise<void> {
+  const object = words.join("/");
+  const { output, namespace } = flags;
+  const census = new FamilyCensus([wantedBy(object, namespace)]);
   sparingMemory(file);
   const capture = await openRecords(file, census);
-  const subject = subjectIn(object, census);
+  const subject = subjectIn(object, census, namespace);
   const { startMs, endMs } = capture;
   const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
-  const { changes, syncs } = await storyIn(capture, census.familyOf(subject), object);
+  const { changes, syncs } = await withProgress(`Replaying ${file}`, storyIn(capture, census.familyOf(subject), object));
   const story = storyOf(subject, changes, syncs);
   const entries = atMs === undefined ? story : around(story, atMs);
   const summary = summaryOf(subject, story);
-  const out = flags.json
-    ? [summaryJson(summary, startMs), ...entries.map((entry) => asJson(entry, startMs))].map((line) => `${printableJson(line)}\n`)
-    : [heading(subject, capture), summaryText(subject, summary, startMs), LEGEND, ...told(entries, capture, flags.all === true)];
+  const out = output
+    ? [summaryJson(summary, startMs), ...entries.map((entry) => asJson(entry, startMs))].map((line) => objectText(line, output))
+    : [heading(subject, capture), summaryText(subject, summary, startMs), LEGEND, ...storyText(entries, capture, flags.all === true)];
   for (const text of out) process.stdout.write(text);
-  if (!flags.json && !entries.some(({ kind }) => kind === "sync"))
-    process.stdout.write(`No sync of ours concerns ${printable(`${subject.namespace}/${subject.name}`)} here.\n`);
+  if (!output && !entries.some(({ kind }) => kind === "sync"))
+    process.stdout.write(`No sync of our controllers concerns ${printable(objectName(subject.resource, subject.name))} here.\n`);
 }
 
-interface Told {
+interface Recording {
   readonly changes: ObjectChange[];
   readonly syncs: ReplayedSync[];
 }
 
-/** Each message once and in its order: what is explained is what the recorded order led to. @throws {UsageError} beyond STORY_MAX */
-async function storyIn(capture: Capture, family: Family, object: string): Promise<Told> {
+/** Delivers each message once and in the recorded order. @throws {UsageError} beyond STORY_MAX */
+async function storyIn(capture: Capture, family: Family, object: string): Promise<Recording> {
   const digester = createDigester("explain".padEnd(32));
-  const toldChanges = new ToldChanges(digester);
-  const story: Told = { changes: [], syncs: [] };
+  const changes = new ToldChanges(digester);
+  const story: Recording = { changes: [], syncs: [] };
   const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
   await replay(capture, {
     ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}) },
     see: (records) => {
-      for (const record of records) if (family.has(record)) story.changes.push(...toldChanges.of(record));
+      for (const record of records) if (family.has(record)) story.changes.push(...changes.of(record));
     },
     onSync: (sync) => {
       if (family.concerns(sync)) story.syncs.push(sync);
@@ -80,12 +97,12 @@ async function storyIn(capture: Capture, family: Family, object: string): Promis
   });
   if (isTooLong())
     throw new UsageError(
-      `${object}: its story has more than ${STORY_MAX} changes and syncs; ask for one of its ReplicaSets or pods, or capture into several files`,
+      `${object}: more than ${STORY_MAX} changes and syncs: explain one of its ReplicaSets or pods, or rotate the capture`,
     );
   return story;
 }
 
-/** What led to the last decision before that moment, and what came of it until the next one. */
+/** From the decision before the last one at that moment to the next one. */
 function around(story: readonly Entry[], atMs: number): readonly Entry[] {
   const decides = (entry: Entry): boolean => entry.kind === "sync" && entry.sync.lines.some(({ kind }) => kind === "decided");
   const before = story.filter((entry) => entry.atMs <= atMs);

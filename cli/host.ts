@@ -1,4 +1,4 @@
-/** `deltaloop host`: all functions in one process, invoked by the one that polls their queues (cli/queue.ts); one of dev's processes. */
+/** `deltaloop host`: all functions in one process, a process of `dev`; cli/queue.ts polls their queues and invokes them. */
 import { connect } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
@@ -33,12 +33,12 @@ interface HostFlags {
 export function registerHost(program: Command): void {
   program
     .command("host", { hidden: true })
-    .description("run all functions in one process; configured by the environment like the functions")
-    .requiredOption("--kubeconfig <file>", "credentials; a context named like a role's service account is used for that role")
+    .description("Runs all functions in one process; a component of `dev`.")
+    .requiredOption("--kubeconfig <file>", "kubeconfig; contexts with the names of our roles are used for these roles")
     .option("--context <name>", "context of the kubeconfig")
-    .requiredOption("--invocations <socket>", "the file of the socket over which they are invoked")
-    .option("--metrics <host:port>", "address of the metrics and health server; port 0: any free port", METRICS_LISTEN)
-    .option("--child", "end with the parent's pipe")
+    .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
+    .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+    .option("--child", "exit when standard input ends")
     .action(runHost);
 }
 
@@ -78,7 +78,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   const store = openCache(
     configuration,
     redisStore(configuration.redis, () => undefined),
-  ).store; // who looks says so
+  ).store; // the health check reports errors
   await serveMetrics({
     listen: flags.metrics,
     metrics,
@@ -92,7 +92,7 @@ async function runHost(flags: HostFlags): Promise<void> {
   process.exit();
 }
 
-/** Over one connection after the other, until `ends`: whoever polls the queues may die and come again. */
+/** Reconnects until `ends`: the process that polls the queues may be restarted. */
 async function serve(handlers: FunctionHandlers, path: string, ends: AbortSignal, connected: () => void): Promise<void> {
   while (!ends.aborted) {
     const connection = connect(path, connected);
@@ -114,6 +114,6 @@ function printSync(sync: ReplayedSync): void {
     .map((line) => `            ${describeTrace(line)}\n`);
   if (lines.length === 0 && sync.error === undefined) return;
   process.stderr.write(
-    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delay or a retry fell due"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
+    `${sync.controller} ${printable(`${sync.key}: ${sync.reasons.slice(0, 3).join(", ") || "a delayed requeue or a retry"}`)}\n${lines.join("")}${sync.error === undefined ? "" : `            error: ${printable(sync.error)}\n`}`,
   );
 }

@@ -1,7 +1,8 @@
-/** `deltaloop import FILE… -o OUT`: makes a capture of what another tool recorded. */
+/** `deltaloop import FILE… -o OUT`: converts recordings of other tools to a capture. */
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError } from "@deltaloop/replay/capture";
@@ -10,6 +11,7 @@ import type { Imported } from "@deltaloop/replay/import";
 import { CaptureFile, isStandardOutput } from "./capture/capture-file.ts";
 import { sparingMemory } from "./capture/read-records.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
+import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
 interface ImportFlags {
@@ -18,30 +20,32 @@ interface ImportFlags {
 }
 
 export function registerImport(program: Command): void {
-  program
-    .command("import")
-    .description("make a capture of what another tool recorded, and say what was lost and what was invented")
-    .argument(
-      "<file...>",
-      "what `kubectl get RESOURCE --watch --output-watch-events -o json` printed (a file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), or messages of the delta queue as `aws sqs receive-message` prints them, dead letters too; gzip allowed; up to 16 GiB unpacked and a million objects, of an archive 256 MiB",
-    )
-    .requiredOption(
-      "-o, --output <file>",
-      "JSON Lines; compressed when the name ends in .gz; - is standard output; a file that is there is replaced when all is done, not before",
-    )
-    .option("--no-redact", "whole objects, with pod templates and env values, in a file for you alone; without it they are stripped")
-    .action(runImport);
+  withDetails(
+    program
+      .command("import")
+      .description("Converts recordings of kubectl, the audit log, k8shark or SQS into a capture.")
+      .argument("<file...>", "files to read, gzip or not; up to 16 GiB unpacked and a million objects, an archive up to 256 MiB")
+      .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
+      .option("--no-redact", "keep whole objects, with pod templates and env values, in a file that only you can read")
+      .action(runImport),
+    {
+      notes: [
+        "Reads the output of `kubectl get RESOURCE --watch --output-watch-events -o json` (one file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), and messages of the delta queue or its dead-letter queue as `aws sqs receive-message` prints them.",
+        "Prints what the recording lacks and what was assumed instead. Replaces an existing file only when the import is complete.",
+      ],
+      examples: ["import audit.log -o incident.jsonl.gz", "import pods.json deployments.json replicasets.json -o incident.jsonl.gz"],
+    },
+  );
 }
 
 async function runImport(files: readonly string[], { output, redact }: ImportFlags): Promise<void> {
   const [first = ""] = files;
   sparingMemory(first);
-  for (const file of files)
-    if (isSameFile(file, output)) throw new UsageError(`${file} is read, and -o ${output} is the same file: give it another name`);
+  for (const file of files) if (isSameFile(file, output)) throw new UsageError(`-o ${output} is the input ${file}: choose another name`);
   const report = new ImportReport();
   const imported = await readFiles(files, report);
   if (imported.format === "queue" && !redact)
-    throw new UsageError("--no-redact: messages of the queue hold stripped objects; there is nothing whole in them");
+    throw new UsageError("--no-redact: messages of the queue have stripped objects only; leave it out");
   const file = new CaptureFile(output, { isWhole: !redact, existing: "replaced" }, 0);
   const interrupted = untilSignalled();
   const digester = createDigester(randomBytes(32).toString("hex"));
@@ -52,11 +56,11 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
   if (interrupted.aborted) await file.discard();
   else await file.end();
   if (file.error) throw file.error;
-  if (interrupted.aborted) throw new Error(`${output} was not written to its end: ${messageOf(interrupted.reason)}`);
+  if (interrupted.aborted) throw new Error(`${output} is not complete: ${messageOf(interrupted.reason)}`);
   const listed = [...imported.lists.values()].reduce((sum, { items }) => sum + items.length, 0);
-  const [told, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
-  told.write(`${where}: ${listed} objects at the beginning and ${imported.events.length} events, read as ${imported.format}\n`);
-  for (const line of report.lines()) told.write(`${line}\n`);
+  const [out, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
+  out.write(`${where}: ${listed} initial objects and ${imported.events.length} events, read as ${imported.format}\n`);
+  for (const line of report.lines()) out.write(`${line}\n`);
 }
 
 function isSameFile(one: string, other: string): boolean {
@@ -66,7 +70,7 @@ function isSameFile(one: string, other: string): boolean {
 
 async function readFiles(files: readonly string[], report: ImportReport): Promise<Imported> {
   try {
-    return await importFiles(files, report);
+    return await withProgress(`Reading ${files.join(", ")}`, importFiles(files, report));
   } catch (error) {
     if (error instanceof CaptureError) throw new UsageError(error.message);
     throw new UsageError(`${files.join(", ")} cannot be read: ${messageOf(error)}`);

@@ -1,9 +1,12 @@
 /**
- * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed signed anew. A step of
+ * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed, signed again. A step of
  * the rotation in docs/internals/threat-model.md. The keys come from the environment and are never printed.
  */
 import { Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { parseMacKeys } from "@deltaloop/controllers/configuration";
 import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeUse, isClean, keyUses } from "./cluster/key-uses.ts";
@@ -16,22 +19,26 @@ interface KeysFlags {
   readonly deployment: string;
   readonly cluster: string;
   readonly resign?: true;
+  readonly output?: OutputFormat;
 }
 
 const EXIT_OTHERS_LEFT = 1;
 
 export function registerKeys(program: Command): void {
-  program
+  const command = program
     .command("keys")
-    .description("show which MAC keys (DELTALOOP_MAC_KEY=new,old) the cache is signed with; ends with 1 unless it is the first alone")
-    .addOption(
-      new Option("--redis <url>", "where the cache is").env("DELTALOOP_REDIS_URL").argParser(redisUrl("--redis")).makeOptionMandatory(),
-    )
-    .option("--redis-cluster", "it is a Redis Cluster")
+    .description("Shows which MAC keys the cache is signed with.")
     .requiredOption("--deployment <name>", "DELTALOOP_DEPLOYMENT of the functions")
     .requiredOption("--cluster <cid>", "DELTALOOP_CLUSTER of the functions")
-    .option("--resign", "sign anew what a former key has signed, and take away entries without their row")
-    .action(runKeys);
+    .option("--resign", "sign again what a former key has signed, and remove entries without their row")
+    .addOption(
+      new Option("--redis <url>", "Redis of the cache").env("DELTALOOP_REDIS_URL").argParser(redisUrl("--redis")).makeOptionMandatory(),
+    )
+    .option("--redis-cluster", "the Redis is a Redis Cluster");
+  withDetails(addOutputOption(command, "one object per resource").action(runKeys), {
+    notes: ["Reads the keys from DELTALOOP_MAC_KEY=NEW,OLD and prints none. Exits with 1 unless everything is signed with the first key."],
+    examples: ["keys --deployment prod --cluster 0123456789ab", "keys --deployment prod --cluster 0123456789ab --resign"],
+  });
 }
 
 async function runKeys(flags: KeysFlags): Promise<void> {
@@ -52,7 +59,8 @@ async function runKeys(flags: KeysFlags): Promise<void> {
     });
     if (epoch === undefined) throw new UsageError(`there is no cache of ${flags.deployment}, cluster ${flags.cluster}`);
     const uses = await keyUses(store, flags.resign === true);
-    for (const [resource, use] of uses) process.stdout.write(`${describeUse(resource, use)}\n`);
+    for (const [resource, use] of uses)
+      process.stdout.write(flags.output ? objectText({ resource, ...use }, flags.output) : `${describeUse(resource, use)}\n`);
     if (!uses.every(([, use]) => isClean(use))) process.exitCode = EXIT_OTHERS_LEFT;
   } finally {
     await store.close();

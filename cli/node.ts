@@ -1,10 +1,13 @@
 /** `deltaloop node`: the node agent, one process per node. It registers the node, holds its lease, and hosts functions/node/*. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { hostname } from "node:os";
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { loggingFormatOption } from "./output/logging-format-option.ts";
 import { duration, trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
+import { DEFAULT_EVICTION_HARD } from "@deltaloop/node-agent/kubelet";
+import { durationOption } from "./node/duration-option.ts";
 import { addCgroupFlags } from "./node/node-cgroups.ts";
 import { applyKubeletConfig } from "./node/kubelet-config.ts";
 import { addImagePullFlags } from "./node/node-images.ts";
@@ -18,82 +21,110 @@ const PORT_MAX = 65_535;
 const PODS_MAX = 1_000;
 
 export function registerNode(program: Command): void {
-  addShutdownFlags(addRegistrationFlags(addImagePullFlags(addCgroupFlags(addRuntimeFlags(program.command("node"))))))
-    .description("run the node agent: registers this machine as a node and runs its pods through CRI, or on Docker")
-    .option("--config <file>", "a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags go before it")
-    .option("--kubeconfig <file>", "of the node: user system:node:<name>, group system:nodes; default: KUBECONFIG, then ~/.kube/config")
+  const command = program
+    .command("node")
+    .description("Runs the node agent: registers this machine as a node and runs its pods.")
+    .option("--config <file>", "KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags override its fields")
+    .addOption(new Option("--name <name>", "name of the node").default(hostname().toLowerCase(), "the host name"))
+    .option("--root-dir <folder>", "folder of pod volumes and of the agent's own files", "/var/lib/kubelet")
+    .option("--max-pods <n>", "maximum number of pods", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
+    .optionsGroup("Cluster access and certificates:")
+    .option("--kubeconfig <file>", "kubeconfig of user system:node:<name>, group system:nodes (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
     .option(
       "--bootstrap-kubeconfig <file>",
-      "with which a certificate is asked for where --kubeconfig has none that is valid; --kubeconfig is then written",
+      "kubeconfig to request a certificate with, if --kubeconfig has no valid one; --kubeconfig is then written",
     )
-    .option("--rotate-certificates [boolean]", "ask for another client certificate before it ends", trueOrFalse("--rotate-certificates"))
+    .option("--rotate-certificates [boolean]", "request a new client certificate before it expires", trueOrFalse("--rotate-certificates"))
     .option(
       "--rotate-server-certificates [boolean]",
-      "ask the cluster for the serving certificate, and for another one before it ends",
+      "request the serving certificate from the cluster, and a new one before it expires",
       trueOrFalse("--rotate-server-certificates"),
     )
-    .option("--cert-dir <folder>", "where those certificates are kept; default: pki below --root-dir")
-    .option("--name <name>", "name of the node", hostname().toLowerCase())
-    .option("--root-dir <folder>", "pod volumes and the agent's own files", "/var/lib/kubelet")
-    .option("--pod-logs-dir <folder>", "container logs", "/var/log/pods")
-    .option("--container-logs-dir <folder>", "links to container logs", "/var/log/containers")
-    .option("--cgroup-root <path>", "cgroup under which kubepods stands", "/")
-    .option("--cgroup-driver <name>", "cgroupfs or systemd, where the runtime does not say", cgroupDriver, "cgroupfs")
+    .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)");
+  addRuntimeFlags(addRegistrationFlags(command));
+  command
+    .optionsGroup("Static pods:")
     .option("--manifests <path>", "file or folder of static pods")
-    .option("--manifest-url <url>", "where static pods are asked for every 20 s: one Pod or a PodList, YAML or JSON", manifestUrl)
-    .option("--manifest-url-header <name:value>", "header of those requests; may be given more than once", manifestUrlHeader, [])
-    .option("--port <n>", "of the agent's HTTPS server", wholeNumber("--port", { min: 0, max: PORT_MAX }), 10_250)
-    .option("--listen <address>", "address of the agent's HTTPS server; default: the node's")
-    .option("--tls-cert-file <file>", "its certificate; default: one that it signs itself at each start")
-    .option("--tls-private-key-file <file>", "and the key of that")
-    .option("--client-ca-file <file>", "clients with a certificate of this authority are let in by it; default: the kubeconfig's")
-    .option("--max-pods <n>", "pods on this node", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
-    .option("--cluster-dns <address>", "address of the cluster's DNS; may be given more than once", collect, [])
-    .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
-    .option("--resolv-conf <file>", "the machine's resolver, for pods that use it; empty: none", "/etc/resolv.conf")
-    .option("--image-gc-high-threshold <percent>", "images go when their disk is so full", percent("--image-gc-high-threshold"), 85)
-    .option("--image-gc-low-threshold <percent>", "until it is so full only", percent("--image-gc-low-threshold"), 80)
-    .option("--minimum-image-ttl-duration <time>", "none goes that is younger", duration("--minimum-image-ttl-duration"), 120_000)
-    .option("--image-maximum-gc-age <time>", "images that nobody used for so long go; default: never", duration("--image-maximum-gc-age"))
+    .option("--manifest-url <url>", "URL of static pods, read every 20 s: one Pod or a PodList, YAML or JSON", manifestUrl)
+    .option("--manifest-url-header <name:value>", "header of the requests to --manifest-url; repeatable", manifestUrlHeader, []);
+  addImagePullFlags(command)
+    .option(
+      "--image-gc-high-threshold <percent>",
+      "disk usage that starts image garbage collection",
+      percent("--image-gc-high-threshold"),
+      85,
+    )
+    .option(
+      "--image-gc-low-threshold <percent>",
+      "disk usage at which image garbage collection stops",
+      percent("--image-gc-low-threshold"),
+      80,
+    )
+    .addOption(durationOption("--minimum-image-ttl-duration", "minimum age of an image before it is deleted", 120_000))
+    .option(
+      "--image-maximum-gc-age <duration>",
+      "time without use after which an image is deleted (default: never)",
+      duration("--image-maximum-gc-age"),
+    );
+  addCgroupFlags(command)
+    .option("--cgroup-root <path>", "cgroup that contains kubepods", "/")
+    .option("--cgroup-driver <name>", "cgroupfs or systemd, if the runtime does not report its driver", cgroupDriver, "cgroupfs")
+    .option("--single-process-oom-kill", "kill only one process of a container that is out of memory; always so with cgroups v1")
+    .optionsGroup("Eviction:")
     .option(
       "--eviction-hard <thresholds>",
-      "pods go when less is free; default: memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
+      `evict pods below these amounts (default: ${[...DEFAULT_EVICTION_HARD].map(([signal, amount]) => `${signal}<${amount}`).join(",")})`,
     )
-    .option("--eviction-soft <thresholds>", "the same when less is free for a time, e.g. memory.available<1.5Gi")
-    .option("--eviction-soft-grace-period <times>", "that time, e.g. memory.available=1m30s")
-    .option("--eviction-minimum-reclaim <amounts>", "so much more must be free again, e.g. imagefs.available=2Gi")
+    .option("--eviction-soft <thresholds>", "evict pods below these amounts after a grace period, such as memory.available<1.5Gi")
+    .option("--eviction-soft-grace-period <durations>", "grace periods of --eviction-soft, such as memory.available=1m30s")
+    .option("--eviction-minimum-reclaim <amounts>", "amounts to free beyond the threshold, such as imagefs.available=2Gi")
     .option(
       "--eviction-max-pod-grace-period <seconds>",
-      "that pods have at most that go by a soft threshold",
+      "maximum termination grace period of pods that a soft threshold evicts",
       wholeNumber("--eviction-max-pod-grace-period", { min: -1, max: 2 ** 31 - 1 }),
       0,
     )
-    .option(
-      "--eviction-pressure-transition-period <time>",
-      "so long the node says that it runs short after it was so",
-      duration("--eviction-pressure-transition-period"),
-      300_000,
-    )
-    .option(
-      "--single-process-oom-kill",
-      "out of memory, one process of a container is killed and not all of it; so it always is with cgroups v1",
-    )
+    .addOption(
+      durationOption("--eviction-pressure-transition-period", "time that a pressure condition stays after the pressure has ended", 300_000),
+    );
+  addShutdownFlags(command)
+    .optionsGroup("Network:")
+    .option("--cluster-dns <address>", "address of the cluster's DNS server; repeatable", collect, [])
+    .option("--cluster-domain <name>", "domain of the cluster", "cluster.local")
+    .option("--resolv-conf <file>", "resolver configuration of this machine, for pods that use it; empty for none", "/etc/resolv.conf")
+    .optionsGroup("HTTPS server:")
+    .option("--port <n>", "port", wholeNumber("--port", { min: 0, max: PORT_MAX }), 10_250)
+    .option("--listen <address>", "address to listen on (default: the node's address)")
+    .option("--tls-cert-file <file>", "certificate (default: self-signed at each start)")
+    .option("--tls-private-key-file <file>", "private key of --tls-cert-file")
+    .option("--client-ca-file <file>", "certificate authority of clients (default: that of the kubeconfig)")
+    .optionsGroup("Logs, metrics and health:")
+    .option("--pod-logs-dir <folder>", "folder of the containers' logs", "/var/log/pods")
+    .option("--container-logs-dir <folder>", "folder of links to the containers' logs", "/var/log/containers")
     .addOption(loggingFormatOption())
+    .option("-v, --verbose", "print debug messages")
     .option(
       "--healthz-port <n>",
-      "where /healthz is told without TLS; 0: nowhere",
+      "port of /healthz without TLS; 0 turns it off",
       wholeNumber("--healthz-port", { min: 0, max: PORT_MAX }),
       10_248,
     )
-    .option("--healthz-bind-address <address>", "address of that", "127.0.0.1")
-    .option("--metrics <host:port>", "address of a metrics and health server without TLS; default: none")
-    .option("-v, --verbose", "debug log")
-    .action(async ({ config }: NodeFlags, command: Command) => {
-      if (config !== undefined) await applyKubeletConfig(command, config);
-      await serveNode(command.opts<NodeFlags>());
+    .option("--healthz-bind-address <address>", "address of /healthz", "127.0.0.1")
+    .option("--metrics <host:port>", "address of a metrics and health server without TLS (default: none)")
+    .action(async ({ config }: NodeFlags, self: Command) => {
+      if (config !== undefined) await applyKubeletConfig(self, config);
+      await serveNode(self.opts<NodeFlags>());
       process.exit();
     });
+  withDetails(command, {
+    notes: ["Names and defaults are the kubelet's where it has the same option."],
+    examples: [
+      "node --kubeconfig node.conf --node-ip 10.0.0.7",
+      "node --bootstrap-kubeconfig bootstrap.conf --kubeconfig node.conf --rotate-certificates",
+      "node --config kubelet.yaml --kubeconfig node.conf --docker unix:///run/docker.sock",
+    ],
+  });
 }
 
 function percent(option: string): (text: string) => number {

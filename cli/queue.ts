@@ -1,6 +1,6 @@
 /**
- * `deltaloop queue`: what stands in for AWS, one of dev's processes. An SQS of our own on loopback (fauxqs) with the queues of one deployment;
- * and Lambda, which polls them and invokes the functions of whatever process (cli/host.ts) connects.
+ * `deltaloop queue`: the local replacement of AWS, a process of `dev`. A local SQS (fauxqs) with the queues of one deployment;
+ * and a poller that invokes the functions of each process (cli/host.ts) that connects.
  */
 import { rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -26,12 +26,12 @@ interface QueueFlags {
 export function registerQueue(program: Command): void {
   program
     .command("queue", { hidden: true })
-    .description("run a local SQS with this deployment's queues; prints its URLs as one line of JSON")
-    .option("--port <n>", "0 takes a free one", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
-    .option("--prefix <name>", "of the queues' names", "deltaloop")
-    .option("--invocations <socket>", "the file of a socket where functions connect that shall be invoked; absent: nobody polls")
-    .option("--concurrency <n>", "invocations of one sync function at a time", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
-    .option("--child", "end with the parent's pipe")
+    .description("Runs a local SQS and prints its URLs as one line of JSON; a component of `dev`.")
+    .option("--port <n>", "port; 0 is any free port", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
+    .option("--prefix <name>", "prefix of the queues' names", "deltaloop")
+    .option("--invocations <socket>", "socket where functions connect to be invoked; without it nothing polls the queues")
+    .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
+    .option("--child", "exit when standard input ends")
     .action(runQueue);
 }
 

@@ -1,6 +1,9 @@
-/** `deltaloop replay FILE`: what would our controllers have done with this stream? */
+/** `deltaloop replay FILE`: what our controllers decide on a recorded stream. */
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -31,35 +34,46 @@ interface ReplayFlags extends ReplayTextOptions {
   readonly step?: true;
   readonly faults?: string;
   readonly closed?: true;
-  readonly json?: true;
+  readonly output?: OutputFormat;
+  readonly namespace?: string;
 }
 
 export function registerReplay(program: Command): void {
-  program
+  const command = program
     .command("replay")
-    .description("feed a capture through the functions under a virtual clock and show what each sync decides; sends nothing")
-    .argument("<file>", "JSON Lines, gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time")
+    .description("Feeds a capture to the controllers and prints what each sync decides.")
+    .argument("<file>", "capture, gzip or not; up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time")
+    .option("--closed", "repeat the user requests on an API server in memory with our controllers, and compare the final states")
+    .option("--show <object>", "print an object as it was at --at, or at the end, and replay nothing")
+    .option("--step", "wait for Enter after each sync; a number continues for that many syncs, q quits")
+    .optionsGroup("Filters:")
+    .option("--key <object>", "print only the syncs of this object; repeatable", collected, [])
+    .option("-n, --namespace <name>", "namespace of --key and --show, if objects of several namespaces have the name")
+    .option("--at <time>", "print only the last sync of each key before this time and the next one")
+    .option("--until <time>", "stop at this time")
+    .option("--all", "print syncs without a decision too")
+    .optionsGroup("Input:")
     .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
-    .option("--key <object>", "show the syncs of deploy/web, rs/web-7f8fb or rc/web alone; may be repeated", collected, [])
-    .option("--at <time>", "show the last sync of each key until then and the next one: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--until <time>", "stop there")
-    .option("--show <object>", "show deploy/web, rs/…, rc/… or pod/… as it stood at --at (or at the end), and replay nothing")
-    .option("--step", "wait for Enter after each sync that is shown; a number goes on by as many, q ends")
     .option(
       "--faults <list>",
-      `what befalls messages: ${Object.entries(FAULTS)
+      `faults of the queue, with commas: ${Object.entries(FAULTS)
         .map(([name, what]) => `${name} (${what})`)
         .join(", ")}, or none`,
     )
-    .option(
-      "--closed",
-      "do again what people did, on an API server in memory with our controllers, and compare where it ends; exit code 1 where that differs",
-    )
-    .option("--why", "with the reasons of each decision")
-    .option("--all", "also show syncs that decided nothing")
-    .option("--json", "one JSON object per sync")
-    .option("-v, --verbose", "log of the watcher and the functions, and what depended on an answer that a replay never gets")
-    .action(runReplay);
+    .optionsGroup("Output:")
+    .option("--why", "print the reasons of each decision")
+    .option("-v, --verbose", "print the log of the watcher and the functions, and decisions that depend on an answer a replay has not");
+  withDetails(addOutputOption(command, "one object per sync").action(runReplay), {
+    notes: [
+      "Sends nothing to a cluster. Exits with 1 when --closed finds a different final state.",
+      "A time is +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z. An object is written as for kubectl: deploy/web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z.",
+    ],
+    examples: [
+      "replay rollout.jsonl.gz --why",
+      "replay rollout.jsonl.gz --key deploy/web -n shop --at +12.3s",
+      "replay rollout.jsonl.gz -o json",
+    ],
+  });
 }
 
 const EXIT_DIFFERS = 1;
@@ -70,42 +84,42 @@ function collected(value: string, before: readonly string[]): readonly string[] 
 
 async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const named = [...(flags.show === undefined ? [] : [flags.show]), ...(flags.key ?? [])];
-  const census = new FamilyCensus(named.map(wantedBy));
+  const census = new FamilyCensus(named.map((text) => wantedBy(text, flags.namespace)));
   sparingMemory(file);
   const capture = await openRecords(file, census);
   const { startMs, endMs } = capture;
   const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
-  if (flags.show !== undefined) return show(capture, subjectIn(flags.show, census), atMs ?? endMs);
+  if (flags.show !== undefined) return show(capture, subjectIn(flags.show, census, flags.namespace), atMs ?? endMs);
   const untilMs = flags.until === undefined ? undefined : momentIn("--until", flags.until, startMs, endMs);
-  if (flags.step && (!process.stdin.isTTY || flags.json))
-    throw new UsageError("--step is for a terminal: it waits for Enter after each sync");
+  if (flags.step && (!process.stdin.isTTY || flags.output)) throw new UsageError("--step waits for Enter and needs a terminal, without -o");
   const keys = keysIn(census, flags);
   if (flags.closed) return closed(capture, file, flags, keys);
   const near = atMs === undefined ? undefined : new AroundMoment(atMs);
-  const told = new ReplayText(startMs);
-  const tell = (sync: ReplayedSync): string => (flags.json ? `${printableJson(sync)}\n` : told.of(sync, flags));
-  const teller = flags.step ? new Steps() : new Output();
+  const text = new ReplayText(startMs);
+  const textOf = (sync: ReplayedSync): string => (flags.output ? objectText(sync, flags.output) : text.of(sync, flags));
+  const output = flags.step ? new Steps() : new Output();
   const { summary, decisionDigest } = await decisions(capture, flags, untilMs, {
     onSync(sync) {
       if (keys !== undefined && !keys.has(idOf(sync))) return;
-      if (near === undefined) teller.tell(tell(sync));
+      if (near === undefined) output.print(textOf(sync));
       else near.see(idOf(sync), sync);
     },
-    goesOn: () => teller.goesOn(),
+    goesOn: () => output.goesOn(),
   });
-  for (const sync of near?.chosen() ?? []) teller.tell(tell(sync));
-  const goesOn = await teller.goesOn();
-  teller.end();
+  for (const sync of near?.chosen() ?? []) output.print(textOf(sync));
+  const goesOn = await output.goesOn();
+  output.end();
   if (!goesOn) return;
-  if (flags.json) return void process.stdout.write(`${JSON.stringify({ summary: { ...summary, decisionDigest } })}\n`);
-  process.stdout.write(`${told.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
+  if (flags.output) return void process.stdout.write(objectText({ summary: { ...summary, decisionDigest } }, flags.output));
+  process.stdout.write(`${text.rest()}${summaryText(summary)}\nDecision digest of seed ${flags.seed} ${decisionDigest}\n`);
 }
 
-/** @throws {UsageError} when its objects are stripped, or with flags that are of the recorded stream */
+/** @throws {UsageError} for stripped objects, or flags about the recorded stream */
 async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
-  const { seed, verbose, json } = flags;
+  const { seed, verbose, output } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
-  if (other !== undefined) throw new UsageError(`--closed is another life than the recorded one: --${other} is of that`);
+  if (other !== undefined)
+    throw new UsageError(`--${other} is about the recorded stream, which --closed does not replay: leave out one of them`);
   const log = consoleLog("", verbose ? "info" : "error");
   const digester = createDigester(`replay ${seed}`.padEnd(32));
   const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);
@@ -113,36 +127,35 @@ async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: 
   await reading(file, async () => {
     for await (const { changes } of changesIn(capture, { name: file, digester, malformed })) for (const change of changes) seen.see(change);
   });
-  const told = new ReplayText(capture.startMs);
+  const text = new ReplayText(capture.startMs);
   const end = await closedReplay(seen.life, {
     ...{ digester, seed, log, functions: functionHandlers },
-    onPerson: (write, status) => process.stdout.write(json ? `${printableJson(personJson(write, status))}\n` : told.person(write, status)),
+    onPerson: (write, status) =>
+      process.stdout.write(output ? objectText(userRequestJson(write, status), output) : text.user(write, status)),
     onSync: (sync) => {
-      if (keys === undefined || keys.has(idOf(sync))) process.stdout.write(json ? `${printableJson(sync)}\n` : told.of(sync, flags));
+      if (keys === undefined || keys.has(idOf(sync))) process.stdout.write(output ? objectText(sync, output) : text.of(sync, flags));
     },
   });
-  if (json) process.stdout.write(`${printableJson({ summary: end })}\n`);
-  else process.stdout.write(`${told.rest()}\n${closedText(end)}`);
+  if (output) process.stdout.write(objectText({ summary: end }, output));
+  else process.stdout.write(`${text.rest()}\n${closedText(end)}`);
   if (end.disagreements.length > 0) process.exitCode = EXIT_DIFFERS;
 }
 
-function personJson(write: UserRequest, status: number): object {
+function userRequestJson(write: UserRequest, status: number): object {
   const { atMs, kind, resource, namespace, name } = write;
   return { at: new Date(atMs).toISOString(), person: kind, resource, namespace, name, status };
 }
 
 function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
   const lines = [
-    `Our controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "came to where the recorded ones came." : "ended elsewhere than the recorded ones:"}`,
+    `Our controllers created ${podsCreated} pods, and ${disagreements.length === 0 ? "reached the recorded final state." : "reached another final state than the recorded one:"}`,
     ...disagreements.map((line) => `  ${line}`),
-    ...(left.length === 0
-      ? []
-      : ["What people did to objects whose names were drawn was not done again:", ...left.map((what) => `  ${what}`)]),
+    ...(left.length === 0 ? [] : ["User requests to objects with generated names were not repeated:", ...left.map((what) => `  ${what}`)]),
   ];
   return lines.map((line) => `${printable(line)}\n`).join("");
 }
 
-/** The digest is of every sync, whatever is shown. */
+/** The digest covers every sync, also those not printed. */
 async function decisions(
   capture: Capture,
   { seed, verbose, faults }: ReplayFlags,
@@ -151,7 +164,7 @@ async function decisions(
 ): Promise<{ readonly summary: ReplaySummary; readonly decisionDigest: string }> {
   const digest = createHash("sha256");
   const summary = await replay(capture, {
-    // Nothing leaves this process, and one seed shall give one output.
+    // Nothing leaves this process, and the output depends on the seed alone.
     digester: createDigester(`replay ${seed}`.padEnd(32)),
     seed,
     log: consoleLog("", verbose ? "info" : "error"),
@@ -167,14 +180,13 @@ async function decisions(
   return { summary, decisionDigest: digest.digest("hex") };
 }
 
-/** @throws {UsageError} when one is not in the capture, or has no controller here */
-function keysIn(census: FamilyCensus, { key = [] }: ReplayFlags): ReadonlySet<string> | undefined {
+/** @throws {UsageError} if one is not in the capture, or has no controller */
+function keysIn(census: FamilyCensus, { key = [], namespace: given }: ReplayFlags): ReadonlySet<string> | undefined {
   if (key.length === 0) return undefined;
   return new Set(
     key.map((text) => {
-      const { resource, namespace, name } = subjectIn(text, census);
-      if (resource === "pods")
-        throw new UsageError(`--key ${text}: a pod is no key; \`deltaloop explain FILE ${text}\` tells what was decided about it`);
+      const { resource, namespace, name } = subjectIn(text, census, given);
+      if (resource === "pods") throw new UsageError(`--key ${text}: a pod has no sync of its own; run \`deltaloop explain FILE ${text}\``);
       return `${resource} ${namespace}/${name}`;
     }),
   );
@@ -192,10 +204,10 @@ async function show(capture: Capture, subject: Subject, atMs: number): Promise<v
 function summaryText({ syncs, decided, objects, quarantined, cacheDigest }: ReplaySummary): string {
   const cached = CACHED_RESOURCES.map((resource) => `${objects[resource]} ${plural(resource)}`).join(", ");
   const aside = quarantined > 0 ? `, ${quarantined} objects quarantined` : "";
-  return `\n${syncs} syncs decided ${decided} writes, none was sent. Cache at the end: ${cached}${aside}.\nCache digest ${cacheDigest}`;
+  return `\n${syncs} syncs decided ${decided} writes; none was sent. Cache at the end: ${cached}${aside}.\nCache digest ${cacheDigest}`;
 }
 
-/** As people write it: `ReplicaSets`, but `pods`. */
+/** `ReplicaSets`, but `pods`. */
 function plural(resource: CachedResource): string {
   return resource === "pods" ? resource : `${RESOURCES[resource].kind}s`;
 }

@@ -1,8 +1,9 @@
 /**
- * `deltaloop resume`: goes on after another controller was at work (informer §11.9). Says who it was, refuses while it still writes, and
- * forgives what it has seen and nothing that comes later. Configured like the watcher; needs its rights to list, and to write to Redis.
+ * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints its name, refuses while it still writes, and
+ * ignores the writes up to now only. Configured like the watcher; needs its rights to list and write access to Redis.
  */
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { openCache, redisStore, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { describeForeignWrite, describeStop } from "@deltaloop/store/ports";
@@ -16,6 +17,7 @@ import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { printable } from "@deltaloop/base/output";
 import { redisFailure } from "./cluster/redis-failure.ts";
 import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
+import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
 interface ResumeFlags {
@@ -28,17 +30,27 @@ interface ResumeFlags {
 const EXIT_REFUSED = 1;
 
 export function registerResume(program: Command): void {
-  program
-    .command("resume")
-    .description("go on after another controller was at work: says who, refuses while it still writes; ends with 1 when it refused")
-    .option("--env <file>", "DELTALOOP_* of the watcher as lines NAME=value, instead of the environment")
-    .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*; a context named like the watcher's role is used for it")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--force", "also while it still writes; its next write stops everything again")
-    .action(async (flags: ResumeFlags) => {
-      process.exitCode = await runResume(flags);
-      process.stdout.write("", () => process.exit());
-    });
+  withDetails(
+    program
+      .command("resume")
+      .description("Resumes writing after another controller wrote to the managed objects.")
+      .option("--force", "resume even while the other controller writes; its next write stops everything again")
+      .option("--env <file>", "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment)")
+      .optionsGroup("Cluster access:")
+      .option(
+        "--kubeconfig <file>",
+        "kubeconfig to use instead of DELTALOOP_KUBE_*; a context with the name of the watcher's role is preferred",
+      )
+      .option("--context <name>", "context of the kubeconfig")
+      .action(async (flags: ResumeFlags) => {
+        process.exitCode = await runResume(flags);
+        process.stdout.write("", () => process.exit());
+      }),
+    {
+      notes: ["Prints which controller wrote. Exits with 1 when it refuses to resume, because that controller still writes."],
+      examples: ["resume --env prod.env --kubeconfig roles.yaml", "resume --force"],
+    },
+  );
 }
 
 async function runResume(flags: ResumeFlags): Promise<number> {
@@ -66,7 +78,8 @@ async function runResume(flags: ResumeFlags): Promise<number> {
     });
     if (state.stop) say(describeStop(state.stop));
     const { dateMs = Date.now() } = await readApiServer(client);
-    const newest = state.stop && (await newestForeignWrite(kube, dateMs, new AbortController().signal));
+    const newest =
+      state.stop && (await withProgress("Reading the newest writes", newestForeignWrite(kube, dateMs, new AbortController().signal)));
     if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
     const decision = decideResume(state, newest, dateMs, flags.force === true);
     switch (decision.kind) {

@@ -4,6 +4,7 @@
  */
 import { Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createSecrets } from "@deltaloop/store/secrets";
 import { createSystemClock } from "@deltaloop/base/system";
 import { rotateDigestKey } from "./rotate/digest-key.ts";
@@ -34,45 +35,52 @@ interface KeyFlags {
 const EXIT_FAILED = 1;
 
 export function registerRotate(program: Command): void {
-  const rotate = program
-    .command("rotate")
-    .description("renew what stands in secrets, while everything runs (docs/internals/threat-model.md)");
-  rotate
-    .command("tokens")
-    .description("ask the API server for a token of each function's service account, and write it to the function's secret")
-    .requiredOption("--secrets <prefix>", "what the secrets' names begin with: deltaloop/<stage>/kube/, or ssm:/path/")
-    .option("--for <names>", "whose, with commas; watcher is one, too", KUBE_COMPONENTS.join(","))
-    .option(
-      "--seconds <n>",
-      "how long a token is good; the API server may give less",
-      wholeNumber("--seconds", { min: 600, max: 86_400 }),
-      3_600,
-    )
-    .option("--every <duration>", "go on, and renew them so often: at most half of what they are good for", duration("--every"))
-    .option("--kubeconfig <file>", "of who may ask for them (infra/manifests/token-renewer.yaml)")
-    .option("--context <name>", "context of the kubeconfig")
-    .addOption(
-      new Option("--secrets-endpoint <url>", "a Secrets Manager and Parameter Store of your own").env("DELTALOOP_SECRETS_ENDPOINT"),
-    )
-    .action(runTokens);
-  for (const [name, what, run] of [
-    [
-      "mac-key",
-      "replace the MAC key: both are accepted, then the new one signs, then all is signed anew, then the old one goes",
-      rotateMacKey,
-    ],
-    ["digest-key", "replace the digest key: a new epoch; tells for how long gates were shut", rotateDigestKey],
-  ] as const)
+  const rotate = program.command("rotate").description("Replaces tokens and keys while everything runs.");
+  withDetails(rotate, {
+    examples: ["rotate tokens --secrets deltaloop/prod/kube/", "rotate mac-key --env prod.env", "rotate digest-key --env prod.env"],
+    docs: "docs/internals/threat-model.md",
+  });
+  withDetails(
     rotate
+      .command("tokens")
+      .description("Requests tokens of the functions' service accounts and writes them to their secrets.")
+      .requiredOption("--secrets <prefix>", "prefix of the secrets' names: deltaloop/<stage>/kube/ or ssm:/path/")
+      .option("--for <names>", "components, with commas; watcher is possible too", KUBE_COMPONENTS.join(","))
+      .option(
+        "--seconds <n>",
+        "requested lifetime of a token in seconds; the API server may shorten it",
+        wholeNumber("--seconds", { min: 600, max: 86_400 }),
+        3_600,
+      )
+      .option("--every <duration>", "keep running, and renew at this interval, at most half of the lifetime", duration("--every"))
+      .optionsGroup("Access:")
+      .option(
+        "--kubeconfig <file>",
+        "kubeconfig with the rights of infra/manifests/token-renewer.yaml (default: KUBECONFIG, then ~/.kube/config)",
+      )
+      .option("--context <name>", "context of the kubeconfig")
+      .addOption(
+        new Option("--secrets-endpoint <url>", "endpoint of Secrets Manager and Parameter Store").env("DELTALOOP_SECRETS_ENDPOINT"),
+      )
+      .action(runTokens),
+    { examples: ["rotate tokens --secrets deltaloop/prod/kube/ --every 30m0s"], docs: "docs/internals/threat-model.md" },
+  );
+  for (const [name, what, run] of [
+    ["mac-key", "Replaces the MAC key: accept both, sign with the new one, sign again, remove the old one.", rotateMacKey],
+    ["digest-key", "Replaces the digest key, which starts an epoch, and prints how long gates were closed.", rotateDigestKey],
+  ] as const) {
+    const command = rotate
       .command(name)
       .description(what)
-      .option("--env <file>", "the watcher's environment, with references; else this one's")
+      .option("--env <file>", "file with the watcher's DELTALOOP_*, with references (default: the environment)")
       .option(
         "--wait <duration>",
-        "how long everybody has to read a secret that has changed (default: DELTALOOP_SECRETS_SECONDS and 15 s, so 5m15s)",
+        "time for all processes to read a changed secret (default: DELTALOOP_SECRETS_SECONDS and 15s, 5m15s)",
         duration("--wait"),
       )
-      .option("--finish", "of mac-key: go on where a rotation was ended, with the secret's first key as the new one")
+      .addOption(
+        new Option("--finish", "continue an interrupted rotation, with the secret's first key as the new one").hideHelp(name !== "mac-key"),
+      )
       .action(async ({ env, wait, finish }: KeyFlags) => {
         const done = await run({
           environment: watchersEnvironment(env),
@@ -84,6 +92,8 @@ export function registerRotate(program: Command): void {
         });
         process.exitCode = done ? 0 : EXIT_FAILED;
       });
+    withDetails(command, { examples: [`rotate ${name} --env prod.env`], docs: "docs/internals/threat-model.md" });
+  }
 }
 
 async function runTokens(flags: TokenFlags): Promise<void> {

@@ -1,6 +1,10 @@
-/** `deltaloop shadow FILE`: would ours have written what upstream's controllers wrote in a recorded cluster, and nothing else? */
+/** `deltaloop shadow [FILE]`: compares the writes of upstream's controllers with those that ours would have made. */
 import { randomBytes } from "node:crypto";
+import { Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
+import { addOutputOption, objectText } from "./output/output-option.ts";
+import type { OutputFormat } from "./output/output-option.ts";
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
@@ -15,7 +19,7 @@ import type { Capture } from "@deltaloop/replay/capture";
 import { streamedValues } from "@deltaloop/replay/import";
 import { LiveShadow, changesIn, MissingCensus, RecordedShadow, nearestDifferences, labelOf, writesOfAudit } from "@deltaloop/replay/shadow";
 import type { SyncPlace, Finding, UpstreamWrite } from "@deltaloop/replay/shadow";
-import { consoleLog, printable, printableJson } from "@deltaloop/base/output";
+import { consoleLog, printable } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { since } from "./command/moment.ts";
 import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
@@ -33,50 +37,52 @@ interface ShadowFlags {
   readonly context?: string;
   readonly metrics?: string;
   readonly all?: true;
-  readonly json?: true;
+  readonly output?: OutputFormat;
 }
 
-/** Of one write; a template that differs in everything is a long list. */
+/** Differences printed for one write. */
 const DIFFERENCES_MAX = 12;
 const EXIT_DIFFERS = 1;
-/** How often what has come since is judged. */
+/** Interval of the comparison. */
 const LOOK_MS = 500;
 
 export function registerShadow(program: Command): void {
-  program
+  const command = program
     .command("shadow")
-    .description(
-      "compare each write of upstream's controllers with what ours would have written, in a capture or, without a file, in a cluster until interrupted; exit code 1 where they differ; reads only",
-    )
-    .argument(
-      "[file]",
-      "a capture of whole objects (`capture --no-redact`, `import --no-redact`); gzip allowed; up to 24 hours and 16 GiB unpacked, of which 256 MiB may stand there at one time",
-    )
-    .option("--capture <file>", "the same by name")
-    .option("--audit <file>", "the API server's audit log of that time, level RequestResponse: who wrote what; without it the changes tell")
-    .option("--kubeconfig <file>", "default: KUBECONFIG, then ~/.kube/config")
+    .description("Compares each write of upstream's controllers with what ours would have written.")
+    .argument("[file]", "capture of whole objects (`--no-redact`); without it, the cluster of the kubeconfig until Ctrl-C")
+    .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
+    .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
+    .option("--all", "print the writes that ours explain too");
+  addOutputOption(command, "one object per write")
+    .optionsGroup("Cluster access:")
+    .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--metrics <host:port>", `beside a cluster: address of the metrics server; port 0: any free port (default: ${METRICS_LISTEN})`)
-    .option("--all", "also show the writes that ours explains")
-    .option("--json", "one JSON object per write")
+    .option("--metrics <host:port>", `address of the metrics server; port 0 is any free port (default: ${METRICS_LISTEN})`)
     .action(runShadow);
+  withDetails(command, {
+    notes: [
+      "Reads only. Exits with 1 when a write differs. A capture may have up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time.",
+    ],
+    examples: ["shadow", "shadow rollout.jsonl.gz --audit audit.log", "shadow rollout.jsonl.gz --all -o json"],
+  });
 }
 
 async function runShadow(named: string | undefined, flags: ShadowFlags): Promise<void> {
   const file = fileOf(named, flags);
-  const { all = false, json = false } = flags;
+  const { all = false, output } = flags;
   const log = consoleLog("", "info");
   const digester = createDigester(randomBytes(32).toString("hex"));
   const place = { handlers: SYNC_HANDLERS, digester };
-  const options = { name: file ?? "the API server", digester, malformed: (what: string) => log.warn(`left out: ${printable(what)}`) };
+  const options = { name: file ?? "the API server", digester, malformed: (what: string) => log.warn(`skipped: ${printable(what)}`) };
   const metrics = createPrometheusMetrics("shadow");
   const count = new ShadowCount(metrics);
-  const tell = (finding: Finding, startMs: number): void => {
+  const print = (finding: Finding, startMs: number): void => {
     count.take(finding);
-    if (!json) process.stdout.write(told(finding, startMs, all));
-    else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(`${printableJson(asJson(finding))}\n`);
+    if (!output) process.stdout.write(findingText(finding, startMs, all));
+    else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(objectText(asJson(finding), output));
   };
-  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, tell });
+  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, print });
   else {
     sparingMemory(file);
     const census = new MissingCensus();
@@ -88,23 +94,23 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
     await reading(file, async () => {
       let isFirst = true;
       for await (const batch of changesIn(capture, options)) {
-        // A capture that is refused is refused in one line.
+        // After the first batch: an invalid capture is reported in one line.
         if (isFirst && blind !== undefined) log.warn(blind);
         isFirst = false;
-        for await (const finding of recorded.take(batch)) tell(finding, capture.startMs);
+        for await (const finding of recorded.take(batch)) print(finding, capture.startMs);
       }
     });
   }
-  process.stdout.write(json ? `${JSON.stringify({ summary: count.summary() })}\n` : count.lines());
+  process.stdout.write(output ? objectText({ summary: count.summary() }, output) : count.lines());
   if (count.differs) process.exitCode = EXIT_DIFFERS;
 }
 
 /** The capture; undefined: a cluster. @throws {UsageError} for two files, and for what says where a cluster is beside one */
 function fileOf(named: string | undefined, flags: ShadowFlags): string | undefined {
-  if (named !== undefined && flags.capture !== undefined) throw new UsageError("one capture at a time: FILE, or --capture FILE");
+  if (named !== undefined && flags.capture !== undefined) throw new UsageError("pass one capture: FILE or --capture FILE");
   const file = named ?? flags.capture;
   const idle = (["kubeconfig", "context", "metrics"] as const).filter((name) => flags[name] !== undefined);
-  if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster: leave out --${idle.join(", --")}`);
+  if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster access: leave out --${idle.join(", --")}`);
   return file;
 }
 
@@ -112,11 +118,11 @@ interface ShadowOutput {
   readonly log: Log;
   readonly digester: Digester;
   readonly metrics: PrometheusMetrics;
-  readonly tell: (finding: Finding, startMs: number) => void;
+  readonly print: (finding: Finding, startMs: number) => void;
 }
 
-async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, tell }: ShadowOutput): Promise<void> {
-  if (flags.audit !== undefined) throw new UsageError("--audit is of a capture's time: name the capture as well");
+async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, print }: ShadowOutput): Promise<void> {
+  if (flags.audit !== undefined) throw new UsageError("--audit needs the capture of the same time");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "shadow",
     ...(flags.context !== undefined && { context: flags.context }),
@@ -131,27 +137,29 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
   const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
   const ends = untilSignalled();
   const startMs = clock.now();
-  log.info(`beside the controllers of ${config.server}, with list and watch alone; Ctrl-C ends it`);
+  log.info(`comparing with the controllers of ${config.server}, by list and watch only; stop with Ctrl-C`);
   const watching = watchAll(kube, { clock, digester, log }, ends);
   while (!ends.aborted) {
     await clock.after(LOOK_MS, ends).catch(() => undefined);
-    for await (const finding of live.findings(clock.now())) tell(finding, startMs);
+    for await (const finding of live.findings(clock.now())) print(finding, startMs);
   }
   await watching;
   await metricsServer.stop();
 }
 
-/** A controller that reads what a capture does not hold would decide as if there were none. */
+/** Without a resource that it reads, a controller would decide as if no object existed. */
 function judged(missing: readonly CachedResource[]): { readonly handlers: SyncPlace["handlers"]; readonly blind: string | undefined } {
   const blind = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.some((resource) => missing.includes(resource)));
   return {
     handlers: Object.fromEntries(Object.entries(SYNC_HANDLERS).filter(([controller]) => !blind.some((each) => each === controller))),
     blind:
-      blind.length === 0 ? undefined : `no ${missing.join(" and no ")} in this capture: not judged are the controllers ${blind.join(", ")}`,
+      blind.length === 0
+        ? undefined
+        : `no ${missing.join(" and no ")} in this capture: the controllers ${blind.join(", ")} are not compared`,
   };
 }
 
-/** Read as far as the capture has got. */
+/** Reads no further than the capture. */
 async function* auditedIn(file: string, { startMs, endMs }: Capture): AsyncGenerator<UpstreamWrite> {
   const source = await reading(file, () => Promise.resolve(openBytes(file, () => undefined)));
   const values = streamedValues(source.chunks(), file, () => undefined);
@@ -163,18 +171,18 @@ async function* auditedIn(file: string, { startMs, endMs }: Capture): AsyncGener
   source.close();
 }
 
-function told(finding: Finding, startMs: number, all: boolean): string {
+function findingText(finding: Finding, startMs: number, all: boolean): string {
   const when = since(finding.atMs, startMs).padStart(9);
-  if (finding.kind === "rest") return finding.ours.map((line) => `${when} ${printable(line)}: upstream rested here\n`).join("");
+  if (finding.kind === "rest") return finding.ours.map((line) => `${when} ${printable(line)}: upstream wrote nothing here\n`).join("");
   const { write, verdict } = finding;
   const verb = write.verb === "delete" ? "deleted" : "created";
   if (verdict.kind === "excess")
-    return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods from here on, ours would have ${verb} ${verdict.ours}\n`;
+    return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods, ours would have ${verb} ${verdict.ours}\n`;
   if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}\n` : "";
   const differences = nearestDifferences(verdict);
   const more = differences.length - DIFFERENCES_MAX;
   const shown = [...differences.slice(0, DIFFERENCES_MAX), ...(more > 0 ? [`and ${more} more`] : [])];
-  return `${when} ${printable(labelOf(write))} of the ${write.controller} controller: not explained\n${shown.map((line) => `            ${printable(line)}\n`).join("")}`;
+  return `${when} ${printable(labelOf(write))} of the ${write.controller} controller: differs\n${shown.map((line) => `            ${printable(line)}\n`).join("")}`;
 }
 
 function asJson(finding: Finding): object {

@@ -1,7 +1,8 @@
 /** `deltaloop watch`: the watcher process. In production a small container, with LEAN_HEAP for its Node; `dev` starts it as one of its four processes. */
 import { hostname } from "node:os";
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
+import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
@@ -32,47 +33,59 @@ interface WatchFlags {
   readonly child?: true;
   readonly as: string;
   readonly guard?: true;
+  readonly batchingWindow?: number;
   readonly linger?: number;
   readonly metrics: string;
   readonly loggingFormat: LoggingFormat;
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
-/** With a new digest key it begins a new epoch, and with another password it connects anew: whoever runs it starts it again. */
+/** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
 const EXIT_SECRETS_REPLACED = 4;
 const END_MS_MAX = 2_000;
 
 export function registerWatch(program: Command): void {
-  program
-    .command("watch")
-    .description("run the watcher; configured by the environment (DELTALOOP_*, see shared/controllers/lambda/configuration.ts)")
-    .option("--kubeconfig <file>", "instead of DELTALOOP_KUBE_*")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--lease-namespace <name>", "where the watcher's Lease stands", "deltaloop")
-    .option("--guard", "end with code 3 when another controller is at work on our objects, instead of stopping until deltaloop resume")
-    .option(
-      "--linger <ms>",
-      "wait that long for more events before they are sent, for fewer requests to SQS (default: up to 100 ms)",
-      linger,
-    )
-    .option("--metrics <host:port>", "address of the metrics and health server; port 0: any free port", METRICS_LISTEN)
-    .addOption(loggingFormatOption())
-    .option("--child", "end with the parent's pipe")
-    .option("--as <name>", "how a child's lines begin", "watcher")
-    .action(runWatch);
+  withDetails(
+    program
+      .command("watch")
+      .description("Runs the watcher, which sends changes of the cluster to the delta queue.")
+      .option(
+        "--batching-window <ms>",
+        "time to collect events before they are sent, to save SQS requests (default: up to 100 ms)",
+        batchingWindow,
+      )
+      .addOption(new Option("--linger <ms>", "former name of --batching-window").argParser(batchingWindow).hideHelp())
+      .option("--guard", "exit with 3 when another controller writes to our objects, instead of stopping until `deltaloop resume`")
+      .addOption(new Option("--child", "exit when standard input ends").hideHelp())
+      .addOption(new Option("--as <name>", "prefix of the log lines of a child").default("watcher").hideHelp())
+      .optionsGroup("Cluster access:")
+      .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*")
+      .option("--context <name>", "context of the kubeconfig")
+      .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
+      .optionsGroup("Logs, metrics and health:")
+      .addOption(loggingFormatOption())
+      .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+      .action(runWatch),
+    {
+      notes: [
+        "Configured by environment variables DELTALOOP_*. Exits with 4 when secrets were replaced, so that the supervisor restarts it.",
+      ],
+      examples: ["watch", "watch --logging-format json --metrics 0.0.0.0:9090"],
+    },
+  );
 }
 
-function linger(value: string): number {
+function batchingWindow(value: string): number {
   const ms = Number(value);
   if (/^\d+$/.test(value) && ms <= BATCHING_WINDOW_MS_MAX) return ms;
-  throw new InvalidArgumentError(`it is a number of milliseconds up to ${BATCHING_WINDOW_MS_MAX}`);
+  throw new InvalidArgumentError(`write a number of milliseconds up to ${BATCHING_WINDOW_MS_MAX}`);
 }
 
 async function runWatch(flags: WatchFlags): Promise<void> {
   const live = await readConfiguration(process.env);
   const configuration = live.current;
   const { deployment, cluster, queues, mode } = configuration;
-  const { loggingFormat, child, as } = flags;
+  const { loggingFormat, child, as, batchingWindow: batchingWindowMs = flags.linger } = flags;
   const isJson = loggingFormat === "json" && !child;
   const log = isJson ? jsonLog("deltaloop-watch", configuration.logLevel) : consoleLog(child ? as.padEnd(9) : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
@@ -87,7 +100,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   await inspectRedis(configuration.redis).catch((error: unknown) => {
     if (error instanceof UnfitRedisError) throw new UsageError(error.message);
-    log.warn("redis did not say what it evicts", { error: describeError(error) });
+    log.warn("failed to read the eviction policy of Redis", { error: describeError(error) });
   });
   const outside = connectLive(live, log);
   const { clock, random } = outside;
@@ -95,7 +108,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const serverAheadMs = aheadMs(server, clock.now());
   const why = unsupported(server.gitVersion);
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
-    throw new UsageError(`${why}. To act all the same, say DELTALOOP_KUBERNETES=any`);
+    throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
@@ -105,7 +118,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log.error(found.message);
     process.exitCode = EXIT_UPSTREAM_ACTIVE;
     stopped.abort(found);
-    // Whoever started us goes on acting until we are gone, so nothing that hangs may hold us.
+    // The parent acts until this process has exited, so nothing that hangs may delay that.
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";
@@ -128,7 +141,9 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const stops = AbortSignal.any([ends, stopped.signal]);
   const guarding = guard?.run(stops);
   void followSecrets(live, clock, stops, () => {
-    log.warn("the digest key or the way to Redis or the API server was replaced: ending, to be started anew");
+    log.warn(
+      "the digest key or the address or credentials of Redis or the API server changed: exiting so that the supervisor restarts the watcher",
+    );
     process.exitCode = EXIT_SECRETS_REPLACED;
     stopped.abort(new Error("secrets were replaced"));
   });
@@ -155,7 +170,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       clusterUid: identity.uid,
       identity: outside.identity,
       holeRelistMs: HOLE_RELIST_MS,
-      ...(flags.linger !== undefined && { batchingWindowMs: flags.linger }),
+      ...(batchingWindowMs !== undefined && { batchingWindowMs }),
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     stops,

@@ -27,7 +27,7 @@ import { UsageError } from "@deltaloop/base";
 
 const OWNER_ONLY = 0o600;
 const EVERYBODY = 0o666;
-/** Not opened but written to: whoever made it goes on where we end, and it may be at the end of a file. */
+/** Not reopened: the process that made the descriptor continues after us, and its offset may be at the end of a file. */
 const STANDARD_OUTPUT: ReadonlySet<string> = new Set(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
 
 export function isStandardOutput(path: string): boolean {
@@ -35,7 +35,7 @@ export function isStandardOutput(path: string): boolean {
 }
 
 export interface CaptureFileOptions {
-  /** Whole objects, with every secret in them: nobody but their owner may read the file, also when it was there before. */
+  /** Whole objects with their secrets: only the owner may read the file, also an existing one. */
   readonly isWhole: boolean;
   /** Of bytes as they are before compression; a file may be longer by what was under way. */
   readonly rotateBytes?: number;
@@ -64,9 +64,9 @@ interface Draft {
 }
 
 /**
- * CF1 what was written is in the file after `flush`, whoever is killed then: gzip data can be read until there.
- * CF2 an older file goes when all that stood there is in the newer one: whoever is killed between them leaves one that is whole.
- * CF3 a file that is full is said so, and nothing is cut: whoever writes goes on with `next` where a file can begin.
+ * CF1 after `flush`, everything written before is readable, also gzip data and after SIGKILL.
+ * CF2 an older file is deleted only when the newer one has all existing objects: a process killed in between leaves a complete one.
+ * CF3 a full file is reported and not cut: the writer calls `next` where a file can begin.
  * CF4 what stands there is touched by nothing but the first line: an end before it leaves all as it was. What is to be replaced stays until
  *     `end`, and when that fails. Pipes and devices are written to.
  */
@@ -98,7 +98,7 @@ export class CaptureFile {
     return this.#open.path;
   }
 
-  /** False: whoever can wait should, for `drained`. */
+  /** Returns false if the caller should wait for `drained`. */
   write(line: string): boolean {
     if (this.#open.bytes === 0) this.#makeRoom(this.#open);
     this.#open.bytes += Buffer.byteLength(line) + 1;
@@ -176,7 +176,7 @@ export class CaptureFile {
     if (isStandardOutput(path)) return { path: "standard output", file: process.stdout, out: process.stdout, sinceMs: nowMs, bytes: 0 };
     let fd: number;
     try {
-      // At once: a mistake in the path is told before anything is asked of a cluster.
+      // At once, so that a wrong path is reported before any request to a cluster.
       fd = this.#openFile(path);
     } catch (error) {
       throw error instanceof UsageError ? error : new UsageError(`${path} cannot be written: ${messageOf(error)}`);
@@ -244,7 +244,7 @@ function numberedBefore(path: string): readonly string[] {
   try {
     names = readdirSync(dirname(path));
   } catch {
-    // Whoever opens a file there is told why.
+    // Reported to the opener of the next file.
   }
   return names
     .filter((name) => name.startsWith(`${stem}.`) && name.endsWith(ending))

@@ -1,19 +1,20 @@
-/** A capture to be worked on, or what is wrong with it in one line. */
+/** Opens a capture, or reports what is wrong with it in one line. */
 import { statSync } from "node:fs";
 import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError, openCapture } from "@deltaloop/replay/capture";
 import type { Capture, Census } from "@deltaloop/replay/capture";
 import { consoleLog, printable } from "@deltaloop/base/output";
+import { withProgress } from "../output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 
-/** On disk, gzip or not; below, nobody notices. */
+/** Size on disk; smaller captures need little memory anyway. */
 const LARGE_BYTES = 4 * 2 ** 20;
 const THIRD_MIB = 8;
 
 /**
- * Of a long capture little is held, but V8 cleans up late where there is room: on this condition it takes 160 MiB where it took 250, and a third
- * more of the CPU. Does not return where the process begins anew for that.
+ * Restarts the process with a small heap for a long capture: 160 MiB instead of 250, for a third more CPU. V8 collects late otherwise.
+ * Does not return if it restarts.
  */
 export function sparingMemory(file: string): void {
   const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
@@ -21,14 +22,15 @@ export function sparingMemory(file: string): void {
 }
 
 /**
- * To be read as often as is needed, without being held; what it lacks is told on standard error.
+ * A capture that can be read several times and is not held in memory. Prints notes about missing parts on standard error.
  *
- * @throws {UsageError} when it cannot be read, is none, or holds nothing
+ * @throws {UsageError} if it cannot be read, is no capture, or is empty
  */
 export async function openRecords(file: string, census?: Census): Promise<Capture> {
   const log = consoleLog("", "info");
   try {
-    const capture = await openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
+    const opened = openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
+    const capture = await withProgress(`Reading ${file}`, opened);
     if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
     return capture;
   } catch (error) {
@@ -36,7 +38,7 @@ export async function openRecords(file: string, census?: Census): Promise<Captur
   }
 }
 
-/** @throws {UsageError} for what is wrong with the file */
+/** @throws {UsageError} if the file is invalid */
 export async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();

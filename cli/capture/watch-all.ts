@@ -1,4 +1,4 @@
-/** Lists and watches everything that is cached, for whoever stands at the transport; nothing is kept of it. */
+/** Lists and watches all cached resources, for a recorder in the transport; keeps nothing. */
 import { createSystemRandom } from "@deltaloop/base/system";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";

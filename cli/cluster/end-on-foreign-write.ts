@@ -1,15 +1,15 @@
-/** `dev --act`: whoever started it sits before it, so the guard ends the process instead of stopping it until somebody resumes (informer §11.9). */
+/** The guard of `dev --act`: it ends the process, because a user watches it, instead of stopping writes until `deltaloop resume` (informer §11.9). */
 import { CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
 import { claimOf, createInquiry } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, InquiryPorts } from "@deltaloop/controllers/cache";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
-/** Two controllers on one object fight. Somebody sees to the other one. */
+/** Another controller writes to the same objects. The user stops one of the two. */
 export class UpstreamActiveError extends Error {
   override readonly name = "UpstreamActiveError";
 }
 
-/** `found` is called once for each write. */
+/** Calls `found` once for each write. */
 export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamActiveError) => void): ForeignWriteGuard {
   let beginningMs = Infinity;
   const inquiry = createInquiry(ports, (write) => found(new UpstreamActiveError(wordsOf(write))));
@@ -26,10 +26,10 @@ export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamAc
 
 function wordsOf({ resource, key, manager, atMs }: ForeignWrite): string {
   return (
-    `${RESOURCES[resource].kind} ${key} had its status written by ${manager} at ${new Date(atMs).toISOString()}: the cluster runs these loops itself. ` +
-    `Start it with ${SWITCH_OFF}, or stay in shadow`
+    `${manager} wrote the status of ${RESOURCES[resource].kind} ${key} at ${new Date(atMs).toISOString()}: the cluster runs these controllers itself. ` +
+    `Start kube-controller-manager with ${SWITCH_OFF}, or use shadow mode`
   );
 }
 
-/** How upstream's loops are switched off, where that is one's own to do. */
+/** The flag of kube-controller-manager that turns upstream's controllers off. */
 export const SWITCH_OFF = `--controllers=*,${CONTROLLERS.map((controller) => `-${controller}-controller`).join()}`;

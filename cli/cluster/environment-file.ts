@@ -1,11 +1,11 @@
-/** DELTALOOP_* in a file, one a line: what `dev` leaves for the doctor, and whoever deploys may have at hand. */
+/** Files of DELTALOOP_* variables, one in a line: `dev` writes one for `doctor`, and an operator may have one. */
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { messageOf } from "@deltaloop/kube/objects";
 import type { Variables } from "@deltaloop/controllers/configuration";
 import { UsageError } from "@deltaloop/base";
 
-/** `NAME='value'` lines; what `readEnvironmentFile` reads the same from. No value of ours holds both kinds of quotes. */
+/** `NAME='value'` lines for `readEnvironmentFile`. No value contains both kinds of quotes. */
 export function environmentFile(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .map(([name, value]) => {
@@ -16,10 +16,10 @@ export function environmentFile(variables: Readonly<Record<string, string>>): st
 }
 
 /**
- * The watcher's environment: that of a file, or this process's own. The file's region is this process's then, too: in another one a secret or a
- * queue of the same name is another deployment's. Credentials are those of whoever asks.
+ * The watcher's environment, from a file or this process. Sets AWS_REGION from the file: in another region, a secret or queue of the same
+ * name belongs to another deployment. Credentials stay those of this process.
  *
- * @throws {UsageError} when it cannot be read
+ * @throws {UsageError} if it cannot be read
  */
 export function watchersEnvironment(file: string | undefined): Variables {
   if (file === undefined) return process.env;
@@ -29,7 +29,7 @@ export function watchersEnvironment(file: string | undefined): Variables {
   return variables;
 }
 
-/** @throws {UsageError} when it cannot be read */
+/** @throws {UsageError} if it cannot be read */
 export function readEnvironmentFile(path: string): Readonly<Record<string, string | undefined>> {
   try {
     return parseEnv(readFileSync(path, "utf8"));

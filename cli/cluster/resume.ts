@@ -1,4 +1,4 @@
-/** What `deltaloop resume` looks at, and whether it may (informer §11.9). */
+/** Decides whether `deltaloop resume` may resume (informer §11.9). */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import { claimOf, newestClaimed } from "@deltaloop/controllers/cache";
 import type { KubeWatch, ListPage, ListQuery } from "@deltaloop/kube/client";
@@ -6,12 +6,12 @@ import { createPager } from "@deltaloop/kube/client";
 import type { ForeignWrite, GuardState } from "@deltaloop/store/ports";
 import { describeForeignWrite, SKEW_MS } from "@deltaloop/store/ports";
 
-/** A controller that is at work writes more often than that while anything moves; where nothing does, its next write stops us again. */
+/** An active controller writes more often than this during a rollout; without one, its next write stops us again. */
 const QUIET_MS = 30_000;
 
 /**
- * The newest status on the whole cluster that another controller has written, as objects claim it: reads metadata alone, so somebody may have
- * made it up, and what is later than now counts for nothing. At worst it makes a person say --force. `nowMs`: by the API server's clock.
+ * The newest status of the cluster that another controller has written, according to managedFields. These may be forged, so times in the
+ * future are ignored; at worst the user has to pass --force. `nowMs` is the API server's time.
  */
 export async function newestForeignWrite(
   kube: Pick<KubeWatch, "listPage">,
@@ -20,7 +20,7 @@ export async function newestForeignWrite(
 ): Promise<ForeignWrite | undefined> {
   let newest: ForeignWrite | undefined;
   for (const resource of CACHED_RESOURCES) {
-    if (resource === "pods") continue; // nobody looks at their statuses
+    if (resource === "pods") continue; // their status is not ours
     const pager = createPager();
     for (let next: string | undefined = ""; next !== undefined;) {
       const from: ListQuery = next === "" ? {} : { continue: next };
@@ -40,7 +40,7 @@ export type Decision =
   | { readonly kind: "refused"; readonly why: string }
   | { readonly kind: "resume"; readonly forgivenMs: number };
 
-/** `nowMs`: by the API server's clock. */
+/** `nowMs` is the API server's time. */
 export function decideResume(
   { stop }: Pick<GuardState, "stop">,
   newest: ForeignWrite | undefined,
@@ -52,7 +52,7 @@ export function decideResume(
   if (newest && ageMs < QUIET_MS && !isForced)
     return {
       kind: "refused",
-      why: `${describeForeignWrite(newest)}, ${Math.max(0, Math.round(ageMs / 1_000))} s ago: wait until nobody has written for ${QUIET_MS / 1_000} s, or use --force`,
+      why: `${describeForeignWrite(newest)}, ${Math.max(0, Math.round(ageMs / 1_000))} s ago: wait until no other controller has written for ${QUIET_MS / 1_000} s, or use --force`,
     };
   const seenMs = Math.max(newest?.atMs ?? 0, stop.kind === "seen" ? stop.write.atMs : 0);
   return { kind: "resume", forgivenMs: Math.min(seenMs, nowMs + SKEW_MS) };

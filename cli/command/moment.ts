@@ -1,4 +1,4 @@
-/** A moment of a capture, as people write it. */
+/** A time in a capture, as a user writes it. */
 import { UsageError } from "@deltaloop/base";
 
 const SINCE = /^\+?(\d+(?:\.\d+)?)s?$/;

@@ -1,50 +1,71 @@
-/** A command of several verbs. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 see `dev --act`. */
+/** The command line of several verbs. Exit codes: 0 success, 1 failure, 2 usage or configuration error, 3 see `dev --act`, 4 see `watch`. */
 import { Command } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";
 import { ConfigurationError } from "@deltaloop/controllers/configuration";
 import { VERSION, UsageError } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
+import { registerCompletion } from "./completion.ts";
+import { configureHelp } from "./help.ts";
+import { registerReference } from "./reference.ts";
 
-/** Each verb brings its own world along, so only the one that is meant is loaded. */
-export type Verbs = Readonly<Record<string, () => Promise<(program: Command) => void>>>;
+/** The heading of a group in the help, to its verbs. Each verb imports a lot, so only the one that runs is loaded. */
+export type Verbs = Readonly<Record<string, Readonly<Record<string, () => Promise<(program: Command) => void>>>>>;
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 
-/** Does what the command line says, and sets the exit code. */
-export async function runVerbs(verbs: Verbs): Promise<void> {
-  const program = new Command("deltaloop")
-    .description("Kubernetes' workload controllers as serverless, event-driven functions")
-    .version(`deltaloop ${VERSION}`, "-V, --version", "print which version this is")
-    .showHelpAfterError("(deltaloop help shows what there is)")
+/** Runs the verb on the command line and sets the exit code. */
+export async function runVerbs(groups: Verbs): Promise<void> {
+  const program = configureHelp(new Command("deltaloop"))
+    .description("Runs the Kubernetes workload controllers as serverless, event-driven functions.")
+    .version(`deltaloop ${VERSION}`, "-V, --version", "print the version")
+    .configureOutput({
+      outputError: (text) =>
+        reportError(
+          text
+            .trimEnd()
+            .replace(/^error: /, "")
+            .replace("\n(", " ("),
+        ),
+    })
     .exitOverride();
 
-  // Whoever read us has seen enough (`replay FILE | head`): no error of ours, and nothing more to say.
-  process.stdout.on("error", endUnheard);
-  process.stderr.on("error", () => undefined); // what still runs goes on without a log
+  // A reader that has seen enough (`replay FILE | head`) closes the pipe: no error.
+  process.stdout.on("error", endWithoutReader);
+  process.stderr.on("error", () => undefined); // the work continues without a log
 
   try {
-    const [, , name = ""] = process.argv;
-    const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
-    for (const load of verb ? [verb] : Object.values(verbs)) (await load())(program);
-    await program.parseAsync();
+    const [, , first = ""] = process.argv;
+    const known = Object.values(groups).some((verbs) => Object.hasOwn(verbs, first));
+    for (const [heading, verbs] of Object.entries(groups))
+      for (const [verb, load] of Object.entries(verbs)) if (!known || verb === first) (await load())(program.commandsGroup(heading));
+    registerCompletion(program.commandsGroup("Other commands:").helpCommand("help [command]", "Shows the help of a command."));
+    registerReference(program);
+    await program.parseAsync(misspelled(program, process.argv.slice(2)), { from: "user" });
   } catch (error) {
     process.exitCode = exitCodeOf(error);
   }
 }
 
-function endUnheard(error: NodeJS.ErrnoException): never {
+/** commander shows its help for `explian --help` and `help explian`; the error with its suggestion is for the name alone. */
+function misspelled(program: Command, args: readonly string[]): readonly string[] {
+  const name = args[0] === "help" ? (args[1] ?? "help") : (args[0] ?? "");
+  return name === "" || name === "help" || name.startsWith("-") || program.commands.some((one) => one.name() === name) ? args : [name];
+}
+
+function endWithoutReader(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(0);
-  process.stderr.write(`deltaloop: standard output cannot be written: ${printable(error.message)}\n`);
+  reportError(`cannot write to standard output: ${error.message}`);
   process.exit(EXIT_FAILED);
 }
 
+/** Every error that ends a verb is reported here: one line for each mistake, as `deltaloop: MESSAGE`. */
+function reportError(text: string): void {
+  for (const line of text.split("\n")) process.stderr.write(`deltaloop: ${printable(line)}\n`);
+}
+
 function exitCodeOf(error: unknown): number {
-  if (error instanceof UsageError || error instanceof ConfigurationError) {
-    for (const line of error.message.split("\n")) process.stderr.write(`deltaloop: ${printable(line)}\n`);
-    return EXIT_USAGE;
-  }
   if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has printed it
-  process.stderr.write(`deltaloop: ${printable(messageOf(error))}\n`);
-  return EXIT_FAILED;
+  reportError(messageOf(error));
+  return error instanceof UsageError || error instanceof ConfigurationError ? EXIT_USAGE : EXIT_FAILED;
 }

@@ -24,7 +24,7 @@ export function residentsOf({ prices }: Prices): readonly Resident[] {
   }));
 }
 
-/** Parameters of a deployment that change what it costs, and what each asks of whoever sets it. */
+/** Parameters of a deployment that change its cost, and what each requires. */
 const CHOICES: readonly { readonly parameter: string; readonly wants: string }[] = [
   { parameter: "natGateway=false", wants: "an API server with a private address" },
   { parameter: "endpoints=false", wants: "the NAT gateway, or endpoints that the VPC has" },

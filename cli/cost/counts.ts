@@ -11,7 +11,7 @@ const FUNCTION = v.strictObject({
   invocations: count,
   /** Of all invocations, each rounded up as it is billed. */
   ms: count,
-  /** The most that ran at the same time: so many sandboxes start, and read their secrets. */
+  /** Maximum concurrency: the number of sandboxes that start and read their secrets. */
   atOnce: count,
 });
 const COUNTS = v.strictObject({
@@ -33,7 +33,7 @@ const FILE = v.strictObject({
   how: v.string(),
   /** Of an hour in which nothing happens. */
   idleHour: COUNTS,
-  /** Custom metrics in CloudWatch: those of idle hours, and those that only work tells. */
+  /** Custom metrics in CloudWatch: of idle hours, and of hours with work. */
   series: v.strictObject({ idle: count, work: count }),
   /** INIT of a sandbox, which is billed. */
   coldStartMs: count,

@@ -1,5 +1,5 @@
 /**
- * What a month asks for by what functions told at `/metrics` (docs/reference/metrics.md), instead of by how often somebody says that things happen:
+ * What a month asks for by what functions reported at `/metrics` (docs/reference/metrics.md), instead of from rates:
  * of `deltaloop dev`, also in shadow beside a cluster's own controllers, for a day or so.
  *
  * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a
@@ -13,7 +13,7 @@ import { MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 
 /** Sums of a time, over all labels. */
-export interface Told {
+export interface Measured {
   readonly hours: number;
   readonly messages: number;
   readonly doorbells: number;
@@ -31,11 +31,11 @@ const API_BYTES = 6_000;
 const SYNC_FUNCTIONS = 3;
 
 /**
- * `text`: as a process tells it, read at `readAtMs`. Counted since the process began, unless `hours` says otherwise.
+ * `text`: the metrics of a process, read at `readAtMs`. Counted since the process began, unless `hours` says otherwise.
  *
  * @throws {UsageError} when it is not what functions tell
  */
-export function toldIn(name: string, text: string, readAtMs: number, hours?: number): Told {
+export function measuredIn(name: string, text: string, readAtMs: number, hours?: number): Measured {
   const sums = new Map<string, number>();
   for (const line of text.split("\n")) {
     const [, metric, value] = /^(\w+)(?:\{.*\})? ([-+\d.eE]+|NaN|[-+]?Inf)(?: \d+)?$/.exec(line) ?? [];
@@ -43,7 +43,7 @@ export function toldIn(name: string, text: string, readAtMs: number, hours?: num
   }
   const of = (metric: string): number => sums.get(metric) ?? 0;
   if (!sums.has("deltaloop_messages_total") && !text.includes("# TYPE deltaloop_messages_total"))
-    throw new UsageError(`${name} has no deltaloop_messages_total: it is not what the function host of deltaloop dev tells at /metrics`);
+    throw new UsageError(`${name} has no deltaloop_messages_total: it is not from /metrics of the function host of deltaloop dev`);
   const began = sums.get("process_start_time_seconds");
   if (hours === undefined && began === undefined)
     throw new UsageError(`${name} does not say when its process began: how long was counted, --over`);
@@ -59,10 +59,10 @@ export function toldIn(name: string, text: string, readAtMs: number, hours?: num
 }
 
 /** A month at that pace; what idles is as it was counted. */
-export function usageOfTold(file: CountsFile, { hours, ...told }: Told): Usage {
+export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured): Usage {
   const month = (sum: number): number => (sum * MONTH_HOURS) / hours;
-  const messages = month(Math.max(0, told.messages - IDLE_MESSAGES_PER_HOUR * hours));
-  const [doorbells, syncMs, requests] = [month(told.doorbells), month(told.syncSeconds * 1_000), month(told.requests)];
+  const messages = month(Math.max(0, measured.messages - IDLE_MESSAGES_PER_HOUR * hours));
+  const [doorbells, syncMs, requests] = [month(measured.doorbells), month(measured.syncSeconds * 1_000), month(measured.requests)];
   const { functions, ...change } = file.podChange;
   const each = (name: string) => functions[name] ?? { invocations: 1, ms: 1, atOnce: 1 };
   const [apply, sync] = [each("apply-deltas"), each("sync-replicaset")];

@@ -1,10 +1,9 @@
-/** A month for people (a table, what it comes to beside a resident pod, what would be cheaper) and for programs (`--json`, in cli/README.md). */
-import { printableJson } from "@deltaloop/base/output";
+/** The report of a month as text (a table, the comparison with a resident pod, savings) and as an object (`-o`, described in cli/README.md). */
 import type { Resident } from "./compare.ts";
 import { sumOf } from "./month.ts";
 import type { Item } from "./month.ts";
 import { COUNTED } from "@deltaloop/controllers/registry";
-import type { Told } from "./metrics.ts";
+import type { Measured } from "./metrics.ts";
 import type { Rates } from "./usage.ts";
 
 export interface Report {
@@ -14,21 +13,20 @@ export interface Report {
   readonly countedAt: string;
   readonly slower: number;
   readonly parameters: Readonly<Record<string, string>>;
-  /** What was said of the work, or what was read of it. */
+  /** The workload: given as rates or measured. */
   readonly rates?: Rates;
-  readonly told?: Told;
+  readonly measured?: Measured;
   readonly items: readonly Item[];
   readonly residents: readonly Resident[];
   readonly savings: readonly { readonly parameter: string; readonly wants: string; readonly usd: number }[];
 }
 
 const FORMAT_VERSION = 1;
-/** An item is said to dominate that has so much of the sum. */
+/** Share of the sum from which an item is named. */
 const LARGE_SHARE = 0.1;
 
-export function reportAsJson(report: Report): string {
-  const { items } = report;
-  return `${printableJson({ version: FORMAT_VERSION, ...report, sum: sumOf(items) })}\n`;
+export function reportAsObject(report: Report): object {
+  return { version: FORMAT_VERSION, ...report, sum: sumOf(report.items) };
 }
 
 export function reportForPeople(report: Report): string {
@@ -36,17 +34,17 @@ export function reportForPeople(report: Report): string {
   const sum = sumOf(items);
   return [
     `deltaloop cost: a month of 730 hours in ${region}, in US dollars; prices of ${pricesOf}, counts of ${countsOf} at ${countedAt}`,
-    `for ${report.rates ? workOf(report.rates) : toldOf(report.told)}, with ${parametersOf(report.parameters)}`,
+    `for ${report.rates ? workOf(report.rates) : measuredText(report.measured)}, with ${parametersOf(report.parameters)}`,
     "",
     ...table(items, sum),
     "",
     dominance(items, sum),
     "",
     ...beside(report.residents, sum),
-    ...(report.savings.length > 0 ? ["", "Less would be paid with one of:", ...report.savings.map(saving)] : []),
+    ...(report.savings.length > 0 ? ["", "Cheaper with one of:", ...report.savings.map(saving)] : []),
     "",
-    `Free tiers, discounts and tax are not taken off. Counts are those of one machine; times are taken for ${slower} times as long as there.`,
-    "Nobody has compared this with a bill: deltaloop has never been deployed to AWS by us. What the API server has to do more is not in it.",
+    `Free tiers, discounts and tax are not included. The counts are from one machine; times are multiplied by ${slower}.`,
+    "This was never compared with a bill: we have not deployed deltaloop to AWS. The additional load of the API server is not included.",
     ...items.flatMap(({ name, uncertain }) => (uncertain === undefined ? [] : [`* ${name}: ${uncertain}`])),
     "",
   ].join("\n");
@@ -61,19 +59,19 @@ function workOf({ deployments, pods, ...perDay }: Rates): string {
     [perDay.otherPodsPerDay, "pods of others"],
   ] as const;
   const done = said.flatMap(([times, what]) => (times > 0 ? [`${times} ${what}`] : []));
-  if (deployments === 0 && done.length === 0) return "a cluster in which nothing happens";
+  if (deployments === 0 && done.length === 0) return "an idle cluster";
   return `${deployments} Deployments of ${pods}${done.length > 0 ? ` and, a day, ${done.join(", ")}` : ", at rest"}`;
 }
 
-function toldOf(told: Told | undefined): string {
-  if (told === undefined) return "nothing";
-  const { hours, messages, doorbells } = told;
+function measuredText(measured: Measured | undefined): string {
+  if (measured === undefined) return "nothing";
+  const { hours, messages, doorbells } = measured;
   return `the pace of ${messages.toLocaleString("en")} messages and ${doorbells.toLocaleString("en")} doorbells in ${Number(hours.toPrecision(3))} hours`;
 }
 
 function parametersOf(parameters: Readonly<Record<string, string>>): string {
   const given = Object.entries(parameters).filter(([name]) => COUNTED.includes(name));
-  return given.length === 0 ? "what a deployment has by default" : given.map(([name, value]) => `${name}=${value}`).join(" ");
+  return given.length === 0 ? "default parameters" : given.map(([name, value]) => `${name}=${value}`).join(" ");
 }
 
 function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly string[] {
@@ -87,7 +85,7 @@ function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly 
       usd(idleUsd + workUsd),
     ]);
   const last = ["sum", "", usd(sum.idleUsd), usd(sum.workUsd), usd(sum.usd)];
-  const all = [["item", "how much", "idle", "work", "a month"], ...rows, last];
+  const all = [["item", "amount", "idle", "work", "per month"], ...rows, last];
   const widths = last.map((_, column) => Math.max(...all.map((row) => (row[column] ?? "").length)));
   return all.map((row) =>
     row.map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join("  "),
@@ -95,13 +93,13 @@ function table(items: readonly Item[], sum: ReturnType<typeof sumOf>): readonly 
 }
 
 function dominance(items: readonly Item[], sum: ReturnType<typeof sumOf>): string {
-  if (sum.usd === 0) return "Nothing of it costs anything at these prices.";
+  if (sum.usd === 0) return "Everything is free at these prices.";
   const share = (part: number): string => `${Math.round((part / sum.usd) * 100)} %`;
   const large = items
     .map(({ name, idleUsd, workUsd }) => ({ name, of: idleUsd + workUsd }))
     .filter((item) => item.of / sum.usd >= LARGE_SHARE)
     .toSorted((a, b) => b.of - a.of);
-  return `${share(sum.idleUsd)} of it is there while nothing happens. Most of all: ${large.map((item) => `${item.name} (${share(item.of)})`).join(", ")}.`;
+  return `${share(sum.idleUsd)} is idle cost. Largest items: ${large.map((item) => `${item.name} (${share(item.of)})`).join(", ")}.`;
 }
 
 function beside(residents: readonly Resident[], { idleUsd, usd: ours }: ReturnType<typeof sumOf>): readonly string[] {
@@ -109,23 +107,21 @@ function beside(residents: readonly Resident[], { idleUsd, usd: ours }: ReturnTy
   const rows = residents.map(({ name, usd: theirs }) => {
     const [less, more] = ours < theirs ? [ours, theirs] : [theirs, ours];
     const times = less > 0 ? `, ${(more / less).toFixed(1)} times` : "";
-    const compared = ours === theirs ? "costs the same" : `${ours < theirs ? "dearer" : "cheaper"} by ${usd(more - less)}${times}`;
+    const compared = ours === theirs ? "costs the same" : `${ours < theirs ? "more expensive" : "cheaper"} by ${usd(more - less)}${times}`;
     return `  ${name.padEnd(28)} ${usd(theirs).padStart(8)}   ${compared}`;
   });
   return [
-    "A resident controller manager instead, at Fargate's price, is",
+    "A resident controller manager on Fargate instead:",
     ...rows,
     ...(idleUsd > cheapest
-      ? [
-          `The cheapest of them costs less than what deltaloop has there while nothing happens, so no amount of work, however small, changes that.`,
-        ]
+      ? [`The cheapest of them costs less than the idle cost of deltaloop, so it is cheaper for every workload.`]
       : []),
-    "And a kube-controller-manager that runs for its other loops anyway does these three for next to nothing more. Money is no reason for deltaloop.",
+    "A kube-controller-manager that runs anyway does the same work at almost no extra cost. Cost is no reason to use deltaloop.",
   ];
 }
 
 function saving({ parameter, wants, usd: less }: Report["savings"][number]): string {
-  return `  ${parameter.padEnd(18)} ${usd(less).padStart(8)}   wants ${wants}`;
+  return `  ${parameter.padEnd(18)} ${usd(less).padStart(8)}   requires ${wants}`;
 }
 
 function usd(amount: number): string {

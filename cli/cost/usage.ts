@@ -1,4 +1,4 @@
-/** What a month asks for: counts of named workloads, as often as somebody says they happen. */
+/** The usage of a month: measured counts times the rates of the workload. */
 import { RESYNC_MS, SECRET_MS_MAX } from "@deltaloop/base";
 import { added, NOTHING, rolloutOf, scaled } from "./counts.ts";
 import type { Counts, CountsFile } from "./counts.ts";

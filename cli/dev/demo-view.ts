@@ -1,6 +1,7 @@
-/** What the demo shows: a picture that is drawn anew on a terminal, plain lines where there is none. */
+/** What the demo shows: a picture that is redrawn on a terminal, plain lines elsewhere. */
 import type { JsonObject } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
+import { movesCursor, shortened } from "../output/terminal.ts";
 
 export interface Scene {
   readonly step: string;
@@ -40,7 +41,7 @@ export interface DemoView {
 }
 
 export function demoView(out: NodeJS.WriteStream): DemoView {
-  return out.isTTY ? terminalView(out) : lineView(out);
+  return movesCursor(out) ? terminalView(out) : lineView(out);
 }
 
 function terminalView(out: NodeJS.WriteStream): DemoView {
@@ -51,7 +52,7 @@ function terminalView(out: NodeJS.WriteStream): DemoView {
   };
   return {
     show(scene) {
-      const lines = picture(scene).map((line) => printable(line).slice(0, out.columns - 1));
+      const lines = picture(scene).map((line) => shortened(printable(line), out.columns - 1));
       erase();
       out.write(lines.map((line) => `${line}${CLEAR_LINE}\n`).join("") + CLEAR_TO_END);
       drawn = lines.length;
@@ -80,7 +81,7 @@ function picture(scene: Scene): readonly string[] {
     ...sets,
     "  ○ pending  ◐ running  ● ready  × terminating",
     "",
-    "What watchers and functions did",
+    "Activity of watchers and functions",
     ...activity.slice(-ACTIVITY_LINES).map((line) => `  ${line}`),
     "",
     scene.lag,

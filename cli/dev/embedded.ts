@@ -50,9 +50,9 @@ export interface Embedded {
   readonly store: Store;
   /** Of the redis-server; absent where the Store is in memory. */
   readonly redisUrl?: string;
-  /** Resolves once keys of every controller are handed out. */
+  /** Resolves once the gates of all controllers are open. */
   ready(): Promise<void>;
-  /** Ends the watcher that leads, as SIGTERM would; answers which it was. Another one takes over. */
+  /** Ends the leading watcher, as SIGTERM would, and returns its identity. Another one takes over. */
   endLeader(): string;
   stop(): Promise<void>;
 }
@@ -63,7 +63,7 @@ const READY_POLL_MS = 20;
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { log } = options;
   const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const sqs = await startFauxqs(); // first, while nothing else runs: the package comes without it
+  const sqs = await startFauxqs(); // first, while nothing else runs: the package does not contain it
   const server = createApiServer({ clock, random });
   const [http, redis] = await Promise.all([serveHttp(server), startLocalRedis()]);
   const kube = (component: string) => createKubeHttp({ server: http.url, component });
@@ -138,7 +138,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     },
     endLeader() {
       leader?.stop();
-      return leader?.identity ?? "nobody";
+      return leader?.identity ?? "no watcher";
     },
     async stop() {
       await system.stop();

@@ -76,7 +76,7 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     containerLogsDir: join(folder, "containers"),
     cgroupRoot: "/",
     cgroupDriver: "cgroupfs",
-    port: 0, // nobody listens: there is nothing to log or to run a command in
+    port: 0, // no server: these containers have no logs and run no commands
     maxPods: PODS_MAX,
     clusterDns: ["10.96.0.10"],
     clusterDomain: "cluster.local",

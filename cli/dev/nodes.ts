@@ -5,7 +5,7 @@ import { runScriptedNodes } from "@deltaloop/api-server";
 import { printable } from "@deltaloop/base/output";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Scripted nodes against a real API server, until `signal` aborts; their failure is told by name. */
+/** Scripted nodes against a real API server, until `signal` aborts; logs their failure. */
 export function startNodes(access: KubeHttpConfig, count: number, bindPods: boolean, signal: AbortSignal): void {
   const kube = createKubeHttp({ ...access, userAgent: "deltaloop-nodes" });
   const running = runScriptedNodes(kube, { count, clock: createSystemClock(), random: createSystemRandom(), bindPods }, signal);

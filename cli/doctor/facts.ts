@@ -24,7 +24,7 @@ export interface Facts {
   readonly server: Seen<RedisServerFacts & { readonly timeMs: number }>;
   readonly queues: readonly QueueSight[];
   readonly cache: CacheFacts;
-  /** Absent: nobody asked for it. */
+  /** Absent without --audit. */
   readonly audits?: readonly AuditFacts[];
 }
 

@@ -1,34 +1,34 @@
-/** What `doctor` says about one thing, and the table of the things it looks at. Names and units are what `--json` promises. */
+/** The findings of `doctor`, and the table of its checks. Names and units are stable in `-o json`. */
 
 export type State = "failure" | "warning" | "notChecked" | "ok";
 
 export interface Finding {
   readonly check: Check;
-  /** Which one, where there are several: a role, a queue, a controller, a resource. */
+  /** The role, queue, controller or resource, where there are several. */
   readonly of?: string;
   readonly state: State;
-  /** What was seen, in words; of `notChecked` the reason. */
+  /** The observation; the reason of `notChecked`. */
   readonly seen: string;
-  /** The number behind the judgement, in the check's unit. */
+  /** The measured number, in the check's unit. */
   readonly number?: number;
-  /** One sentence: what to do. Of failures and warnings alone. */
+  /** What to do, in one sentence; of failures and warnings only. */
   readonly remedy?: string;
 }
 
 interface CheckInfo {
-  /** People read the sections in this order. */
+  /** In the order of the report. */
   readonly section: "API server" | "rights" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
   readonly looked: string;
   /** Of `number`. */
   readonly unit?: string;
 }
 
-/** In the order in which people read them. */
+/** In the order of the report. */
 export const CHECKS = {
   "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
   "api.version": { section: "API server", looked: "its version", unit: "minor version" },
   "api.cluster": { section: "API server", looked: "uid of namespace kube-system against DELTALOOP_CLUSTER" },
-  rights: { section: "rights", looked: "a SelfSubjectAccessReview for each right of a role", unit: "rights lacking" },
+  rights: { section: "rights", looked: "a SelfSubjectAccessReview for each right of a role", unit: "missing rights" },
   "clock.local": { section: "clock", looked: "this machine's clock against the API server's Date", unit: "ms ahead" },
   "clock.redis": { section: "clock", looked: "Redis' TIME against the API server's Date", unit: "ms ahead" },
   "redis.answers": { section: "Redis", looked: "INFO and TIME", unit: "ms" },
@@ -42,27 +42,27 @@ export const CHECKS = {
   "queue.answers": { section: "queues", looked: "GetQueueAttributes", unit: "ms" },
   "queue.settings": { section: "queues", looked: "attributes against infra/queues.yml", unit: "differences" },
   "queue.redrive": { section: "queues", looked: "the redrive policy", unit: "receives" },
-  "queue.depth": { section: "queues", looked: "messages that wait (SQS tells their age to CloudWatch alone)", unit: "messages" },
+  "queue.depth": { section: "queues", looked: "waiting messages (only CloudWatch has their age)", unit: "messages" },
   "queue.deadLetters": { section: "queues", looked: "messages in the dead-letter queue", unit: "messages" },
   "watcher.mode": { section: "watcher", looked: "DELTALOOP_MODE" },
   "watcher.lease": { section: "watcher", looked: "the Lease, by the API server's clock", unit: "s since it was renewed" },
-  "watcher.guard": { section: "watcher", looked: "whether another controller is at work, DELTALOOP_GUARD" },
+  "watcher.guard": { section: "watcher", looked: "writes of another controller, DELTALOOP_GUARD" },
   "watcher.fence": { section: "watcher", looked: "the fence in Redis against the Lease's resourceVersion" },
   "cache.epoch": { section: "cache", looked: "the epoch" },
   "cache.gate": { section: "cache", looked: "the gate of a controller" },
   "cache.lag": {
     section: "cache",
-    looked: "state of a resource, its lane that was silent longest, sent against applied versions",
+    looked: "state of a resource, its lane that was silent longest, sent and applied versions",
     unit: "s",
   },
   "cache.lanes": { section: "cache", looked: "lanes with a hole, frozen lanes", unit: "lanes" },
-  "cache.quarantine": { section: "cache", looked: "what could not be applied, of the last day", unit: "objects or messages" },
+  "cache.quarantine": { section: "cache", looked: "quarantined items of the last day", unit: "objects or messages" },
   "cache.forged": { section: "cache", looked: "messages that failed their MAC, of the last day", unit: "messages" },
   "cache.audit": { section: "cache", looked: "each object and its row (--audit)", unit: "differences" },
-  "work.due": { section: "work", looked: "the key that is due longest, with nobody on it", unit: "s" },
+  "work.due": { section: "work", looked: "the key that is due longest, without a running sync", unit: "s" },
   "work.failing": { section: "work", looked: "keys that failed at least five times in a row", unit: "keys" },
-  "work.parked": { section: "work", looked: "keys that were given up", unit: "keys" },
-  "work.intents": { section: "work", looked: "calls written down and never answered for", unit: "intents" },
+  "work.parked": { section: "work", looked: "parked keys", unit: "keys" },
+  "work.intents": { section: "work", looked: "recorded calls without an answer", unit: "intents" },
 } as const satisfies Readonly<Record<string, CheckInfo>>;
 
 export type Check = keyof typeof CHECKS;

@@ -59,7 +59,7 @@ export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
     if (user !== role && !user.endsWith(`:${role}`)) {
       const context = `no credentials of its own at hand (a context ${role} in the kubeconfig, or its token)`;
       if (lacking.length === 0) return notChecked("rights", `${context}; ${user} would have all ${rights.length}`, number);
-      const remedy = `If ${user} is whom the role runs as, kubectl apply -f infra/manifests/rbac.yaml; else ask again with the role's own credentials.`;
+      const remedy = `If ${user} is whom the role runs as, kubectl apply -f infra/manifests/rbac.yaml; else check again with the role's own credentials.`;
       return warning("rights", `${context}; ${user} lacks ${listOf(lacking)}`, remedy, number);
     }
     if (lacking.length === 0) return ok("rights", `${rights.length} of ${rights.length}`, number);
@@ -95,14 +95,14 @@ function judgeSkew(check: "clock.local" | "clock.redis", whose: string, aheadMs:
     return warning(
       check,
       seen,
-      "Synchronise both (NTP): queue, gates and leases go by Redis' clock alone and are right, but times that people compare are not.",
+      "Synchronise both (NTP): queue, gates and leases go by Redis' clock alone and are correct, but timestamps differ.",
       number,
     );
   if (off < SKEW_FAILURE_MS)
     return warning(
       check,
       seen,
-      "Synchronise clocks (NTP): minReadySeconds and progress deadlines are judged by the clock of whoever runs the functions.",
+      "Synchronise clocks (NTP): minReadySeconds and progress deadlines depend on the clock of the functions.",
       number,
     );
   return failure(

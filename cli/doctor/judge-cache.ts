@@ -20,10 +20,10 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
       warning(
         "watcher.mode",
         "shadow: it decides and sends nothing",
-        "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three loops are off.",
+        "Set DELTALOOP_MODE=act for watcher and functions, once the cluster's own three controllers are off.",
       ),
       notChecked("watcher.lease", "shadow takes no Lease"),
-      notChecked("watcher.guard", "shadow looks for nobody"),
+      notChecked("watcher.guard", "shadow mode has no guard"),
       notChecked("watcher.fence", "shadow takes no Lease"),
     ];
   }
@@ -31,7 +31,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
   return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts)];
 }
 
-/** The stop is a failure also where it is ignored: somebody was seen. */
+/** A stop is a failure even where it is ignored. */
 function judgeGuard({ guard, cache }: Facts): Finding {
   if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
   const { stop } = cache.guard.value;
@@ -39,36 +39,36 @@ function judgeGuard({ guard, cache }: Facts): Finding {
     return failure(
       "watcher.guard",
       describeStop(stop),
-      "Take away whoever else writes to Redis (docs/internals/threat-model.md), or give watcher and functions one DELTALOOP_MAC_KEY; then deltaloop resume.",
+      "Remove the other writer of Redis (docs/internals/threat-model.md), or use one DELTALOOP_MAC_KEY for watcher and functions; then run deltaloop resume.",
     );
   if (stop)
     return failure(
       "watcher.guard",
       describeStop(stop),
-      `Keep the other controller off our objects (upstream's: ${SWITCH_OFF}), then deltaloop resume.`,
+      `Stop the other controller (upstream's: ${SWITCH_OFF}), then run deltaloop resume.`,
     );
   if (guard === "off")
     return warning(
       "watcher.guard",
-      "off: nobody looks whether another controller writes",
-      "Set DELTALOOP_GUARD=on for watcher and functions, unless somebody else sees to it.",
+      "off: writes of another controller are not detected",
+      "Set DELTALOOP_GUARD=on for watcher and functions, unless something else ensures that.",
     );
-  return ok("watcher.guard", "nobody else was seen");
+  return ok("watcher.guard", "no other controller was seen");
 }
 
 function judgeLease(api: ApiFacts): Finding {
   const { name, seen } = api.lease;
   if (seen.kind === "unseen") return notChecked("watcher.lease", seen.why);
-  const start = "Start deltaloop watch, or look into its log why it ends";
+  const start = "Start deltaloop watch, or read in its log why it exits";
   if (seen.value === undefined)
-    return failure("watcher.lease", `there is no Lease ${name}`, `${start}; --lease-namespace says where its Lease stands.`);
+    return failure("watcher.lease", `there is no Lease ${name}`, `${start}; pass the namespace of its Lease with --lease-namespace.`);
   const { holder, renewedAtMs, durationSeconds } = seen.value;
-  if (holder === "") return failure("watcher.lease", `nobody holds ${name}`, `${start}.`);
+  if (holder === "") return failure("watcher.lease", `${name} has no holder`, `${start}.`);
   const ageMs = seen.atMs + (apiSkewMs(api) ?? 0) - renewedAtMs;
   const number = { number: Math.round(ageMs / 1000) };
   const text = `${name} held by ${holder}, renewed ${spanOf(ageMs)} ago`;
   if (ageMs <= durationSeconds * 1000) return ok("watcher.lease", text, number);
-  return failure("watcher.lease", text, `${start}: whoever held the Lease has stopped, or does not reach the API server.`, number);
+  return failure("watcher.lease", text, `${start}: the holder of the Lease has stopped, or does not reach the API server.`, number);
 }
 
 /** The fence is the version of an acquiring write, so the Lease's own can only be newer (informer §14). */
@@ -82,7 +82,7 @@ function judgeFence({ api, cache }: Facts): Finding {
     return warning(
       "watcher.fence",
       `streams of ${fences.length} fences: ${fences.join(", ")}`,
-      "Ask again in a few seconds: a watcher that takes over raises all of them; if it stays, look into its log.",
+      "Check again in a few seconds: a watcher that takes over raises all of them; if it persists, read its log.",
     );
   const { seen } = api.lease;
   if (seen.kind === "unseen" || seen.value === undefined)
@@ -116,13 +116,13 @@ export function judgeCache(facts: Facts): readonly Finding[] {
       none: "nothing in quarantine",
       each: ({ what, where, why }) => `${what} (${where}: ${why})`,
       remedy:
-        "Look at what each names, with kubectl or in the log of that time: it is not in the cache as it should be until it changes or is listed again.",
+        "Inspect each object with kubectl or in the log of that time: its cached copy is stale until the object changes or is relisted.",
     }),
     judgeRecent("cache.forged", forgeries, nowMs, {
       failing: false,
       none: "nothing forged",
       each: ({ where, why, messageId }) => `${messageId} (${where}: ${why})`,
-      remedy: "Give watcher and functions one DELTALOOP_MAC_KEY, or take away whose messages these are (docs/internals/threat-model.md).",
+      remedy: "Give watcher and functions one DELTALOOP_MAC_KEY, or remove the sender of these messages (docs/internals/threat-model.md).",
     }),
   ];
 }
@@ -153,13 +153,13 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
     /^the epoch has/,
     "Run watcher and functions of one build with one DELTALOOP_DIGEST_KEY, and give the doctor the same; then the watcher opens a new epoch.",
   ],
-  [/another primary/, "Wait 15 s: the watcher lists anew; if it stays shut, look into the watcher's log."],
+  [/another primary/, "Wait 15 s: the watcher relists; if it stays shut, look into the watcher's log."],
   [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, look into the watcher's log and at queue deltas."],
   [
     /: SUSPECT/,
-    "Wait 15 s: the watcher lists anew; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
+    "Wait 15 s: the watcher relists; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
   ],
-  [/silent/, "Look whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
+  [/silent/, "Check whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
   [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays shut, look into the watcher's log."],
 ];
 
@@ -179,7 +179,7 @@ function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number
     return failure(
       "cache.lag",
       `${state}, nothing was ever applied in ${lanes.length - applied.length} of ${lanes.length} lanes`,
-      "Look whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
+      "Check whether apply-deltas runs: its event source mapping, its errors, and the messages that wait in queue deltas.",
       of,
     );
   const silentMs = Math.max(0, nowMs - Math.min(...applied));
@@ -187,7 +187,7 @@ function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number
   const seen = `${state}, last message ${spanOf(silentMs)} ago, sent ${sentRV ?? "-"}, applied ${reached}`;
   const more = { ...of, number: Math.round(silentMs / 1000) };
   if (silentMs < SILENCE_WARNING_MS) return ok("cache.lag", seen, more);
-  const remedy = "Look whether the watcher (watcher.lease) sends and apply-deltas applies (queue.depth of deltas).";
+  const remedy = "Check whether the watcher (watcher.lease) sends and apply-deltas applies (queue.depth of deltas).";
   return silentMs < SILENCE_FAILURE_MS ? warning("cache.lag", seen, remedy, more) : failure("cache.lag", seen, remedy, more);
 }
 
@@ -219,7 +219,7 @@ function judgeRecent<T extends { readonly atMs: number }>(
   return (words.failing ? failure : warning)(check, seen, words.remedy, more);
 }
 
-/** Says nothing where nobody asked. */
+/** No finding without --audit. */
 export function judgeAudits({ audits = [] }: Facts): readonly Finding[] {
   return audits.map(judgeAudit);
 }
@@ -234,7 +234,7 @@ function judgeAudit({ resource, seen }: AuditFacts): Finding {
   return failure(
     "cache.audit",
     `${differences.length} of ${compared}: ${listOf(differences.map(({ kind, key }) => `${kind} ${key}`))}${lacking}`,
-    "Wait an hour: the watcher's own audit mends them; if they come back, look who else writes to this Redis (cli/README.md has the kinds).",
+    "Wait an hour: the watcher's own audit repairs them; if they recur, look for another writer of this Redis (cli/README.md lists the kinds).",
     more,
   );
 }

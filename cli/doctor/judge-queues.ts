@@ -16,7 +16,7 @@ export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
       const rest = (["queue.settings", "queue.redrive", "queue.depth", "queue.deadLetters"] as const).map((check) =>
         notChecked(check, "the queue does not answer", of),
       );
-      if (/AccessDenied|not authorized/i.test(seen.why)) return [notChecked("queue.answers", `may not be asked: ${seen.why}`, of), ...rest];
+      if (/AccessDenied|not authorized/i.test(seen.why)) return [notChecked("queue.answers", `access denied: ${seen.why}`, of), ...rest];
       const url = queue.name === "deltas" ? "DELTALOOP_DELTAS_URL" : doorbellsVariable(queue.name);
       return [
         failure(
@@ -52,7 +52,7 @@ function judgeSettings({ name }: QueueSight, attributes: Readonly<Record<string,
   if (differing.length === 0) return ok("queue.settings", "as generated", more);
   const seen = differing.map((attribute) => `${attribute} ${attributes[attribute] ?? "unset"} instead of ${wanted[attribute]}`).join(", ");
   const broken = differing.flatMap((attribute) => BREAKS[attribute] ?? []);
-  const remedy = "Deploy infra/queues.yml again (FifoQueue is fixed when a queue is made: make it anew)";
+  const remedy = "Deploy infra/queues.yml again (FifoQueue is fixed at creation: create the queue again)";
   return broken.length > 0
     ? failure("queue.settings", seen, `${remedy}: ${[...new Set(broken)].join(", ")}.`, more)
     : warning("queue.settings", seen, `${remedy}.`, more);
@@ -86,7 +86,7 @@ function judgeDepth(
   const more = { of: name, number: waiting };
   if (waiting < WAITING_MAX) return ok("queue.depth", seen, more);
   const reader = name === "deltas" ? "apply-deltas" : `sync-${name}`;
-  return warning("queue.depth", seen, `Look whether ${reader} runs: its event source mapping, its errors and its throttles.`, more);
+  return warning("queue.depth", seen, `Check whether ${reader} runs: its event source mapping, its errors and its throttles.`, more);
 }
 
 function judgeDeadLetters({ name, deadLetters }: QueueSight): Finding {
@@ -98,7 +98,7 @@ function judgeDeadLetters({ name, deadLetters }: QueueSight): Finding {
   if (more.number > 0) {
     const remedy =
       name === "deltas"
-        ? "Look whether the function dead-deltas runs: it takes them out and has the cache listed anew, and until then the gate stays shut or the cache old."
+        ? "Check whether the function dead-deltas runs: it takes them out and triggers a relist, and until then the gate stays shut or the cache stale."
         : `Read why in the log of sync-${name}, then purge the dead-letter queue: the keys are safe in Redis, the sweeper rings them.`;
     return failure("queue.deadLetters", `${more.number} messages`, remedy, more);
   }

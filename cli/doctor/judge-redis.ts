@@ -11,7 +11,7 @@ const MEMORY_PERCENT_MAX = 80;
 export function judgeRedis({ server, durability, redisCluster }: Facts): readonly Finding[] {
   if (server.kind === "unseen") {
     const remedy =
-      "Start Redis, or correct DELTALOOP_REDIS_URL and what stands between (security group, TLS, password); the watcher lists anew by itself.";
+      "Start Redis, or correct DELTALOOP_REDIS_URL and the network between (security group, TLS, password); the watcher relists by itself.";
     const others = ["version", "role", "policy", "evicted", "memory", "replicas", "persistence"] as const;
     return [
       failure("redis.answers", `no answer: ${server.why}`, remedy),
@@ -21,7 +21,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   const { version, role, replicas, policy, evicted, usedBytes, maxBytes, appendOnly, saveFailed, loading } = server.value;
   const findings: Finding[] = [ok("redis.answers", `answers in ${server.tookMs} ms`, { number: server.tookMs })];
 
-  if (version === undefined) findings.push(notChecked("redis.version", "it does not say"));
+  if (version === undefined) findings.push(notChecked("redis.version", "not reported"));
   else if (compareVersions(version, VERSION_MIN) < 0)
     findings.push(failure("redis.version", version, `Use ${VERSION_MIN} or newer: the work queue needs ZADD LT.`));
   else findings.push(ok("redis.version", version));
@@ -35,9 +35,9 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
         "Point DELTALOOP_REDIS_URL at the primary: a replica takes no writes, and every gate is shut on it.",
       ),
     );
-  else findings.push(role === undefined ? notChecked("redis.role", "it does not say") : ok("redis.role", "primary"));
+  else findings.push(role === undefined ? notChecked("redis.role", "not reported") : ok("redis.role", "primary"));
 
-  if (policy === undefined) findings.push(notChecked("redis.policy", "it does not say"));
+  if (policy === undefined) findings.push(notChecked("redis.policy", "not reported"));
   else if (policy === "noeviction") findings.push(ok("redis.policy", policy));
   else
     findings.push(
@@ -66,7 +66,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       failure(
         "redis.memory",
         used,
-        "Give it more memory, or delete in the cluster what fills it: it refuses writes, so nothing acts until it has had room for 15 s.",
+        "Give it more memory, or delete in the cluster what fills it: it refuses writes, so nothing acts until it has had free memory for 15 s.",
         { number: percent },
       ),
     );
@@ -106,7 +106,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       failure(
         "redis.persistence",
         "its last save failed",
-        "Look at its disk: with stop-writes-on-bgsave-error, the default, it refuses writes until a save succeeds.",
+        "Check its disk: with stop-writes-on-bgsave-error, the default, it refuses writes until a save succeeds.",
       ),
     );
   else findings.push(ok("redis.persistence", `append-only file ${appendOnly ? "on" : "off"}`));

@@ -45,7 +45,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   const isShut = gate.kind === "seen" && !gate.value.open;
   const remedy = isShut
     ? "Open the gate first (cache.gate): keys wait for it."
-    : `Look whether ${syncFunction(controller)} runs: its event source mapping, its errors, its token; and the sweeper, which rings again.`;
+    : `Check whether ${syncFunction(controller)} runs: its event source mapping, its errors, its token; and the sweeper, which rings the doorbells again.`;
   const failing = queued.value.filter(({ failures }) => failures >= FAILURES_MIN).toSorted((a, b) => b.failures - a.failures);
   return [
     ageMs < DUE_WARNING_MS ? ok("work.due", seen, more) : (ageMs < DUE_FAILURE_MS ? warning : failure)("work.due", seen, remedy, more),
@@ -54,7 +54,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
       : warning(
           "work.failing",
           listOf(failing.map(({ key, failures }) => `${key} ${failures} times`)),
-          `Read why in the log of ${syncFunction(controller)}; each is tried again with a delay of up to 1000 s.`,
+          `Read why in the log of ${syncFunction(controller)}; each is retried with a delay of up to 1000 s.`,
           { ...of, number: failing.length },
         ),
   ];
@@ -68,7 +68,7 @@ function judgeParked({ controller, parked }: ControllerFacts, nowMs: number | un
   const seen = listOf(
     parked.value.map(({ key, sinceMs, failures }) => `${key} after ${failures} failures, ${spanOf((nowMs ?? parked.atMs) - sinceMs)} ago`),
   );
-  const remedy = `Read why in the log of ${syncFunction(controller)} and mend it; then change anything of the object (kubectl annotate): its next event brings it back.`;
+  const remedy = `Read the cause in the log of ${syncFunction(controller)} and repair it; then change the object (kubectl annotate), which enqueues it again.`;
   return failure("work.parked", seen, remedy, more);
 }
 
@@ -83,13 +83,13 @@ function judgeIntents(intents: CacheFacts["intents"], nowMs: number | undefined)
   const endless = pending.filter(({ deadlineMs }) => deadlineMs > nowMs + EXPECTATION_MS + OVERDUE_MS);
   const overdue = pending.filter(({ deadlineMs }) => deadlineMs < nowMs - OVERDUE_MS);
   const stuck = [...endless, ...overdue];
-  if (stuck.length === 0) return ok("work.intents", `calls on their way: ${pending.length}`, { number: 0 });
+  if (stuck.length === 0) return ok("work.intents", `calls in flight: ${pending.length}`, { number: 0 });
   const seen = listOf(
-    stuck.map(({ what, deadlineMs }) => `${what}, ${deadlineMs > nowMs ? "without end" : `overdue by ${spanOf(nowMs - deadlineMs)}`}`),
+    stuck.map(({ what, deadlineMs }) => `${what}, ${deadlineMs > nowMs ? "unbounded" : `overdue by ${spanOf(nowMs - deadlineMs)}`}`),
   );
   const remedy =
     endless.length > 0
-      ? "Delete the owner's key i in Redis, or ep for a new epoch: nobody of ours writes such a deadline (docs/internals/threat-model.md)."
-      : "Look whether the owner's sync function runs: its next run looks such calls up and settles them.";
+      ? "Delete the owner's key i in Redis, or ep for a new epoch: no process of ours writes such a deadline (docs/internals/threat-model.md)."
+      : "Check whether the owner's sync function runs: its next run resolves such calls.";
   return failure("work.intents", seen, remedy, { number: stuck.length });
 }

@@ -64,7 +64,7 @@ async function lookAtObjects({ configuration, access }: LookOptions, dead: strin
   const kube = kubeOver(createClient(await access(serviceAccount("watcher"))));
   const { store } = openCache(
     configuration,
-    redisStore(configuration.redis, () => undefined), // what fails is told by the call
+    redisStore(configuration.redis, () => undefined), // the call reports errors
   );
   const clock = createSystemClock();
   const ends = new AbortController();
@@ -105,11 +105,11 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
       })),
     ),
   ]);
-  const told = <T>(part: Seen<T>): Seen<T> =>
+  const ifSeen = <T>(part: Seen<T>): Seen<T> =>
     version.kind === "seen" || part.kind === "seen" ? part : unseen("the API server does not answer");
   return {
-    api: { version, identity: told(identity), lease: { name: `${leaseNamespace}/${name}`, seen: told(lease) } },
-    roles: roles.map((role) => ({ ...role, seen: told(role.seen) })),
+    api: { version, identity: ifSeen(identity), lease: { name: `${leaseNamespace}/${name}`, seen: ifSeen(lease) } },
+    roles: roles.map((role) => ({ ...role, seen: ifSeen(role.seen) })),
   };
 }
 
@@ -137,7 +137,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
   const probe = createRedisProbe(configuration.redis, configuration);
   const { store } = openCache(
     configuration,
-    redisStore(configuration.redis, () => undefined), // the probe's connection tells the same
+    redisStore(configuration.redis, () => undefined), // the probe's connection reports the same
   );
   const inEpoch = async <T>(read: (epoch: string) => Promise<T>): Promise<T> => {
     const record = await store.epoch();
@@ -161,18 +161,18 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
     intents: seen(() => inEpoch((epoch) => probe.intents(epoch, OWNERS_MAX))),
   };
   const server = await seen(() => probe.server().catch((error: unknown) => Promise.reject(probe.lastError() ?? error)));
-  const told = <T>(part: Seen<T>): Seen<T> => (server.kind === "seen" || part.kind === "seen" ? part : unseen("Redis does not answer"));
+  const ifSeen = <T>(part: Seen<T>): Seen<T> => (server.kind === "seen" || part.kind === "seen" ? part : unseen("Redis does not answer"));
   const facts: CacheFacts = {
-    epoch: told(await cache.epoch),
-    streams: told(await cache.streams),
-    quarantine: told(await cache.quarantine),
-    forgeries: told(await cache.forgeries),
-    guard: told(await cache.guard),
-    intents: told(await cache.intents),
+    epoch: ifSeen(await cache.epoch),
+    streams: ifSeen(await cache.streams),
+    quarantine: ifSeen(await cache.quarantine),
+    forgeries: ifSeen(await cache.forgeries),
+    guard: ifSeen(await cache.guard),
+    intents: ifSeen(await cache.intents),
     controllers: await Promise.all(
       controllers.map(async (found) => {
         const { controller, gate, queued, parked } = await found;
-        return { controller, gate: told(gate), queued: told(queued), parked: told(parked) };
+        return { controller, gate: ifSeen(gate), queued: ifSeen(queued), parked: ifSeen(parked) };
       }),
     ),
   };

@@ -1,5 +1,5 @@
-/** Findings for people (worst first, what is well in a line a section) and for programs (`--json`, described in cli/README.md). */
-import { printable, printableJson } from "@deltaloop/base/output";
+/** Findings as text (worst first; a line for each section that is ok) and as an object (`-o`, described in cli/README.md). */
+import { printable } from "@deltaloop/base/output";
 import { CHECKS } from "./finding.ts";
 import type { Finding, State } from "./finding.ts";
 
@@ -40,14 +40,13 @@ export function reportForPeople({ deployment, cluster, mode, tookMs, findings }:
     .join("\n");
 }
 
-/** One object in one line. */
-export function reportAsJson({ findings, ...rest }: Report): string {
+export function reportAsObject({ findings, ...rest }: Report): object {
   const counts = Object.fromEntries(STATES.map((state) => [state, findings.filter((finding) => finding.state === state).length]));
   const described = findings.map(({ check, ...finding }) => ({ check, ...CHECKS[check], ...finding }));
-  return `${printableJson({ version: FORMAT_VERSION, ...rest, counts, findings: described })}\n`;
+  return { version: FORMAT_VERSION, ...rest, counts, findings: described };
 }
 
-/** Takes out every secret that happens to stand in somebody's error message; what is shorter than 4 characters protects nothing. */
+/** Removes secrets that an error message contains; values shorter than 4 characters are no secrets. */
 export function withoutSecrets(findings: readonly Finding[], secrets: readonly string[]): readonly Finding[] {
   const known = secrets.filter((secret) => secret.length >= 4);
   return findings.map((finding) => ({ ...finding, seen: known.reduce((left, secret) => left.replaceAll(secret, "***"), finding.seen) }));
@@ -57,14 +56,14 @@ function nameOf({ check, of }: Pick<Finding, "check" | "of">): string {
   return of === undefined ? check : `${check} ${of}`;
 }
 
-/** A check of which `some` are all that there are goes by its own name. */
+/** A check without its instances if `some` has all of them. */
 function namesOf(some: readonly Finding[], all: readonly Finding[]): readonly string[] {
   return [...Map.groupBy(some, ({ check }) => check)].flatMap(([check, group]) =>
     group.length === all.filter((finding) => finding.check === check).length ? [check] : group.map(nameOf),
   );
 }
 
-/** Of one check: what is the same of all is said once. */
+/** The observations of one check, without repetition. */
 function inOnePhrase(some: readonly Finding[]): string {
   const phrases = new Set(some.map(({ seen }) => seen));
   return phrases.size === 1 ? [...phrases].join() : some.map(({ of = "", seen }) => `${of} ${seen}`.trim()).join(", ");
@@ -87,5 +86,5 @@ function entry(first: string, text: string, width: number): string {
     } else line = line === "" ? word : `${line} ${word}`;
   }
   lines.push(line);
-  return lines.map((each, index) => `${(index === 0 ? first : "").padEnd(MARGIN)}${each}\n`).join("");
+  return lines.map((each, index) => `${index === 0 ? first.padEnd(MARGIN) : " ".repeat(MARGIN)}${each}\n`).join("");
 }

@@ -1,4 +1,4 @@
-/** Spans of time and lists as people write them. */
+/** Durations and lists as text. */
 
 /** `0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`. */
 export function spanOf(ms: number): string {

@@ -1,14 +1,15 @@
 /** A recorded change in one line. */
-import { RESOURCES } from "@deltaloop/kube/objects";
 import type { Difference, ObjectChange, Entry } from "@deltaloop/replay/explain";
+
+import { objectName } from "./subject.ts";
 
 /** Names in one line. */
 const NAMES_MAX = 3;
 
-/** Neighbours that say the same of pods of one owner. */
+/** Adjacent changes that are the same for pods of one owner. */
 export function alikeFrom(entries: readonly Entry[], index: number): Alike {
   const first = changeAt(entries, index);
-  if (first === undefined) throw new Error("no change stands there");
+  if (first === undefined) throw new Error("entry is no change");
   const alike: [ObjectChange, ...ObjectChange[]] = [first];
   for (let at = index + 1; first.resource === "pods"; at++) {
     const next = changeAt(entries, at);
@@ -27,29 +28,27 @@ type Alike = readonly [ObjectChange, ...ObjectChange[]];
 
 export function changeText(changes: Alike): string {
   const [first] = changes;
-  const { kind } = RESOURCES[first.resource];
-  const names = changes.slice(0, NAMES_MAX).map(({ name }) => name);
+  const names = changes.slice(0, NAMES_MAX).map(({ resource, name }) => objectName(resource, name));
   const more = changes.length - names.length;
-  const who = `${kind}${changes.length > 1 ? "s" : ""} ${first.namespace}/${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-  return `${who} ${predicateOf(first, changes.length > 1)}`;
+  return `${names.join(", ")}${more > 0 ? ` and ${more} more` : ""} ${predicateOf(first)}`;
 }
 
-/** What is told of an object that is new: the rest is its manifest's. */
+/** Fields printed of a new object; the rest is in its manifest. */
 const AT_FIRST = new Set(["replicas", "paused", "revision", "owner", "phase"]);
 
-export function predicateOf({ kind, differences, by, resource }: ObjectChange, isOfSeveral = false): string {
+export function predicateOf({ kind, differences, by, resource }: ObjectChange): string {
   const whose = by === undefined ? "" : ` (${byWhom(by)})`;
-  if (kind === "goes") return `${isOfSeveral ? "are gone" : "is gone"}${whose}`;
+  if (kind === "goes") return `deleted${whose}`;
   if (kind === "changes") return `${differences.map(differenceText).join(", ")}${whose}`;
   const first = differences.filter(({ field }) => AT_FIRST.has(field) && !(resource === "pods" && field === "owner"));
   const facts = first.map(({ field, to = "" }) => `${field} ${to}`).join(", ");
-  const verb = kind === "stands" ? ["stand there", "stands there"] : ["appear", "appears"];
-  return `${verb[isOfSeveral ? 0 : 1]}${facts === "" ? "" : `: ${facts}`}${whose}`;
+  const verb = kind === "stands" ? "existing" : "created";
+  return `${verb}${facts === "" ? "" : `: ${facts}`}${whose}`;
 }
 
-/** So the API server calls a client that did not say who it is. */
+/** The API server calls a client without a User-Agent unknown. */
 function byWhom(by: string): string {
-  return by === "unknown" ? "a client without a name" : by;
+  return by === "unknown" ? "unknown client" : by;
 }
 
 function differenceText(difference: Difference): string {
@@ -63,9 +62,9 @@ function plainText({ field, from, to }: Difference): string {
     (_, counter: string) => `status ${counter === "observedGeneration" ? "observed generation" : counter}`,
   );
   if (from === undefined && to === undefined) return `${name} changed`;
-  if (field === "asked to end") return from === undefined ? "asked to end" : "its end is set anew";
+  if (field === "asked to end") return from === undefined ? "marked for deletion" : "deletion time changed";
   if (field === "node" && from === undefined) return `assigned to ${to}`;
-  if (field === "paused") return to === "true" ? "paused" : "not paused any more";
-  if (to === undefined) return name.startsWith("status ") ? `${name} ${from} → 0` : `no ${name} any more`;
+  if (field === "paused") return to === "true" ? "paused" : "resumed";
+  if (to === undefined) return name.startsWith("status ") ? `${name} ${from} → 0` : `${name} removed`;
   return from === undefined ? `${name} ${name.startsWith("status ") ? `0 → ${to}` : to}` : `${name} ${from} → ${to}`;
 }

@@ -1,4 +1,4 @@
-/** Decisions in one line each, for terminals. Whose they are stands before them. */
+/** One line for each decision. The caller prints the controller and the key. */
 import type { Condition, Labels } from "@deltaloop/kube/objects";
 import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
 import { counted } from "../output/counted.ts";
@@ -43,14 +43,14 @@ function describeWrite(write: Write, replaced: Replaced): string {
         changed("replicas", replaced.replicas, write.replicas),
         changed("minReadySeconds", replaced.minReadySeconds, write.minReadySeconds),
         ...annotationsChanged(replaced.annotations, write.annotations),
-        ...(write.copied?.keys ?? []).map((key) => `${shortName(key)} as the Deployment has it`),
+        ...(write.copied?.keys ?? []).map((key) => `${shortName(key)} copied from the Deployment`),
       ];
       return `patch ReplicaSet ${write.name}: ${parts.filter((part) => part !== undefined).join(", ")}`;
     }
     case "DeleteReplicaSet":
       return `delete ReplicaSet ${write.name}`;
     case "RollBack":
-      return write.to === undefined ? "take back the request for a rollback" : `roll back to ReplicaSet ${write.to.name}`;
+      return write.to === undefined ? "remove the rollback annotation" : `roll back to ReplicaSet ${write.to.name}`;
     case "UpdateStatus": {
       const parts = [
         ...countersChanged(replaced.status, write.status),
@@ -60,12 +60,12 @@ function describeWrite(write: Write, replaced: Replaced): string {
         ...conditionsChanged(replaced.status?.conditions ?? [], write.status.conditions ?? []),
         ...annotationsChanged(replaced.annotations, write.annotations),
       ];
-      return `status: ${parts.join(", ") || "as it is"}`;
+      return `status: ${parts.join(", ") || "unchanged"}`;
     }
   }
 }
 
-/** `replicas 2 → 3`; without `before` where that is not known. Undefined: it is not written. */
+/** `replicas 2 → 3`; without `before` if it is unknown; undefined if it is not written. */
 function changed<T extends number | string>(name: string, before: T | undefined, after: T | undefined): string | undefined {
   if (after === undefined) return undefined;
   return before === undefined || before === after ? `${name} ${after}` : `${name} ${before} → ${after}`;
@@ -73,7 +73,7 @@ function changed<T extends number | string>(name: string, before: T | undefined,
 
 type Status = NonNullable<Replaced["status"]>;
 
-/** Counters that change, all of them where the status before is not known. Kubernetes leaves those out that are 0. */
+/** Counters that change, or all if the previous status is unknown. Kubernetes omits those that are 0. */
 function countersChanged(before: Status | undefined, after: Status): readonly string[] {
   return Object.entries(after).flatMap(([name, value]) => {
     if (typeof value !== "number" || (before !== undefined && counter(before, name) === value)) return [];
@@ -91,9 +91,9 @@ function shown(counterName: string): string {
   return counterName === "observedGeneration" ? "observed generation" : counterName.replace("Replicas", "");
 }
 
-/** `Progressing Unknown → False (ProgressDeadlineExceeded)`; what is the same but for its times and words is `Progressing refreshed`. */
+/** `Progressing Unknown → False (ProgressDeadlineExceeded)`; if only times and message change, it is `Progressing refreshed`. */
 function conditionsChanged(before: readonly Condition[], after: readonly Condition[]): readonly string[] {
-  const gone = before.filter(({ type }) => !after.some((condition) => condition.type === type)).map(({ type }) => `no ${type} any more`);
+  const gone = before.filter(({ type }) => !after.some((condition) => condition.type === type)).map(({ type }) => `${type} removed`);
   const there = after.flatMap((condition) => {
     const { type, status, reason = "" } = condition;
     const old = before.find((one) => one.type === type);

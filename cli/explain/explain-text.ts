@@ -1,5 +1,5 @@
-/** The story of an object as people read it, and as programs do. */
-import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
+/** The story of an object, as text and as JSON. */
+import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Reason, TraceLine } from "@deltaloop/controllers/kit";
 import { LATER_MS } from "@deltaloop/replay/explain";
 import type { Recorded, Entry, Subject } from "@deltaloop/replay/explain";
@@ -8,6 +8,7 @@ import { alikeFrom, changeText } from "./change-text.ts";
 import { describeTrace } from "./describe.ts";
 import { since } from "../command/moment.ts";
 import { printable } from "@deltaloop/base/output";
+import { objectName } from "./subject.ts";
 import { idleInWords, reasonInWords, sectionOf } from "./reason-words.ts";
 
 const INDENT = " ".repeat(23);
@@ -17,19 +18,19 @@ export interface Span {
   readonly endMs: number;
 }
 
-/** How to read what comes behind it. */
+/** How to read the steps. */
 export const LEGEND =
-  "Step by step: what changed is the recording's, with who did it in brackets. A sync is ours, on what had been told until then: why, as far as\n" +
-  "it was not said of the sync before, each with its rule in docs/internals/spec; → what it decides; and whether so it was done in the recording. A sync\n" +
-  "that comes before all of an answer was told decides again what is still missing then.\n\n";
+  "Steps: a change was recorded, with its client in brackets. A sync is what our controller decides on the changes up to then:\n" +
+  "its new reasons, each with the section of docs/internals/spec; → the decision; and what was done in the recording.\n" +
+  "A sync that sees only part of the answer to a write decides on the rest again.\n\n";
 
 export function heading({ resource, namespace, name }: Subject, { startMs, endMs }: Span): string {
   const [begin, end] = [startMs, endMs].map((ms) => new Date(ms).toISOString());
-  return `${RESOURCES[resource].kind} ${printable(`${namespace}/${name}`)} from ${begin} to ${end}\n\n`;
+  return `${printable(`${objectName(resource, name)} -n ${namespace}`)}, from ${begin} to ${end}\n\n`;
 }
 
 /** One block per sync, and one line per change. */
-export function told(entries: readonly Entry[], { startMs, endMs }: Span, all: boolean): readonly string[] {
+export function storyText(entries: readonly Entry[], { startMs, endMs }: Span, all: boolean): readonly string[] {
   const folds = foldsIn(entries);
   const known = new Map<string, ReadonlySet<string>>();
   const refusals = new Set<string>();
@@ -68,18 +69,18 @@ export function told(entries: readonly Entry[], { startMs, endMs }: Span, all: b
 }
 
 function nameOf({ controller, key }: ReplayedSync): string {
-  return `${RESOURCES[CONTROLLER_INFO[controller].primary].kind} ${key}`;
+  return objectName(CONTROLLER_INFO[controller].primary, key.slice(key.indexOf("/") + 1));
 }
 
 interface Fold {
-  /** Stands where the first repeat was. */
+  /** Printed in the place of the first repeat. */
   readonly isFirst: boolean;
   readonly times: number;
   readonly untilMs: number;
   readonly what: string;
 }
 
-/** Syncs that decide word for word what the key's sync before decided, for the same reasons: until the stream brings the answer to a write, each does. */
+/** Syncs that repeat the decisions and reasons of the key's previous sync, as each does until the answer to a write is recorded. */
 function foldsIn(entries: readonly Entry[]): ReadonlyMap<Entry, Fold> {
   const folds = new Map<Entry, Fold>();
   const last = new Map<string, { readonly text: string; readonly repeats: SyncEntry[] }>();
@@ -110,16 +111,16 @@ function foldsIn(entries: readonly Entry[]): ReadonlyMap<Entry, Fold> {
 
 function foldText(name: string, { times, untilMs, what }: Fold, startMs: number): string {
   return times === 1
-    ? `sync of ${name} decides the same again: ${what}`
-    : `${times} syncs of ${name} until ${since(untilMs, startMs)} decide the same again: ${what}`;
+    ? `sync of ${name} decides the same: ${what}`
+    : `${times} syncs of ${name} until ${since(untilMs, startMs)} decide the same: ${what}`;
 }
 
-/** What makes a reason another one: not how long it takes, nor since when. */
+/** Identifies a reason: without the times in it. */
 function gist({ rule, about, facts }: Reason): string {
   return JSON.stringify([rule, about, { ...facts, afterMs: undefined, since: undefined }]);
 }
 
-/** Whether a sync only finds what its own write has left: nobody who reads a story misses that. */
+/** Whether a sync only sees the result of its own write. */
 function isQuiet({ lines, error }: ReplayedSync, news: readonly Reason[]): boolean {
   const isOwn = ({ rule, facts }: Reason): boolean =>
     rule === "becomes available" ||
@@ -135,7 +136,7 @@ function cited({ controller }: ReplayedSync, reason: Reason): string {
   return `${reasonInWords(reason)}${section === undefined ? "" : `  [${section}]`}`;
 }
 
-/** Each once: some are looked at again on a live list. */
+/** Without duplicates: a live list repeats some. */
 function uniqueReasons({ lines }: ReplayedSync): readonly Reason[] {
   const reasons = new Map(lines.flatMap((line) => (line.kind === "reason" ? [[JSON.stringify(line.reason), line.reason] as const] : [])));
   return [...reasons.values()];
@@ -149,9 +150,9 @@ function decidedIn({ lines }: ReplayedSync): readonly string[] {
 
 interface DecisionContext {
   readonly endMs: number;
-  /** Also what a replay never gets to. */
+  /** Includes writes that depend on an answer a replay has not. */
   readonly all: boolean;
-  /** Words of refusals that were told. */
+  /** Messages of refusals that were printed. */
   readonly refusals: Set<string>;
 }
 
@@ -163,7 +164,7 @@ function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { en
   const undecided = lines.flatMap((line) => (all && line.kind === "notDecided" ? [line.what] : []));
   return [
     ...(decided.length > 0 ? decided : ["→ nothing to do"]),
-    ...(undecided.length > 0 ? [`  not decided before that is answered: ${undecided.join(", ")}`] : []),
+    ...(undecided.length > 0 ? [`  not decided before the API server answers: ${undecided.join(", ")}`] : []),
     ...(error === undefined ? [] : [`error: ${error}`]),
   ];
 }
@@ -179,7 +180,7 @@ function recordedText(
   const { some, verb } = part(write, made);
   switch (kind) {
     case "same":
-      return `; so it was done ${afterMs === 0 ? "in that moment" : `${afterMs} ms later`}${what === "" ? "" : `, after it was ${refusal(what, refusals)}`}`;
+      return `; recorded ${afterMs === 0 ? "at the same time" : `${afterMs} ms later`}${what === "" ? "" : `, after it was ${refusal(what, refusals)}`}`;
     case "other":
       return `; in the recording: ${what}, ${afterMs} ms later`;
     case "refused":
@@ -191,22 +192,22 @@ function recordedText(
   }
 }
 
-/** Of several pods, those of which the rest speaks. */
+/** Which of several pods the rest of the sentence is about. */
 function part(write: Recorded["write"], made: number | undefined): { readonly some: string; readonly verb: "was" | "were" } {
   if (made === undefined || write.kind !== "CreatePods") return { some: "it", verb: "was" };
   const left = write.count - made;
   const others = left === 1 ? "other" : `other ${left}`;
   return {
-    some: `${made} of the ${write.count} ${made === 1 ? "was" : "were"} made, and the ${others}`,
+    some: `${made} of the ${write.count} ${made === 1 ? "was" : "were"} created, and the ${others}`,
     verb: left === 1 ? "was" : "were",
   };
 }
 
-/** Words that were told are not told again. */
+/** A message is printed in full once. */
 function refusal(what: string, refusals: Set<string>): string {
   const isKnown = refusals.has(what);
   refusals.add(what);
-  return `refused${isKnown ? " in the same words" : `: ${what}`}`;
+  return `refused${isKnown ? " with the same message" : `: ${what}`}`;
 }
 
 export function asJson(entry: Entry, startMs: number): object {

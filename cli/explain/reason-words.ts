@@ -1,4 +1,4 @@
-/** Reasons of decisions in words, and where their rules are written down. */
+/** The text of each reason for a decision, and the section that specifies its rule. */
 import type { DeploymentReason } from "@deltaloop/controllers/deployment";
 import type { ReplicaReason } from "@deltaloop/controllers/replicaset";
 import type { Reason } from "@deltaloop/controllers/kit";
@@ -20,41 +20,41 @@ interface Entry<Rule extends KnownReason["rule"]> {
   readonly words: (facts: Of<Rule>["facts"], about: string) => string;
 }
 
-/** `the pod web-x: its labels …`; without an end, to stand in a list. */
+/** Without a full stop, for use in a list. */
 export function reasonInWords({ rule, facts, about = "" }: Reason): string {
   if (!Object.hasOwn(WORDS, rule)) return rule;
-  const { words } = WORDS[rule as KnownReason["rule"]]; // asked for just now
+  const { words } = WORDS[rule as KnownReason["rule"]]; // checked above
   return words(facts as never, about); // the rule's own facts
 }
 
-/** `deployment §11.3`; undefined for a rule of somebody else. */
+/** `deployment §11.3`; undefined for an unknown rule. */
 export function sectionOf(controller: Controller, { rule }: Pick<Reason, "rule">): string | undefined {
   if (!Object.hasOwn(WORDS, rule)) return undefined;
-  const { section } = WORDS[rule as KnownReason["rule"]]; // asked for just now
+  const { section } = WORDS[rule as KnownReason["rule"]]; // checked above
   const spec = controller === "deployment" ? "deployment" : "replicaset";
   return `${spec} §${typeof section === "string" ? section : section[spec === "deployment" ? 1 : 0]}`;
 }
 
-/** In short why a sync that finds all as it should be does nothing, of reasons that were told before. */
+/** Why a sync has nothing to do, from reasons that may have been printed before. */
 export function idleInWords(reasons: readonly Reason[]): readonly string[] {
   return reasons.flatMap(({ rule, facts }) => {
     if (!Object.hasOwn(IDLE, rule)) return [];
-    const words = IDLE[rule as keyof typeof IDLE]; // asked for just now
+    const words = IDLE[rule as keyof typeof IDLE]; // checked above
     return words(facts as never) ?? []; // the rule's own facts
   });
 }
 
 const IDLE = {
-  "waits for calls": () => "calls of earlier syncs were not answered yet",
+  "waits for calls": () => "calls of earlier syncs are not answered yet",
   paused: () => "it is paused",
   "as many as wanted": ({ replicas }) => `it has as many pods as it wants (${replicas})`,
   "has its size": ({ size }) => `its new ReplicaSet asks for all ${counted(size, "pod")}`,
   "surge is used up": () => "the surge is used up",
-  "nothing old": () => "nothing old is left",
-  "old may go": ({ budget }) => (budget > 0 ? undefined : "no old pod may go"),
-  "at the minimum": () => "no available pod may go",
+  "nothing old": () => "no old ReplicaSet has replicas",
+  "old may go": ({ budget }) => (budget > 0 ? undefined : "no old pod may be deleted"),
+  "at the minimum": () => "no available pod may be deleted",
   "counts lie": () => "the status of an old ReplicaSet lags behind",
-  "old pods live": () => "old pods still live",
+  "old pods live": () => "old pods still exist",
   counts: statusIdle,
   progress: statusIdle,
 } satisfies { readonly [Rule in KnownReason["rule"]]?: (facts: Of<Rule>["facts"]) => string | undefined };
@@ -64,20 +64,20 @@ function statusIdle({ differs }: { readonly differs: boolean }): string | undefi
 }
 
 const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
-  gone: { section: ["5", "4"], words: () => "it is gone, so there is nothing to do" },
-  "invalid selector": { section: "5", words: ({ message }) => `its selector cannot be used: ${message}` },
+  gone: { section: ["5", "4"], words: () => "it was deleted, so there is nothing to do" },
+  "invalid selector": { section: "5", words: ({ message }) => `its selector is invalid: ${message}` },
   adopts: {
     section: ["6", "5.1"],
     words: ({ selector, labels }, about) => `${about} has no owner, and its labels ${labels} match the selector ${selector}`,
   },
   releases: {
     section: ["6", "5.1"],
-    words: ({ selector, labels }, about) => `the labels of ${about} (${labels}) do not match the selector ${selector} any more`,
+    words: ({ selector, labels }, about) => `the labels of ${about} (${labels}) no longer match the selector ${selector}`,
   },
   "waits for calls": {
     section: "4.4",
     words: ({ pending }) =>
-      `${counted(pending, "call")} of earlier syncs ${pending === 1 ? "was" : "were"} not answered yet, so nothing is created or deleted before`,
+      `${counted(pending, "call")} of earlier syncs ${pending === 1 ? "is" : "are"} not answered yet, so nothing is created or deleted`,
   },
   "owner ends": { section: "7", words: () => "it is being deleted, so nothing is created or deleted" },
   "as many as wanted": { section: "7", words: ({ replicas, pods }) => `it wants ${counted(replicas, "pod")} and has ${pods}` },
@@ -93,12 +93,12 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   },
   "goes first": {
     section: "8",
-    words: ({ by, its, others, survivor }, about) => `${about} goes before ${survivor}: ${RANKS[by](its, others, true)}`,
+    words: ({ by, its, others, survivor }, about) => `${about} is deleted before ${survivor}: ${RANKS[by](its, others, true)}`,
   },
   stays: {
     section: "8",
     words: ({ by, its, others, victim, pods }, about) =>
-      `${about}${pods > 1 ? ` and ${pods - 1} more stay` : " stays"} rather than ${victim}: ${RANKS[by](its, others, false)}`,
+      `${about}${pods > 1 ? ` and ${pods - 1} more are kept` : " is kept"}, and ${victim} is deleted: ${RANKS[by](its, others, false)}`,
   },
   counts: {
     section: "10",
@@ -108,21 +108,21 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "failed before": {
     section: "10.2",
     words: ({ reason = "", since = "an unknown time" }) =>
-      `an earlier try failed (${reason === "" ? "without a reason" : reason}, as its status says since ${since} and until one succeeds)`,
+      `an earlier attempt failed (${reason === "" ? "without a reason" : reason}, in its status since ${since} and until an attempt succeeds)`,
   },
   "fails no more": {
     section: "10.2",
     words: ({ reason = "", since = "an unknown time" }) =>
-      `nothing fails any more: its status need not say so (${reason === "" ? "without a reason" : reason}, since ${since})`,
+      `no write fails any more, so the condition is removed (${reason === "" ? "without a reason" : reason}, since ${since})`,
   },
   "becomes available": {
     section: "11",
     words: ({ afterMs, ready, available, minReadySeconds }) =>
-      `${counted(ready - available, "ready pod")} ${are(ready - available)} not available yet (minReadySeconds ${minReadySeconds}): looks again in ${seconds(afterMs)}`,
+      `${counted(ready - available, "ready pod")} ${are(ready - available)} not available yet (minReadySeconds ${minReadySeconds}): requeued after ${seconds(afterMs)}`,
   },
   "selects everything": { section: "4", words: () => "its selector is empty and would select every pod, so nothing is done" },
-  "deployment ends": { section: "4", words: () => "it is being deleted: only its status is kept" },
-  paused: { section: "4.1", words: () => "it is paused: sizes follow spec.replicas, no rollout step is taken" },
+  "deployment ends": { section: "4", words: () => "it is being deleted: only its status is updated" },
+  paused: { section: "4.1", words: () => "it is paused: ReplicaSets are scaled, but the rollout does not proceed" },
   "asked to roll back": {
     section: "15.1",
     words: ({ revision }) => `an annotation asks for a rollback to ${revision === "0" ? "the last revision" : `revision ${revision}`}`,
@@ -130,7 +130,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   resized: {
     section: "4.2",
     words: ({ replicas, remembered }, about) =>
-      `spec.replicas is ${replicas}, and ${about} was sized when it was ${remembered}: sizes follow before the rollout goes on`,
+      `spec.replicas is ${replicas}, and ${about} was sized when it was ${remembered}: ReplicaSets are scaled before the rollout proceeds`,
   },
   "not resized": {
     section: "4.2",
@@ -153,7 +153,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "ReplicaSet behind": {
     section: "8.1",
     words: ({ revision = "none", newest, minReadySeconds, its }, about) =>
-      `${about} has revision ${revision} where ${newest} is the next${its === minReadySeconds ? "" : `, and minReadySeconds ${its} where ${minReadySeconds} is wanted`}; what it copies from the Deployment follows`,
+      `${about} has revision ${revision} where ${newest} is the next${its === minReadySeconds ? "" : `, and minReadySeconds ${its} where ${minReadySeconds} is wanted`}; annotations and minReadySeconds are copied from the Deployment`,
   },
   "revision noted": {
     section: "8.1",
@@ -164,13 +164,13 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: "9",
     words: ({ field, given, replicas, pods, isRaised }) =>
       isRaised
-        ? `maxSurge and maxUnavailable (${given} of ${replicas}) both come to 0 pods, and nothing could move: ${counted(pods, "pod")} may be unavailable`
+        ? `maxSurge and maxUnavailable (${given} of ${replicas}) both come to 0 pods, so the rollout could not proceed: ${counted(pods, "pod")} may be unavailable`
         : `${field} ${given} of ${counted(replicas, "pod")} ${typeof given === "string" ? `is rounded ${field === "maxSurge" ? "up" : "down"} to` : "comes to"} ${pods}`,
   },
   "surge leaves room": {
     section: "11.2",
     words: ({ replicas, maxSurge, total, size, to }, about) =>
-      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} goes from ${size} to ${to}`,
+      `all ReplicaSets together may ask for ${replicas + maxSurge} pods (${replicas} wanted + surge ${maxSurge}) and ask for ${total}: ${about} is scaled from ${size} to ${to}`,
   },
   "surge is used up": {
     section: "11.2",
@@ -190,40 +190,40 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   "old may go": {
     section: "11.3",
     words: ({ total, replicas, maxUnavailable, newUnavailable, budget }) =>
-      `${counted(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${counted(budget, "old one")} may go` : "no old one may go"}`,
+      `${counted(total, "pod")} asked for in all, less the ${replicas - maxUnavailable} that must be available (${replicas} − ${maxUnavailable}), less ${newUnavailable} new ones that are not: ${budget > 0 ? `${counted(budget, "old pod")} may be deleted` : "no old pod may be deleted"}`,
   },
   "unavailable ones go": {
     section: "11.3",
     words: ({ size, available, to }, about) =>
-      `${about} asks for ${counted(size, "pod")} of which ${available} ${are(available)} available: it goes to ${to}`,
+      `${about} asks for ${counted(size, "pod")} of which ${available} ${are(available)} available: it is scaled to ${to}`,
   },
   "counts lie": {
     section: "11.3",
     words: ({ size, available }, about) =>
-      `${about} reports ${available} available where it asks for ${counted(size, "pod")}: its controller has not followed yet, so nothing more is shrunk`,
+      `${about} reports ${available} available where it asks for ${counted(size, "pod")}: its controller has not caught up yet, so nothing more is scaled down`,
   },
   "at the minimum": {
     section: "11.3",
     words: ({ available, replicas, maxUnavailable }) =>
-      `${available} ${are(available)} available and ${replicas - maxUnavailable} must be (${replicas} − ${maxUnavailable}): no available one may go`,
+      `${available} ${are(available)} available and ${replicas - maxUnavailable} must be (${replicas} − ${maxUnavailable}): no available pod may be deleted`,
   },
   "above the minimum": {
     section: "11.3",
     words: ({ available, replicas, maxUnavailable, excess }) =>
-      `${available} ${are(available)} available and ${replicas - maxUnavailable} must be (${replicas} − ${maxUnavailable}): ${excess} may go`,
+      `${available} ${are(available)} available and ${replicas - maxUnavailable} must be (${replicas} − ${maxUnavailable}): ${excess} may be deleted`,
   },
-  "available ones go": { section: "11.3", words: ({ size, to }, about) => `${about} is an old one: it goes from ${size} to ${to}` },
+  "available ones go": { section: "11.3", words: ({ size, to }, about) => `${about} is old: it is scaled from ${size} to ${to}` },
   "newest by a live list is another": {
     section: "11.3",
-    words: () => "a live list shows another newest ReplicaSet than the cache: nothing more is shrunk",
+    words: () => "a live list shows another newest ReplicaSet than the cache: nothing more is scaled down",
   },
-  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: the ${counted(size, "pod")} that it asks for go` },
+  "goes to 0": { section: ["7", "12"], words: ({ size }, about) => `${about} is old: it is scaled from ${size} to 0` },
   "old pods live": {
     section: "12",
     words: ({ by, shows }, about) =>
       by === "status"
-        ? `the old ReplicaSet ${about} still reports ${shows} pods: nothing new starts`
-        : `the old pod ${about} still lives (${shows}): nothing new starts`,
+        ? `the old ReplicaSet ${about} still reports ${shows} pods: no new pod is created`
+        : `the old pod ${about} still exists (${shows}): no new pod is created`,
   },
   "takes all": {
     section: "10",
@@ -235,26 +235,26 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   saturated: {
     section: "10",
     words: ({ replicas, available }, about) =>
-      `${about} asks for all ${counted(replicas, "pod")}, and ${available} ${are(available)} available: the others are not needed`,
+      `${about} asks for all ${counted(replicas, "pod")}, and ${available} ${are(available)} available: the others are scaled to 0`,
   },
-  "sizes stay": { section: "10", words: () => "more than one ReplicaSet has replicas, and Recreate shares nothing between them" },
+  "sizes stay": { section: "10", words: () => "more than one ReplicaSet has replicas, and Recreate does not scale them proportionally" },
   "its share": {
     section: "10.1",
     words: ({ replicas, maxSurge, total, toAdd, size, to }, about) => {
-      const moves = toAdd === 0 ? "none come" : `${Math.abs(toAdd)} ${toAdd < 0 ? "go" : "come"}, shared out by size`;
-      return `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and ${total} asked for, so ${moves}: ${about}, with ${size} of the ${total}, ${size === to ? "stays as it is" : `goes to ${to}`}`;
+      const moves = toAdd === 0 ? "none is added" : `${Math.abs(toAdd)} ${toAdd < 0 ? "are removed" : "are added"}, proportionally`;
+      return `${replicas + maxSurge} pods are allowed (${replicas} + surge ${maxSurge}) and ${total} asked for, so ${moves}: ${about}, with ${size} of the ${total}, ${size === to ? "stays" : `is scaled to ${to}`}`;
     },
   },
   "history limit": {
     section: "14",
     words: ({ limit, old, excess }) =>
-      `${counted(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess === 0 ? "none goes" : `${excess} too many`}`,
+      `${counted(old, "old ReplicaSet")} where revisionHistoryLimit keeps ${limit}: ${excess === 0 ? "none is deleted" : `${excess} too many`}`,
   },
-  "is history": { section: "14", words: ({ revision = "unknown" }, about) => `${about} (revision ${revision}) is the oldest and idle` },
-  "is kept": { section: "14", words: ({ is }, about) => `${about} stays: ${KEPT[is]}` },
+  "is history": { section: "14", words: ({ revision = "unknown" }, about) => `${about} (revision ${revision}) is the oldest without pods` },
+  "is kept": { section: "14", words: ({ is }, about) => `${about} is kept: ${KEPT[is]}` },
   "rolls back": {
     section: "15.1",
-    words: ({ revision }, about) => `revision ${revision} is ${about}: its template becomes the Deployment's`,
+    words: ({ revision }, about) => `revision ${revision} is ${about}: its template is copied to the Deployment`,
   },
   "rollback finds nothing": {
     section: "15.1",
@@ -272,19 +272,19 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
   progress: {
     section: "13.3",
     words: ({ verdict, replicas, total, updated, available, deadlineSeconds, since, differs }) =>
-      `${updated} of ${counted(replicas, "pod")} ${are(updated)} new, ${total} there in all, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status is ${differs ? "not up to date yet" : "up to date"}`,
+      `${updated} of ${counted(replicas, "pod")} ${are(updated)} updated, ${total} in total, ${available} available: ${VERDICTS[verdict](deadlineSeconds ?? 0, since ?? "an unknown time")}; its status is ${differs ? "not up to date yet" : "up to date"}`,
   },
   "pause noted": {
     section: "13.5",
     words: ({ paused, said = "nothing" }) =>
-      `it is ${paused ? "paused" : "not paused any more"}, and its Progressing condition says ${paused && said === "DeploymentPaused" ? "so already" : said}`,
+      `it is ${paused ? "paused" : "resumed"}, and the reason of its Progressing condition is ${said}`,
   },
   "looks at the deadline": {
     section: "13.4",
     words: ({ afterMs, deadlineSeconds, since = "an unknown time" }) =>
-      `it has ${deadlineSeconds} s from ${since} to make progress: looks again in ${seconds(afterMs)}`,
+      `it has ${deadlineSeconds} s from ${since} to make progress: requeued after ${seconds(afterMs)}`,
   },
-  "history at once": { section: "14", words: () => "the rollout is complete and history is too long: looks again at once" },
+  "history at once": { section: "14", words: () => "the rollout is complete and the history is too long: requeued at once" },
 };
 
 const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, others: string, goes: boolean) => string } = {
@@ -292,7 +292,7 @@ const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, o
   phase: (its, others) => `it is ${its}, not ${others}`,
   "not ready": (_its, _others, goes) => (goes ? "it is not ready" : "it is ready, the other is not"),
   "deletion cost": (its, others) => `its pod-deletion-cost is ${its}, the other's ${others}`,
-  "pods on its node": (its, others) => `its node has ${counted(Number(its), "pod")} of the same work, the other's ${others}`,
+  "pods on its node": (its, others) => `its node has ${counted(Number(its), "pod")} of this controller, the other's ${others}`,
   "ready since": (its, others, goes) => `it has been ready ${goes ? "only " : ""}since ${its}, the other since ${others}`,
   "ready about as long": (its, others, goes) =>
     `they have been ready about as long (since ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
@@ -301,22 +301,22 @@ const RANKS: { readonly [By in Of<"goes first">["facts"]["by"]]: (its: string, o
   created: (its, others, goes) => `it was created ${goes ? "only " : ""}at ${its}, the other at ${others}`,
   "about as old": (its, others, goes) =>
     `they are about as old (created at ${its} and ${others}; ages count in powers of two), and its uid is ${goes ? "lower" : "higher"}`,
-  uid: (_its, _others, goes) => `nothing tells them apart, and its uid is ${goes ? "lower" : "higher"}`,
+  uid: (_its, _others, goes) => `they rank equal, and its uid is ${goes ? "lower" : "higher"}`,
 };
 
 const KEPT: { readonly [Is in Of<"is kept">["facts"]["is"]]: string } = {
   populated: "it still has pods",
-  wanted: "it still wants some",
-  unseen: "its controller has not seen its last change",
+  wanted: "its spec.replicas is not 0",
+  unseen: "its controller has not observed its last change",
 };
 
 const VERDICTS: { readonly [V in Of<"progress">["facts"]["verdict"]]: (deadlineSeconds: number, since: string) => string } = {
   complete: () => "the rollout is complete",
-  moves: () => "the rollout moves",
-  "timed out": (deadlineSeconds, since) => `nothing has moved since ${since}, longer than the ${deadlineSeconds} s it has`,
-  waits: (deadlineSeconds, since) => `nothing has moved since ${since}, and it has ${deadlineSeconds} s for that`,
-  settled: () => "it has settled, and is not judged again until a rollout changes that",
-  "no deadline": () => "it has no deadline, so nothing is said of progress",
+  moves: () => "the rollout progresses",
+  "timed out": (deadlineSeconds, since) => `no progress since ${since}, longer than progressDeadlineSeconds ${deadlineSeconds}`,
+  waits: (deadlineSeconds, since) => `no progress since ${since}, within progressDeadlineSeconds ${deadlineSeconds}`,
+  settled: () => "the rollout has ended, and its progress is not evaluated again",
+  "no deadline": () => "it has no progressDeadlineSeconds, so its progress is not evaluated",
 };
 
 function are(n: number): string {

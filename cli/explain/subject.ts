@@ -1,45 +1,56 @@
-/** An object of a capture, as people name it. */
+/** An object of a capture, spelled as kubectl spells it. */
 import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { FamilyCensus, Wanted, Subject } from "@deltaloop/replay/explain";
 import { UsageError } from "@deltaloop/base";
 
-const SHORT: { readonly [R in CachedResource]: readonly string[] } = {
-  deployments: ["deploy"],
-  replicasets: ["rs"],
-  replicationcontrollers: ["rc"],
-  pods: ["po"],
+const SHORT: { readonly [R in CachedResource]: string } = {
+  deployments: "deploy",
+  replicasets: "rs",
+  replicationcontrollers: "rc",
+  pods: "po",
 };
 const SHOWN_MAX = 10;
 
-/** `deploy/web` or `shop/deploy/web`; kinds as kubectl takes them. @throws {UsageError} */
-export function wantedBy(text: string): Wanted {
-  const parts = text.split("/");
-  const [kind = "", name = ""] = parts.slice(-2);
-  const [namespace] = parts;
-  const resource = CACHED_RESOURCES.find((each) =>
-    [each, each.slice(0, -1), RESOURCES[each].kind.toLowerCase(), ...SHORT[each]].includes(kind.toLowerCase()),
-  );
-  if (resource === undefined || parts.length < 2 || parts.length > 3 || name === "")
-    throw new UsageError(`${text}: name it as deploy/web, rs/web-7f8fb, rc/web, pod/web-x2x4z or shop/deploy/web`);
-  return { resource, name, ...(parts.length === 3 && namespace !== undefined && { namespace }) };
+/** `deployment.apps/web`, `pod/web-x2x4z`. */
+export function objectName(resource: CachedResource, name: string): string {
+  const { kind, group } = RESOURCES[resource];
+  return `${kind.toLowerCase()}${group === "" ? "" : `.${group}`}/${name}`;
 }
 
-/** @throws {UsageError} when there is none of that name in the capture, or one in several namespaces: it says which there are */
-export function subjectIn(text: string, census: FamilyCensus): Subject {
-  const wanted = wantedBy(text);
+/** As kubectl takes it (`deploy/web`, `deployment.apps/web`); `shop/deploy/web` too. @throws {UsageError} */
+export function wantedBy(text: string, given?: string): Wanted {
+  const parts = text.split("/");
+  const [kind = "", name = ""] = parts.slice(-2);
+  const namespace = parts.length === 3 ? parts[0] : given;
+  const resource = CACHED_RESOURCES.find((each) => spellings(each).includes(kind.toLowerCase()));
+  if (resource === undefined || parts.length < 2 || parts.length > 3 || name === "")
+    throw new UsageError(
+      `${text} is no object of a capture: write deploy/web, rs/web-7f8fb, rc/web or pod/web-x2x4z, with -n NAMESPACE if needed`,
+    );
+  return { resource, name, ...(namespace !== undefined && { namespace }) };
+}
+
+function spellings(resource: CachedResource): readonly string[] {
+  const { group } = RESOURCES[resource];
+  const names = [resource, resource.slice(0, -1)];
+  return [...names, SHORT[resource], ...(group === "" ? [] : names.flatMap((name) => [`${name}.${group}`, `${name}.v1.${group}`]))];
+}
+
+/** @throws {UsageError} if the capture has no object of that name, or objects of several namespaces: the message lists them */
+export function subjectIn(text: string, census: FamilyCensus, given?: string): Subject {
+  const wanted = wantedBy(text, given);
   const { resource, name } = wanted;
   const [only, ...others] = census.namespaces(wanted);
   if (only === undefined) throw new UsageError(`${text} is not in the capture; ${namesOf(resource, census.names(resource))}`);
-  const kind = text.split("/").at(-2) ?? "";
-  if (others.length > 0) throw new UsageError(`${text} is in ${[only, ...others].join(" and in ")}: name it as ${only}/${kind}/${name}`);
+  if (others.length > 0) throw new UsageError(`${text} is in the namespaces ${[only, ...others].join(", ")}: add -n ${only}`);
   return { resource, namespace: only, name };
 }
 
 function namesOf(resource: CachedResource, seen: ReadonlySet<string>): string {
   const names = [...seen].toSorted();
-  const kind = RESOURCES[resource].kind;
-  if (names.length === 0) return `there is no ${kind} at all`;
+  const { kind } = RESOURCES[resource];
+  if (names.length === 0) return `it has no ${kind}`;
   const more = names.length - SHOWN_MAX;
-  return `of ${kind}s there ${names.length === 1 ? "is" : "are"} ${names.slice(0, SHOWN_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  return `its ${kind}s are ${names.slice(0, SHOWN_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }

@@ -1,14 +1,14 @@
-/** A story in a few lines, before it is told. */
-import { RESOURCES } from "@deltaloop/kube/objects";
+/** The summary above a story. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Write } from "@deltaloop/controllers/kit";
 import type { End, Refusal, Summary, Subject } from "@deltaloop/replay/explain";
 import { counted } from "../output/counted.ts";
 import { predicateOf } from "./change-text.ts";
+import { objectName } from "./subject.ts";
 import { since } from "../command/moment.ts";
 import { printable } from "@deltaloop/base/output";
 
-/** More are counted. */
+/** Beyond these, items are counted. */
 const [WISHES_MAX, REFUSALS_MAX, NAMES_MAX, ASKED_MAX] = [5, 2, 3, 4];
 
 export function summaryText(subject: Subject, summary: Summary, startMs: number): string {
@@ -19,10 +19,10 @@ export function summaryText(subject: Subject, summary: Summary, startMs: number)
     ...refusalsText(summary, startMs),
     endText(subject, summary, startMs),
   ];
-  return `In short\n${lines.flatMap((line) => (line === "" ? [] : [`  ${printable(line)}\n`])).join("")}\n`;
+  return `Summary\n${lines.flatMap((line) => (line === "" ? [] : [`  ${printable(line)}\n`])).join("")}\n`;
 }
 
-/** For programs: what stands in maps is an object, and times are told as in the story. */
+/** As JSON, with times as in the story. */
 export function summaryJson(summary: Summary, startMs: number): object {
   const when = (atMs: number): object => ({ at: new Date(atMs).toISOString(), sinceMs: atMs - startMs });
   const { wishes, refusals, end, ...counts } = summary;
@@ -44,16 +44,16 @@ function wishesText({ wishes }: Summary, startMs: number): readonly string[] {
   return most(lines, WISHES_MAX);
 }
 
-/** The last one holds at the end. */
+/** Keeps the last one, which holds at the end. */
 function most(lines: readonly string[], max: number): readonly string[] {
   if (lines.length <= max) return lines;
-  return [...lines.slice(0, max - 2), `then ${lines.length - max + 1} more, and at last`, ...lines.slice(-1)];
+  return [...lines.slice(0, max - 2), `then ${lines.length - max + 1} more, and finally`, ...lines.slice(-1)];
 }
 
 function recordedText({ recorded: { replicaSetsCreated, sizesChanged, podsCreated, podsDeleted } }: Summary): string {
   const parts = [
     replicaSetsCreated > 0 ? `${counted(replicaSetsCreated, "ReplicaSet")} created` : "",
-    sizesChanged > 0 ? `sizes of ReplicaSets changed ${times(sizesChanged)}` : "",
+    sizesChanged > 0 ? `ReplicaSets scaled ${times(sizesChanged)}` : "",
     podsCreated > 0 ? `${counted(podsCreated, "pod")} created` : "",
     podsDeleted > 0 ? `${counted(podsDeleted, "pod")} deleted` : "",
   ].filter((part) => part !== "");
@@ -62,8 +62,8 @@ function recordedText({ recorded: { replicaSetsCreated, sizesChanged, podsCreate
 
 const DECISIONS: { readonly [K in Write["kind"]]: string } = {
   CreateReplicaSet: "create a ReplicaSet",
-  PatchReplicaSet: "change one's size or annotations",
-  DeleteReplicaSet: "delete one",
+  PatchReplicaSet: "patch a ReplicaSet",
+  DeleteReplicaSet: "delete a ReplicaSet",
   CreatePods: "create pods",
   DeletePod: "delete a pod",
   Adopt: "adopt",
@@ -79,44 +79,46 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
   const { same, other, refused, overtaken, nothing } = outcomes;
   const all = same + other + refused + overtaken + nothing;
   const done = [
-    [same, `${were(same)} done so`],
-    [other, "otherwise"],
-    [refused - refusedInPart, `${were(refused - refusedInPart)} refused`],
-    [refusedInPart, `${were(refusedInPart)} made in part and the rest refused`],
-    [overtaken, "overtaken by another wish"],
+    [same, `done the same way`],
+    [other, "done otherwise"],
+    [refused - refusedInPart, "refused"],
+    [refusedInPart, "refused in part"],
+    [overtaken, "superseded by another change"],
     [nothing, "not done"],
   ] as const;
   const outcome = done.flatMap(([n, what]) => (n > 0 ? [`${n} ${what}`] : [])).join(", ");
-  return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; repeats aside it decides to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording ${outcome}` : ""}`;
+  return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; without repeats they decide to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
 }
 
-/** Beside the pods that were made: a sync that came before all were told asks for those that are missing, no more. */
+/** A sync that does not see all created pods yet asks only for the missing ones. */
 function missingText(asked: readonly number[]): string {
-  return asked.length > 1 && asked.length <= ASKED_MAX ? ` (missing were ${asked.join(", ")})` : "";
+  return asked.length > 1 && asked.length <= ASKED_MAX ? ` (for ${asked.join(", ")} missing pods)` : "";
 }
 
 function refusalsText({ refusals }: Summary, startMs: number): readonly string[] {
   const lines = refusals.map(({ fromMs, untilMs, resource, name, reason, says }: Refusal) => {
     const end = untilMs === undefined ? "the end" : since(untilMs, startMs);
-    const why = says ?? "in words that may quote a secret, and stand in the object alone";
-    return `from ${since(fromMs, startMs)} to ${end} ${kindOf(resource)} ${name} was refused (${reason}): ${why}`;
+    const why = says ?? "the message may quote a secret, read it in the object";
+    return `from ${since(fromMs, startMs)} to ${end} ${objectName(resource, name)} was refused (${reason}): ${why}`;
   });
   return most(lines, REFUSALS_MAX);
 }
 
 function endText({ resource }: Subject, { end, syncs, refusals }: Summary, startMs: number): string {
   const { sinceMs, busy, fields } = end;
-  if (fields === undefined) return `gone at the end`;
+  if (fields === undefined) return "at the end: deleted";
   if (resource === "pods")
     return `at the end: phase ${fields.get("phase") ?? "unknown"}, ${fields.get("ready") === "yes" ? "ready" : "not ready"}`;
   const state = stateText(end);
   if (busy.length > 0) {
-    const names = busy.slice(0, NAMES_MAX).map((key) => key.replace(/^\S+/, (each) => kindOf(each as CachedResource))); // as summary.ts names keys
-    return `not at rest at the end: ours would go on with ${names.join(", ")}; ${state}`;
+    const names = busy
+      .slice(0, NAMES_MAX)
+      .map((key) => key.replace(/^(\S+) [^/]+\/(.+)$/, (_, each: CachedResource, name: string) => objectName(each, name))); // as summary.ts names keys
+    return `at the end: not settled, our controllers continue with ${names.join(", ")}; ${state}`;
   }
   const isRefused = refusals.some(({ untilMs }) => untilMs === undefined);
-  if (syncs === 0) return `at the end ${state}`;
-  return `${isRefused ? "refused, and still so at the end" : `at rest since ${since(sinceMs, startMs)}`}: ${state}`;
+  if (syncs === 0) return `at the end: ${state}`;
+  return `${isRefused ? "still refused at the end" : `settled since ${since(sinceMs, startMs)}`}: ${state}`;
 }
 
 function stateText({ fields }: End): string {
@@ -124,20 +126,12 @@ function stateText({ fields }: End): string {
   const counters = [`${fields?.get("status.availableReplicas") ?? "0"} of ${counted(Number(wanted), "pod")} available`];
   const ready = fields?.get("status.readyReplicas") ?? "0";
   if (ready !== (fields?.get("status.availableReplicas") ?? "0")) counters.push(`${ready} ready`);
-  const told = ["Progressing", "Available", "ReplicaFailure"].flatMap((type) => {
+  const conditions = ["Progressing", "Available", "ReplicaFailure"].flatMap((type) => {
     const condition = fields?.get(type);
     return condition === undefined ? [] : [`${type} ${condition}`];
   });
   const paused = fields?.get("paused") === "true" ? ["paused"] : [];
-  return [...counters, ...paused, ...told].join(", ");
-}
-
-function kindOf(resource: CachedResource): string {
-  return RESOURCES[resource].kind;
-}
-
-function were(n: number): string {
-  return n === 1 ? "was" : "were";
+  return [...counters, ...paused, ...conditions].join(", ");
 }
 
 function times(n: number): string {

@@ -7,7 +7,7 @@ import type { Store } from "@deltaloop/store/ports";
 import type { HealthCheck } from "./healthz.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
 
-/** Not ready once it was told to end; alive until it has. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
+/** Not ready once the process was signalled to end; alive until it has ended. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
 export function shutdownCheck(ends: AbortSignal): HealthCheck {
   return {
     name: "shutdown",

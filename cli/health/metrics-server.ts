@@ -1,8 +1,8 @@
 /**
- * What a process tells whoever watches over it: /metrics for Prometheus, /healthz, /livez and /readyz for people and probes. Plain HTTP
- * without names or passwords, as upstream's own on loopback, where it listens unless it is told otherwise.
+ * The metrics and health server of a process: /metrics, /healthz, /livez and /readyz. Plain HTTP without authentication, on loopback by
+ * default, as upstream's.
  *
- * TL1 only GET, and nothing that is asked changes anything. What it tells holds no object's name and no tenant's text.
+ * TL1 only GET, and no request changes anything. Answers have no object's name and no tenant's text.
  * TL2 a check that takes longer than 2 s has failed, so a probe is answered while Redis is not.
  */
 import { once } from "node:events";
@@ -20,11 +20,11 @@ export interface MetricsServerOptions {
   /** `host:port`; port 0 is any that is free. */
   readonly listen: string;
   readonly metrics: PrometheusMetrics;
-  /** Reads what is told as of now, before it is told. */
+  /** Updates the metrics before each scrape. */
   readonly sample?: () => Promise<void> | void;
-  /** Whether the process is to be started again if not. `healthz` asks both. */
+  /** If one fails, the process should be restarted. `healthz` has both. */
   readonly livez: readonly HealthCheck[];
-  /** Whether it does its work now. */
+  /** If one fails, the process does not do its work now. */
   readonly readyz: readonly HealthCheck[];
   readonly log: Log;
 }
@@ -35,17 +35,17 @@ export interface MetricsServer {
   stop(): Promise<void>;
 }
 
-/** Where a process tells, unless the command line says otherwise. */
+/** Default of --metrics. */
 export const METRICS_LISTEN = "127.0.0.1:0";
 const CHECK_MS_MAX = 2_000;
 const PING: HealthCheck = { name: "ping", check: () => Promise.resolve(undefined) };
 
-/** @throws {UsageError} when it cannot listen there */
+/** @throws {UsageError} if it cannot listen on the address */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
   const { host, port } = parseListen(options.listen);
   const server = createServer((request, response) => {
     void answer(options, request.method ?? "GET", request.url ?? "/", response).catch((error: unknown) => {
-      options.log.warn("metrics or health could not be told", { error: messageOf(error) });
+      options.log.warn("failed to answer a metrics or health request", { error: messageOf(error) });
       send(response, 500, "Internal Server Error\n");
     });
   });
@@ -80,7 +80,7 @@ async function answer(options: MetricsServerOptions, method: string, target: str
   if (method !== "GET") return send(response, 405, "Method Not Allowed\n");
   if (pathname === "/metrics") {
     await limited(Promise.resolve(options.sample?.())).catch((error: unknown) =>
-      options.log.debug("some metrics are as of earlier", { error: messageOf(error) }),
+      options.log.debug("failed to update some metrics", { error: messageOf(error) }),
     );
     return send(response, 200, await options.metrics.text(), options.metrics.contentType);
   }

@@ -1,4 +1,4 @@
-/** What the Store knows and no process counts: read when somebody asks for metrics, by the watcher that leads, so that it is told once. */
+/** Metrics of the Store, read at each scrape by the leading watcher, so that one process reports them. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";

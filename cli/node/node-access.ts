@@ -1,6 +1,6 @@
 /**
- * As whom `deltaloop node` calls the API server: by a kubeconfig, by a certificate that it asks for with another one's credentials,
- * and by the certificates that follow that (node-agent §14.6).
+ * The credentials of `deltaloop node` for the API server: a kubeconfig, or a client certificate that it requests with a bootstrap
+ * kubeconfig and rotates (node-agent §14.6).
  *
  * Source: cmd/kubelet/app/server.go buildKubeletClientConfig.
  */
@@ -29,7 +29,7 @@ import {
 import type { CertificatePlaces } from "@deltaloop/kube/kubeconfig";
 import { UsageError } from "@deltaloop/base";
 
-/** Without a valid certificate for so long the agent ends, so that its next start joins anew. Source: as above. */
+/** Time without a valid certificate after which the agent exits, so that its next start can join again. Source: as above. */
 const LOST_MS_MAX = 5 * 60_000;
 const LOOK_MS = 10_000;
 const PENDING_KEY = "kubelet-client.key.tmp";
@@ -54,7 +54,7 @@ export interface NodeAccess {
   rotate(signal: AbortSignal): Promise<void>;
 }
 
-/** The client certificate has ended and the cluster does not give another one. The next start joins anew, if it is given a bootstrap kubeconfig. */
+/** The client certificate has expired and the cluster issues no new one. The next start joins again, with a bootstrap kubeconfig. */
 class CertificateLostError extends Error {
   override readonly name = "CertificateLostError";
 }
@@ -70,7 +70,7 @@ interface Means {
 export async function nodeAccess(flags: AccessFlags, means: Means, signal: AbortSignal): Promise<NodeAccess> {
   const certDir = resolve(flags.certDir ?? join(flags.rootDir, "pki"));
   if (flags.bootstrapKubeconfig !== undefined && flags.kubeconfig === undefined)
-    throw new UsageError("--bootstrap-kubeconfig needs --kubeconfig: where the node's own is to be written");
+    throw new UsageError("--bootstrap-kubeconfig needs --kubeconfig, the file to write");
   const kubeconfig = kubeconfigPath(flags.kubeconfig);
   if (flags.rotateCertificates === true) return await rotating({ ...flags, kubeconfig, certDir }, means);
   if (flags.bootstrapKubeconfig !== undefined)
@@ -80,7 +80,7 @@ export async function nodeAccess(flags: AccessFlags, means: Means, signal: Abort
 
 type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: string };
 
-/** Once, and then the kubeconfig is as if somebody had brought it. */
+/** Requests a certificate once and writes the kubeconfig. */
 async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
   const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName } = flags;
   if (await isStillValid(flags, clock, log)) return;
@@ -91,7 +91,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
   log.info("joined the cluster", { node: nodeName, kubeconfig });
 }
 
-/** Whoever has no certificate yet starts all the same, and calls the API server as nobody until there is one. */
+/** Starts without a certificate too, and calls the API server without credentials until there is one. */
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
   const { clock, random, log, metrics } = means;
@@ -100,8 +100,8 @@ async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { currentPath } = clientFiles(certDir, clock);
   if (joins) await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, currentPath));
   const places = await certificatePlaces(kubeconfig, joins ? undefined : await contextOf({ ...flags, kubeconfig }, ROLE));
-  const { token: _token, cert: _cert, key: _key, certificate: _certificate, ...nobody } = asking;
-  const config: KubeHttpConfig = { ...nobody, certificate: () => manager.current() };
+  const { token: _token, cert: _cert, key: _key, certificate: _certificate, ...anonymous } = asking;
+  const config: KubeHttpConfig = { ...anonymous, certificate: () => manager.current() };
   const [kubeOfNode, kubeOfAsking] = [createKubeHttp(config), createKubeHttp(asking)];
   const manager = await CertificateManager.open({
     signerName: "kubernetes.io/kube-apiserver-client-kubelet",
@@ -140,7 +140,9 @@ async function untilLost(manager: CertificateManager, { clock, log }: Means, sig
     if (manager.current() !== undefined) [lastMs, isSaid] = [clock.now(), false];
     if (clock.now() - lastMs <= LOST_MS_MAX) continue;
     if (manager.isServerHealthy)
-      throw new CertificateLostError("no valid client certificate is found and the API server is responsive: the next start may join anew");
+      throw new CertificateLostError(
+        "no valid client certificate is found and the API server is responsive: restart it with --bootstrap-kubeconfig to join again",
+      );
     if (!isSaid) log.error("no valid client certificate is found, and the API server is not responsive");
     isSaid = true;
   }
@@ -165,7 +167,7 @@ function pendingKeyIn(certDir: string): PendingKey {
   };
 }
 
-/** Whether a kubeconfig has a client certificate none of which has ended. Source: bootstrap.go isClientConfigStillValid. */
+/** Whether a kubeconfig has client certificates, none of which has expired. Source: bootstrap.go isClientConfigStillValid. */
 async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<boolean> {
   const { kubeconfig } = flags;
   if ((await stat(kubeconfig).catch(() => undefined)) === undefined) return false;

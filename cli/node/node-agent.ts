@@ -1,4 +1,4 @@
-/** A node agent in one piece, made with ports of our choice: for `deltaloop node`, and for tests on memory adapters. */
+/** Assembles a node agent from ports: for `deltaloop node`, and for tests on memory adapters. */
 import { createEventRecorder } from "../../functions/node/event-recorder/handler.ts";
 import {
   podEventRecorder,
@@ -61,7 +61,7 @@ export interface NodeAgentParts extends Pick<
   readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
   /** Who shuts the machine down; asked only where `options.shutdown` gives pods time for that. */
   readonly logind?: Logind;
-  /** Nothing is taken away until each of them has delivered. */
+  /** No pod is removed until each source has delivered. */
   readonly sources: readonly PodSource[];
 }
 
@@ -75,7 +75,7 @@ export interface NodeAgent {
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** What nobody has found out yet. */
+/** The condition before the first observation. */
 export function startCondition(startedAtMs: number): NodeCondition {
   return { startedAtMs, sourcesReady: false, syncedOnce: false, lastLoopMs: startedAtMs };
 }
@@ -91,7 +91,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     ...parts,
     known: new KnownStatuses(parts.cri),
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
-    operations: new Operations(clock, (uid) => void enqueuePod(ports, uid, "an operation ended").catch(logged(log, "a pod was not woken"))),
+    operations: new Operations(clock, (uid) => void enqueuePod(ports, uid, "an operation ended").catch(logged(log, "failed to enqueue a pod"))),
     puller: new ImagePuller(clock, options.imagePulls),
     volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),
@@ -105,7 +105,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   const identity = new NodeIdentity(ports, facts, `${runtimeName}://${runtimeVersion.replace(/^v/, "")}`);
   const sources = new PodSources(ports, parts.sources);
   const emit = (source: PodSource) => (pods: readonly NodePod[]) =>
-    void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "a source's pods were not handled"));
+    void sources.deliver(source, { op: "SET", pods }).catch(logged(log, "failed to handle a source's pods"));
   return {
     ports,
     queues,
@@ -149,7 +149,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
   };
 }
 
-/** The API server shows a node its pods only once there is the node (§2.4). */
+/** The API server lets a node list its pods only once the Node exists (§2.4). */
 async function runApiSourceOnceRegistered(
   ports: NodePorts,
   kube: KubeWatch<Resource>,

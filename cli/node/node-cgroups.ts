@@ -1,4 +1,4 @@
-/** How `deltaloop node` is told to bound its pods, and itself. */
+/** Options of `deltaloop node` for cgroups and reserved resources. */
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import {
@@ -22,7 +22,7 @@ import type { Log } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 import { trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface CgroupFlags {
   readonly cgroupsPerQos: boolean;
   readonly enforceNodeAllocatable: string;
@@ -40,25 +40,26 @@ const PIDS_MAX = 2 ** 22;
 /** Names, forms and defaults are the kubelet's. Source: cmd/kubelet/app/options/options.go; apis/config/v1beta1/defaults.go. */
 export function addCgroupFlags(command: Command): Command {
   return command
-    .option("--cgroups-per-qos [boolean]", "make a control group for each pod and class of pods", trueOrFalse("--cgroups-per-qos"), true)
-    .option("--enforce-node-allocatable <list>", `none, or of ${ENFORCEMENTS.join(", ")}: what is not to be exceeded`, "pods")
+    .optionsGroup("Resources and cgroups:")
+    .option("--cgroups-per-qos [boolean]", "create a cgroup for each pod and QoS class", trueOrFalse("--cgroups-per-qos"), true)
+    .option("--enforce-node-allocatable <list>", `limits to enforce: none, or a list of ${ENFORCEMENTS.join(", ")}`, "pods")
     .option(
       "--kube-reserved <list>",
-      "kept back for the agent and the runtime, e.g. cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000",
+      "resources reserved for the agent and the runtime, such as cpu=200m,memory=500Mi,ephemeral-storage=1Gi,pid=1000",
       "",
     )
-    .option("--kube-reserved-cgroup <path>", "control group of those, to enforce it on")
-    .option("--system-reserved <list>", "kept back for everything else on the machine, in the same form", "")
-    .option("--system-reserved-cgroup <path>", "control group of that, to enforce it on")
+    .option("--kube-reserved-cgroup <path>", "cgroup to enforce --kube-reserved on")
+    .option("--system-reserved <list>", "resources reserved for other processes of the machine", "")
+    .option("--system-reserved-cgroup <path>", "cgroup to enforce --system-reserved on")
     .option(
       "--pod-max-pids <n>",
-      "processes of one pod; -1: as many as of all",
+      "maximum processes of a pod; -1 for no limit",
       wholeNumber("--pod-max-pids", { min: -1, max: PIDS_MAX }),
       -1,
     )
     .option(
       "--oom-score-adj <n>",
-      "how readily the kernel ends the agent when memory runs out",
+      "OOM score adjustment of the agent",
       wholeNumber("--oom-score-adj", { min: -OOM_SCORE_MAX, max: OOM_SCORE_MAX }),
       -999,
     );
@@ -82,7 +83,7 @@ export function cgroupPolicy(flags: CgroupFlags): CgroupPolicy {
 
 function enforcements(text: string): readonly NodeAllocatableEnforcement[] {
   const names = text.split(",").filter((name) => name !== "");
-  if (names.includes("none") && names.length > 1) throw new UsageError("--enforce-node-allocatable takes nothing beside none");
+  if (names.includes("none") && names.length > 1) throw new UsageError("--enforce-node-allocatable: none excludes other values");
   return names.flatMap((name) => {
     if (name === "none") return [];
     const known = ENFORCEMENTS.find((one) => one === name);
@@ -108,27 +109,25 @@ function reservedGroup(
   }
 }
 
-/** @throws {UsageError} where more is kept back than there is */
+/** @throws {UsageError} if more is reserved than the machine has */
 export function withReserved(facts: MachineFacts, { kubeReserved, systemReserved }: CgroupPolicy, eviction: EvictionPolicy): MachineFacts {
   const resources = { ...facts.resources, reserved: together(kubeReserved.resources, systemReserved.resources) };
   const tooMuch = reservedTooMuch(resources, eviction);
   if (tooMuch.length > 0)
-    throw new UsageError(
-      `more is kept back by --kube-reserved, --system-reserved and --eviction-hard than there is: ${tooMuch.join(", ")}`,
-    );
+    throw new UsageError(`--kube-reserved, --system-reserved and --eviction-hard reserve more than the machine has: ${tooMuch.join(", ")}`);
   return { ...facts, resources };
 }
 
-/** Where the agent may change anything. */
+/** The cgroups that the agent may change. */
 export function cgroupRoots(options: NodeOptions): readonly string[] {
   const { kubeReserved, systemReserved } = options.cgroups;
   const reserved = [kubeReserved, systemReserved].flatMap(({ cgroup }) => (cgroup === undefined ? [] : [reservedCgroup(options, cgroup)]));
   return [kubepodsCgroup(options), ...reserved];
 }
 
-/** What is not allowed is logged, as upstream does it. Source: pkg/util/oom/oom_linux.go; cmd/kubelet/app/server.go RunKubelet. */
+/** Logs a failure, as upstream does. Source: pkg/util/oom/oom_linux.go; cmd/kubelet/app/server.go RunKubelet. */
 export async function setOomScore(oomScoreAdj: number, log: Log, file = "/proc/self/oom_score_adj"): Promise<void> {
   await writeFile(file, String(oomScoreAdj)).catch((error: unknown) =>
-    log.warn("the agent's own OOM score is not set", { oomScoreAdj, error: messageOf(error) }),
+    log.warn("failed to set the agent's OOM score", { oomScoreAdj, error: messageOf(error) }),
   );
 }

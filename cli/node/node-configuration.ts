@@ -1,6 +1,6 @@
 /**
- * What the agent was told, in the words of upstream's KubeletConfiguration, for `/configz` (node-agent §15). Only what it honours is
- * named; what it has no choice in has the value that it keeps to.
+ * The agent's configuration as a KubeletConfiguration, for `/configz` (node-agent §15). It has only the fields that the agent supports,
+ * and the fixed values of those that cannot be configured.
  *
  * Source: kubelet config/v1beta1/types.go; cmd/kubelet/app/server.go setConfigz.
  */

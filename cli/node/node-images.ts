@@ -1,10 +1,10 @@
-/** How `deltaloop node` is told to pull images. */
+/** Options of `deltaloop node` for images. */
 import type { Command } from "commander";
 import { DEFAULT_IMAGE_PULLS, imagePullMistakes, serializesByDefault } from "@deltaloop/node-agent/kubelet";
 import type { ImagePullPolicy } from "@deltaloop/node-agent/kubelet";
 import { trueOrFalse, UsageError, wholeNumber } from "@deltaloop/base";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface ImagePullFlags {
   readonly serializeImagePulls?: boolean;
   readonly maxParallelImagePulls?: number;
@@ -16,33 +16,34 @@ export interface ImagePullFlags {
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 };
 
-/** Names and defaults are the kubelet's; how many at once has no flag there, only the name in its configuration. Source: cmd/kubelet/app/options/options.go. */
+/** Names and defaults are the kubelet's; the kubelet has --max-parallel-image-pulls only as a field of its configuration. Source: cmd/kubelet/app/options/options.go. */
 export function addImagePullFlags(command: Command): Command {
   return command
+    .optionsGroup("Images:")
     .option(
       "--serialize-image-pulls [boolean]",
-      "pull images one at a time; default: true, unless --max-parallel-image-pulls is above 1",
+      "pull images one at a time (default: true, unless --max-parallel-image-pulls is above 1)",
       trueOrFalse("--serialize-image-pulls"),
     )
     .option(
       "--max-parallel-image-pulls <n>",
-      "so many at once, where they are not pulled one at a time; default: all of them",
+      "maximum parallel image pulls, if they are not serialized (default: unlimited)",
       wholeNumber("--max-parallel-image-pulls", INT32),
     )
     .option(
       "--registry-qps <n>",
-      "image pulls a second; 0: as many as come",
+      "image pulls per second; 0 for no limit",
       wholeNumber("--registry-qps", INT32),
       DEFAULT_IMAGE_PULLS.registryQps,
     )
     .option(
       "--registry-burst <n>",
-      "so many at once after quiet, if --registry-qps is above 0",
+      "burst of image pulls, if --registry-qps is above 0",
       wholeNumber("--registry-burst", INT32),
       DEFAULT_IMAGE_PULLS.registryBurst,
     )
-    .option("--image-credential-provider-config <path>", "file, or folder of files, of programs that know credentials for registries")
-    .option("--image-credential-provider-bin-dir <folder>", "where those programs are");
+    .option("--image-credential-provider-config <path>", "configuration of credential provider plugins, a file or a folder")
+    .option("--image-credential-provider-bin-dir <folder>", "folder of the credential provider plugins");
 }
 
 /** @throws {UsageError} in upstream's words */

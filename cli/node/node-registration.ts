@@ -1,4 +1,4 @@
-/** How `deltaloop node` is told what its node is: addresses, labels, taints, and whose machine it runs on. */
+/** Options of `deltaloop node` for its Node: addresses, labels, taints and the cloud provider. */
 import type { Command } from "commander";
 import { isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -6,7 +6,7 @@ import type { NodeOptions } from "@deltaloop/node-agent/kubelet";
 import { parseNodeLabels, parseTaints, RegistrationError } from "@deltaloop/node-agent/kubelet";
 import { UsageError } from "@deltaloop/base";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface RegistrationFlags {
   readonly nodeIp: readonly string[];
   readonly nodeLabels: string;
@@ -15,22 +15,23 @@ export interface RegistrationFlags {
   readonly cloudProvider: string;
 }
 
-/** An address of that family is to be found out. */
+/** Selects an address of that family. */
 const ANY = ["0.0.0.0", "::"];
 
 /** Names and forms are the kubelet's. Source: cmd/kubelet/app/options/options.go. */
 export function addRegistrationFlags(command: Command): Command {
   return command
+    .optionsGroup("Registration:")
     .option(
       "--node-ip <addresses>",
-      "address of the node, two of two families with a comma; 0.0.0.0 or :: for one that is found; may be given twice",
+      "address of the node, or a dual-stack pair with a comma; 0.0.0.0 or :: selects one of that family; repeatable",
       collect,
       [],
     )
-    .option("--node-labels <list>", "labels of the node, e.g. node.kubernetes.io/pool=blue,disk=ssd", "")
-    .option("--register-with-taints <list>", "taints of a new node, e.g. dedicated=batch:NoSchedule", "")
-    .option("--provider-id <id>", "of the machine, as the cloud's controller knows it")
-    .option("--cloud-provider <name>", "external: a cloud's controller says the node's addresses and lets pods come", "");
+    .option("--node-labels <list>", "labels of the node, such as node.kubernetes.io/pool=blue,disk=ssd", "")
+    .option("--register-with-taints <list>", "taints of a new node, such as dedicated=batch:NoSchedule", "")
+    .option("--provider-id <id>", "provider ID of the machine for the cloud controller manager")
+    .option("--cloud-provider <name>", "external if a cloud controller manager initializes the node", "");
 }
 
 /** @throws {UsageError} in upstream's words */
@@ -58,13 +59,13 @@ export function registrationOf(flags: RegistrationFlags): Pick<NodeOptions, "hos
 /** Source: component-helpers node/util/ips.go ParseNodeIPArgument. */
 function nodeIps(given: readonly string[]): readonly string[] {
   const addresses = given.flatMap((text) => text.split(",")).map((text) => text.trim());
-  const told = `bad --node-ip "${addresses.join(",")}"`;
+  const refusal = `bad --node-ip "${addresses.join(",")}"`;
   const wrong = addresses.find((address) => isIP(address) === 0);
-  if (wrong !== undefined) throw new UsageError(`${told}: "${wrong}" is no IP address`);
+  if (wrong !== undefined) throw new UsageError(`${refusal}: "${wrong}" is no IP address`);
   const [first = "", second] = addresses;
   if (addresses.length > 2 || (second !== undefined && isIPv6(first) === isIPv6(second)))
-    throw new UsageError(`${told}; must contain either a single IP or a dual-stack pair of IPs`);
-  if (second !== undefined && addresses.some(isAny)) throw new UsageError(`${told}; dual-stack IPs cannot include '0.0.0.0' or '::'`);
+    throw new UsageError(`${refusal}; must contain either a single IP or a dual-stack pair of IPs`);
+  if (second !== undefined && addresses.some(isAny)) throw new UsageError(`${refusal}; dual-stack IPs cannot include '0.0.0.0' or '::'`);
   return addresses;
 }
 
@@ -72,12 +73,12 @@ function isAny(address: string): boolean {
   return ANY.includes(address);
 }
 
-/** What others may reach this machine by; of that family first, else IPv4. */
+/** An address of this machine, of the given family if possible, else IPv4. */
 function found(asked = "0.0.0.0"): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
   const asAsked = (family: string): number => ((family === "IPv6") === isIPv6(asked) ? 0 : 1);
   const [best] = own.toSorted((a, b) => asAsked(a.family) - asAsked(b.family));
-  if (best === undefined) throw new UsageError("this machine has no address that other nodes could use: give one with --node-ip");
+  if (best === undefined) throw new UsageError("this machine has no address but loopback: pass one with --node-ip");
   return [best.address];
 }
 

@@ -31,14 +31,12 @@ const STATE_DIR = "docker-sandboxes";
 /** The names of the last three are the kubelet's, which had them until 1.24 and, the image's, longer. */
 export function addRuntimeFlags(command: Command): Command {
   return command
+    .optionsGroup("Container runtime:")
     .option("--cri <endpoint>", "socket of the container runtime", "unix:///run/containerd/containerd.sock")
-    .option(
-      "--docker <endpoint>",
-      "socket of a Docker Engine to be used instead, e.g. unix:///run/docker.sock; upstream took this out in Kubernetes 1.24, and containerd is what a node should have",
-    )
-    .option("--pod-infra-container-image <image>", "on Docker: what sandboxes are made of", PAUSE_IMAGE)
-    .option("--cni-conf-dir <folder>", "on Docker: configurations of the pod network, the first of which is used", "/etc/cni/net.d")
-    .option("--cni-bin-dir <folders>", "on Docker: where its plugins are", "/opt/cni/bin");
+    .option("--docker <endpoint>", "socket of a Docker Engine to use instead of CRI, such as unix:///run/docker.sock")
+    .option("--pod-infra-container-image <image>", "with --docker: image of pod sandboxes", PAUSE_IMAGE)
+    .option("--cni-conf-dir <folder>", "with --docker: folder of CNI configurations, of which the first is used", "/etc/cni/net.d")
+    .option("--cni-bin-dir <folders>", "with --docker: folders of CNI plugins", "/opt/cni/bin");
 }
 
 /** @throws {UsageError} for an endpoint that is no Unix socket */

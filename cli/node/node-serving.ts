@@ -1,4 +1,4 @@
-/** What `deltaloop node` shows to whoever calls it, and whose certificates it takes. */
+/** The serving certificate of `deltaloop node`, and the certificate authority of its clients. */
 import type { V1Node } from "@kubernetes/client-node";
 import { readFile } from "node:fs/promises";
 import { createCertificateFiles } from "@deltaloop/node-agent/files";
@@ -17,7 +17,7 @@ import { UsageError } from "@deltaloop/base";
 type Addresses = Parameters<typeof servingTemplate>[1];
 
 /**
- * Asks the cluster for what the server shows, until `signal` aborts.
+ * Requests and rotates the serving certificate, until `signal` aborts.
  *
  * Source: pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager.
  */
@@ -57,12 +57,12 @@ export async function runServingCertificate(
   await manager.run(signal);
 }
 
-/** As the Node says them, others' too. */
+/** The addresses in the Node's status. */
 export function addressesOf(node: KubeObject | undefined): Addresses {
   return (node as Wire<V1Node> | undefined)?.status?.addresses ?? []; // a Node, as the API server sent it
 }
 
-/** @throws {UsageError} for files that do not belong together or cannot be read */
+/** @throws {UsageError} for files that do not match or cannot be read */
 export async function servingFiles(
   flags: NodeFlags,
   clusterCa: string | Buffer | undefined,

@@ -1,10 +1,11 @@
-/** How `deltaloop node` is told how long pods have when the machine is shut down. */
+/** Options of `deltaloop node` for the shutdown of the machine. */
 import type { Command } from "commander";
 import { shutdownGracePeriods, shutdownMistakes } from "@deltaloop/node-agent/kubelet";
 import type { ShutdownSettings, ShutdownGracePeriod } from "@deltaloop/node-agent/kubelet";
-import { duration, UsageError } from "@deltaloop/base";
+import { UsageError } from "@deltaloop/base";
+import { durationOption } from "./duration-option.ts";
 
-/** As the command line has them. */
+/** Options as commander parses them. */
 export interface ShutdownFlags {
   /** Milliseconds, as those of critical pods. */
   readonly shutdownGracePeriod: number;
@@ -15,24 +16,15 @@ export interface ShutdownFlags {
 const INT32_MAX = 2 ** 31 - 1;
 const PERIOD = /^\s*(-?\d+)=(\d+)\s*$/u;
 
-/** Upstream has them in its configuration file alone; the names are those of its fields. */
+/** Upstream has them only in its configuration file; the names are those of its fields. */
 export function addShutdownFlags(command: Command): Command {
   return command
-    .option(
-      "--shutdown-grace-period <time>",
-      "a shutdown of the machine waits so long for pods; 0: not",
-      duration("--shutdown-grace-period"),
-      0,
-    )
-    .option(
-      "--shutdown-grace-period-critical-pods <time>",
-      "of it, what is left for critical pods, after the others",
-      duration("--shutdown-grace-period-critical-pods"),
-      0,
-    )
+    .optionsGroup("Shutdown of the machine:")
+    .addOption(durationOption("--shutdown-grace-period", "time that a shutdown waits for pods; 0s for none", 0))
+    .addOption(durationOption("--shutdown-grace-period-critical-pods", "part of it that is reserved for critical pods", 0))
     .option(
       "--shutdown-grace-period-by-pod-priority <list>",
-      "in their place, seconds for pods from a priority up, lowest first, e.g. 0=60,100000=20,2000000000=10",
+      "instead, seconds by lowest pod priority, such as 0=60,100000=20,2000000000=10",
       periods,
       [],
     );

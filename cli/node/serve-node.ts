@@ -1,4 +1,4 @@
-/** What `deltaloop node` is made of on a real machine: adapters, the HTTPS server, the sources, and the agent among them. */
+/** Wires `deltaloop node` on a real machine: adapters, the HTTPS server, the sources and the agent. */
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createMemoryNodeStore } from "@deltaloop/node-agent/memory";
 import { createNodeFiles } from "@deltaloop/node-agent/files";
@@ -41,13 +41,13 @@ import type { NodeRuntime } from "./node-runtime.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { syncLoopCheck } from "../health/health-checks.ts";
 import { serveMetrics } from "../health/metrics-server.ts";
-import { UsageError } from "@deltaloop/base";
+import { unlessAborted, UsageError } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
-const RUNTIME_PATIENCE_MS = 30_000;
+const RUNTIME_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
 
-/** One node agent, until the process is told to end. @throws {UsageError} for flags that do not fit this machine */
+/** Runs one node agent until a signal. @throws {UsageError} for flags that do not fit this machine */
 export async function serveNode(flags: NodeFlags): Promise<void> {
   const level = flags.verbose ? "debug" : "info";
   const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
@@ -64,24 +64,18 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const facts = withReserved(await readMachineFacts(options.rootDir, flags), options.cgroups, options.eviction);
   const node = await openRuntime(flags, options.rootDir);
   const { cri, endpoint } = node;
-  try {
+  const prepare = async (): Promise<Pick<Serving, "access" | "runtime" | "options">> => {
     const access = await nodeAccess(flags, { ...means, log, metrics }, ending);
     const runtime = await untilAnswered(cri, endpoint, log);
-    const driver = await cgroupDriverOf(cri, options.cgroupDriver);
-    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver: driver });
-    await serve({
-      flags,
-      options: { ...options, cgroupDriver: driver },
-      facts,
-      access,
-      node,
-      credentials,
-      metrics,
-      ...means,
-      log,
-      ending,
-      runtime,
+    const cgroupDriver = await cgroupDriverOf(cri, options.cgroupDriver);
+    log.info("runtime found", { runtime: `${runtime.runtimeName}://${runtime.runtimeVersion}`, endpoint, cgroupDriver });
+    return { access, runtime, options: { ...options, cgroupDriver } };
+  };
+  try {
+    const prepared = await unlessAborted(prepare(), ending).catch((error: unknown) => {
+      if (!ending.aborted) throw error;
     });
+    if (prepared !== undefined) await serve({ flags, facts, node, credentials, metrics, ...means, log, ending, ...prepared });
   } finally {
     node.close();
     await unlock();
@@ -114,7 +108,7 @@ async function serve(serving: Serving): Promise<void> {
   const backend = createNodeBackend({ pods, store, cri, condition });
   const summary = new SummaryProvider(readMachineFigures);
   const runtimeLogsDir = await serving.node.logsDirectory();
-  // The Node says at which port its agent listens, so that comes first.
+  // The Node has the port of the agent, so the server starts first.
   const api = await startNodeApi({
     host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
     port: serving.options.port,
@@ -164,10 +158,10 @@ async function serve(serving: Serving): Promise<void> {
   summary.attach(agent.ports);
   const lost = new AbortController();
   const ending = AbortSignal.any([serving.ending, lost.signal]);
-  /** Without certificates there is nothing left to do: the agent ends in order, and its next start may join anew. */
+  /** Without certificates the agent cannot work: it exits in order, and its next start may join again. */
   const orEnd = async (certificates: Promise<void>): Promise<void> =>
     await certificates.catch((error: unknown) => {
-      log.error("the agent ends", { error: messageOf(error) });
+      log.error("exiting without a certificate", { error: messageOf(error) });
       process.exitCode = 1;
       lost.abort(error);
     });
@@ -195,15 +189,16 @@ async function serve(serving: Serving): Promise<void> {
   await api.stop();
 }
 
-/** @throws {UsageError} when nobody answers on the socket within 30 s */
+/** @throws {UsageError} if no runtime answers within 30 s */
 async function untilAnswered(cri: Cri, endpoint: string, log: Log): Promise<VersionResponse> {
-  const giveUpAt = performance.now() + RUNTIME_PATIENCE_MS;
+  const giveUpAt = performance.now() + RUNTIME_DEADLINE_MS;
   for (let said = false; ;) {
     try {
       return await cri.version();
     } catch (error) {
       const message = messageOf(error);
-      if (performance.now() > giveUpAt) throw new UsageError(`no container runtime answers at ${endpoint}: ${message}`);
+      if (performance.now() > giveUpAt)
+        throw new UsageError(`no container runtime answers at ${endpoint}: ${message}. Start it, or pass its socket with --cri`);
       if (!said) log.warn("waiting for the container runtime", { endpoint, error: message });
       said = true;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -217,7 +212,7 @@ async function openCgroups(options: NodeOptions): Promise<Cgroups> {
   return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
 }
 
-/** The runtime's own, if it says; one that names its groups otherwise than the agent fails at each sandbox. */
+/** The runtime's own, if it reports one: with another driver than the agent's, it fails at each sandbox. */
 async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
   try {
     return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";
@@ -227,7 +222,7 @@ async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]):
   }
 }
 
-/** @throws {UsageError} for what does not fit together */
+/** @throws {UsageError} for options that contradict each other */
 export function nodeOptions(flags: NodeFlags): NodeOptions {
   const { name, rootDir, podLogsDir, containerLogsDir, cgroupRoot, cgroupDriver, port, maxPods } = flags;
   const { clusterDns, clusterDomain, resolvConf } = flags;
@@ -254,8 +249,7 @@ export function nodeOptions(flags: NodeFlags): NodeOptions {
 
 function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
   const { imageGcHighThreshold: high, imageGcLowThreshold: low, minimumImageTtlDuration: minAgeMs, imageMaximumGcAge: maxAgeMs } = flags;
-  if (low > high)
-    throw new UsageError(`--image-gc-low-threshold ${low} is above --image-gc-high-threshold ${high}: nothing could be freed`);
+  if (low > high) throw new UsageError(`--image-gc-low-threshold ${low} is above --image-gc-high-threshold ${high}: choose a lower one`);
   return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
 }
 

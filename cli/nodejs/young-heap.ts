@@ -1,5 +1,5 @@
 /**
- * A process that lives on a node beside its pods, with as little of its memory as it needs.
+ * Restarts a process with a small heap for young objects, because it shares a node with pods.
  *
  * By itself V8 lets the part of the heap in which objects are born grow to 106 MiB, although a node agent keeps next to nothing of
  * what is born there: it looks at every pod again and again, and throws away what it saw. How far that part may grow is decided when
@@ -18,8 +18,8 @@ export const SMALL_THIRD_MIB = 2;
 export const LITTLE_GARBAGE = "--heap-growing-percent=40";
 
 /**
- * By itself glibc has threads that allocate at one time do so in places of their own, up to eight times as many as cores. V8's compile and
- * collect in some, and what they leave is nobody's: some 7 of 135 MiB with 110 pods. Other C libraries do not know the name.
+ * By itself glibc has threads that allocate at one time do so in places of their own, up to eight times as many as cores. V8's threads
+ * compile and collect in some, and leave about 7 of 135 MiB unused with 110 pods. Other C libraries ignore the variable.
  */
 const ONE_ARENA = { MALLOC_ARENA_MAX: "1" };
 
@@ -31,7 +31,7 @@ interface Started {
 }
 
 /**
- * The command line to begin once more with; undefined when whoever started us has said how large, or we have.
+ * The command line to restart with; undefined if the size is set already.
  *
  * @param thirdMib of that part of the heap
  * @param more further options of V8

@@ -1,9 +1,9 @@
-/** Folds what a key decides word for word as the time before: until the stream brings the answer to a write, each sync decides it again. */
+/** Folds the repeated decisions of a key: until the answer to a write is recorded, each sync decides the same. */
 export class Repeats {
-  /** By key: what it decided last, how often since it was shown, and when for the last time. */
+  /** By key: the last decision, its repeats since it was printed, and the time of the last one. */
   readonly #last = new Map<string, { readonly text: string; times: number; until: string }>();
 
-  /** @returns whether this is to be shown, and what must be said before it of what was not */
+  /** Whether to print a decision, and what to print about the folded ones before it. */
   next(key: string, text: string, when: string): { readonly isNews: boolean; readonly before: string | undefined } {
     const last = this.#last.get(key);
     if (last !== undefined && last.text === text && text !== "") {
@@ -15,7 +15,7 @@ export class Repeats {
     return { isNews: true, before: last && folded(last) };
   }
 
-  /** What was never said, by key. */
+  /** Folded decisions at the end, by key. */
   rest(): ReadonlyMap<string, string> {
     return new Map(
       [...this.#last].flatMap(([key, last]) => {

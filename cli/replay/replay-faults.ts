@@ -1,12 +1,12 @@
-/** What may befall the messages of a replay, by the names that `--faults` takes. */
+/** Faults of the queue in a replay, by the names that `--faults` takes. */
 import type { QueueFaults } from "@deltaloop/store/memory";
 import { UsageError } from "@deltaloop/base";
 
 export const FAULTS = {
-  reorder: "some come before older ones",
-  duplicate: "one of ten comes twice",
-  delay: "one of four comes up to a second late",
-  lose: "one delta of fifty never comes, and what is missed is listed again",
+  reorder: "out of order",
+  duplicate: "one of ten twice",
+  delay: "one of four up to 1 s late",
+  lose: "one delta of fifty lost, followed by a relist",
 } as const;
 
 type Fault = keyof typeof FAULTS;
@@ -19,7 +19,7 @@ const SHARES: { readonly [F in Fault]: QueueFaults } = {
 };
 const DELAY_MS_MAX = 1000;
 
-/** `reorder,duplicate`, the default, or `none`: each message once and in its order. @throws {UsageError} naming what it does not know */
+/** @throws {UsageError} for an unknown name */
 export function faultsIn(list: string): () => QueueFaults {
   const names = list === "none" ? [] : list.split(",").map((name) => name.trim());
   const strange = names.find((name) => !isFault(name));

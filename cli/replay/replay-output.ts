@@ -1,18 +1,18 @@
-/** Where what a replay tells goes, and which of it, while the replay goes on. */
+/** Where a replay prints its text, and which part of it. */
 import { createInterface } from "node:readline/promises";
 import type { Interface } from "node:readline/promises";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 
 export interface ReplayOutput {
-  tell(text: string): void;
-  /** Until what was told is out. False: somebody has seen enough. */
+  print(text: string): void;
+  /** Waits for the output; false if the user quit. */
   goesOn(): Promise<boolean>;
   end(): void;
 }
 
 /** Standard output, as fast as it is read. */
 export class Output implements ReplayOutput {
-  tell(text: string): void {
+  print(text: string): void {
     if (text !== "") process.stdout.write(text);
   }
 
@@ -24,14 +24,14 @@ export class Output implements ReplayOutput {
   end(): void {}
 }
 
-/** A terminal, with Enter after each; a number goes on by as many, q ends. */
+/** Steps on a terminal: Enter prints one sync, a number that many, q quits. */
 export class Steps implements ReplayOutput {
   #texts: string[] = [];
   #terminal: Interface | undefined;
   #shown = 0;
   #free = 0;
 
-  tell(text: string): void {
+  print(text: string): void {
     if (text !== "") this.#texts.push(text);
   }
 

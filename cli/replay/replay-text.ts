@@ -1,6 +1,7 @@
 /** What a replay prints. */
-import { RESOURCES } from "@deltaloop/kube/objects";
+import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { UserRequest, ReplayedSync } from "@deltaloop/replay/replay";
+import { objectName } from "../explain/subject.ts";
 import { describeTrace } from "../explain/describe.ts";
 import { since } from "../command/moment.ts";
 import { printable } from "@deltaloop/base/output";
@@ -12,10 +13,10 @@ export interface ReplayTextOptions {
   readonly why?: true;
 }
 
-/** Reasons shown of one sync; a thousand pods turning Ready are one line. */
+/** Reasons printed for one sync. */
 const REASONS_MAX = 3;
 
-/** One block per sync, folded where a key decides the same time and again. */
+/** One block for each sync; repeats of a key are folded. */
 export class ReplayText {
   readonly #startMs: number;
   readonly #repeats = new Repeats();
@@ -34,9 +35,9 @@ export class ReplayText {
     return `${said}${clockTime(sync.atMs)} ${when} ${printable(`${name(sync)}: ${reasonsOf(sync)}`)}\n${lines}`;
   }
 
-  person({ atMs, kind, resource, namespace, name }: UserRequest, status: number): string {
+  user({ atMs, kind, resource, namespace, name }: UserRequest, status: number): string {
     const answer = status < 300 ? "" : `, answered ${status}`;
-    return `${clockTime(atMs)} ${this.#since(atMs)} ${printable(`a person: ${kind} ${RESOURCES[resource].kind} ${namespace}/${name}${answer}`)}\n`;
+    return `${clockTime(atMs)} ${this.#since(atMs)} ${printable(`user: ${kind} ${objectName(resource, name)} -n ${namespace}${answer}`)}\n`;
   }
 
   rest(): string {
@@ -51,7 +52,8 @@ export class ReplayText {
 const INDENT = " ".repeat(23);
 
 function name({ controller, key }: ReplayedSync): string {
-  return `${controller} ${key}`;
+  const [namespace = "", object = ""] = key.split("/");
+  return `${objectName(CONTROLLER_INFO[controller].primary, object)} -n ${namespace}`;
 }
 
 /** UTC, as the capture's own times are. */
@@ -60,14 +62,14 @@ function clockTime(atMs: number): string {
 }
 
 function reasonsOf({ reasons }: ReplayedSync): string {
-  if (reasons.length === 0) return "a delay or a retry fell due";
+  if (reasons.length === 0) return "a delayed requeue or a retry";
   const more = reasons.length - REASONS_MAX;
   return reasons.slice(0, REASONS_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 function decisionLines({ lines, error }: ReplayedSync, verbose: boolean, why: boolean): string {
   const undecided = lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : []));
-  // A decision that is made again on a live list gives its reasons again.
+  // A live list repeats reasons.
   const said = new Set([
     ...lines.filter(({ kind }) => kind !== "notDecided" && (why || kind !== "reason")).map(describeTrace),
     ...(verbose && undecided.length > 0 ? [`not decided: ${undecided.join(", ")}`] : []),

@@ -6,12 +6,12 @@ import { newKey, openRotation, write } from "./rotation.ts";
 import type { OpenRotation, Rotation } from "./rotation.ts";
 
 const LOOK_MS = 200;
-/** After everybody has read it: the watcher ends, is started anew, and waits for the Lease of the one before. */
+/** After all processes have read it: the watcher exits, is restarted, and waits for the Lease of the one before. */
 const BEGIN_MS_MAX = 2 * 60_000;
-/** After it has begun: a list of everything. */
+/** From its start: a list of everything. */
 const REBUILD_MS_MAX = 10 * 60_000;
 
-/** Another value, and what comes of it: the watcher's next look begins a new epoch. @returns whether its gates have opened in time */
+/** Writes the new value; the watcher then starts a new epoch. @returns whether its gates opened in time */
 export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
   const open = await openRotation(rotation, "DELTALOOP_DIGEST_KEY_SECRET");
   const { configuration, secrets, waitMs } = open;
@@ -32,7 +32,7 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
 
 /**
  * Looks until an epoch with `digestPrefix` has begun and its gates are open, and says for how long they were shut. A Store that does not
- * answer is looked at again: the key is written, and whatever comes of it comes without us.
+ * answer is retried: the key is written, and the rotation proceeds without this process.
  */
 export async function untilRebuilt(
   store: Pick<Store, "epoch" | "gate">,
@@ -47,19 +47,19 @@ export async function untilRebuilt(
       if (begunMs === undefined && (await store.epoch())?.digestPrefix === digestPrefix) {
         begunMs = now();
         giveUpMs = begunMs + REBUILD_MS_MAX;
-        say("the new epoch has begun, everything is listed anew");
+        say("the new epoch has begun, relisting everything");
       }
       if (begunMs !== undefined && (await shutGate(store)) === undefined) {
         say(`gates were shut for ${((now() - begunMs) / 1_000).toFixed(1)} s`);
         return true;
       }
     } catch (error) {
-      if (trouble !== messageOf(error)) say(`Redis cannot be asked, and is asked again: ${(trouble = messageOf(error))}`);
+      if (trouble !== messageOf(error)) say(`Redis does not answer, retrying: ${(trouble = messageOf(error))}`);
     }
     await after(LOOK_MS, signal).catch(() => undefined);
   }
   if (signal.aborted) {
-    say("ended; the key stays written, and what comes of it comes without this");
+    say("interrupted; the key is written, and the watcher uses it without this command");
     return false;
   }
   say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why");

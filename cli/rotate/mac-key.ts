@@ -6,10 +6,10 @@ import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
 
 /**
- * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between everybody reads it, and before the last what the old key has
- * signed is signed anew. Ended anywhere it leaves a value with which all goes on. @returns whether it came to its end
+ * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between all processes read it, and before the last what the old key has
+ * signed is signed again. Interrupted anywhere, it leaves a valid value. @returns whether it is complete
  *
- * @throws {UsageError} when somebody else writes the secret meanwhile, whose value stays
+ * @throws {UsageError} if another process writes the secret meanwhile; its value stays
  */
 export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
   const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");
@@ -24,9 +24,9 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
     if (second === undefined && finish) throw new UsageError("the secret has one key: there is no rotation to finish");
     const [old, fresh] = second === undefined ? [first, newKey()] : [second, first];
     const waited = async (): Promise<boolean> => {
-      say(`  waiting ${Math.round(waitMs / 1_000)} s, until everybody has read it`);
+      say(`  waiting ${Math.round(waitMs / 1_000)} s until all processes have read it`);
       await after(waitMs, signal).catch(() => undefined);
-      if (signal.aborted) say("ended; what was written stays, and deltaloop rotate mac-key --finish goes on");
+      if (signal.aborted) say("interrupted; continue with: deltaloop rotate mac-key --finish");
       return !signal.aborted;
     };
     if (!finish) {
@@ -46,10 +46,10 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
     );
     try {
       const uses = await keyUses(store, true).catch((error: unknown) => {
-        say("ended; what was written stays, and deltaloop rotate mac-key --finish goes on");
+        say("interrupted; continue with: deltaloop rotate mac-key --finish");
         throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
       });
-      say("3/4 what the old key has signed is signed anew");
+      say("3/4 what the old key has signed is signed again");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
         await assertKeys(open, [fresh, old]);
@@ -57,7 +57,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
         say("4/4 the old key is gone");
         return true;
       }
-      say("4/4 not yet: something is left that the new key has not signed. The old key stays; --finish looks again");
+      say("4/4 not yet: something is left that the new key has not signed. The old key stays; run again with --finish");
       return false;
     } finally {
       await store.close();

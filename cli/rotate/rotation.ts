@@ -66,7 +66,7 @@ export async function write({ secrets, reference }: OpenRotation, value: string)
 }
 
 /**
- * Whoever has written it meanwhile rotates it, too: what they have signed would be nobody's with our next value.
+ * A process that has written it meanwhile rotates it too: our next value would invalidate what it has signed.
  *
  * @throws {UsageError} when the MAC keys in the secret are not `expected`
  */
@@ -74,7 +74,7 @@ export async function assertKeys({ secrets, reference }: OpenRotation, expected:
   const value = (await secrets.read([reference]).catch(refused)).get(reference);
   if (parseMacKeys({ DELTALOOP_MAC_KEY: value }).join() !== expected.join())
     throw new UsageError(
-      `${reference} was changed by somebody else: it is left as it is. Does another rotation run? When none does, --finish goes on`,
+      `another process changed ${reference}, which is left unchanged. If no other rotation runs, continue with --finish`,
     );
 }
 

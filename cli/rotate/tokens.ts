@@ -19,10 +19,10 @@ export interface TokenPlan {
   readonly say: (line: string) => void;
 }
 
-/** Long enough for whoever repairs it, short enough for a token that was to be renewed at half its time. */
+/** Retry interval: short enough for a token that is renewed at half its lifetime. */
 const AGAIN_MS = 30_000;
 
-/** A new token of each, written with the authority that the API server was trusted by. What fails is told. @returns how many failed */
+/** Writes a new token for each component, with the certificate authority of the API server. Prints failures. @returns their number */
 export async function renewTokens({ access, secrets, names, prefix, seconds, say }: TokenPlan): Promise<number> {
   let failed = 0;
   for (const name of names) {

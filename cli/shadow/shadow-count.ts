@@ -1,16 +1,15 @@
-/** How many of upstream's writes ours explains, in words and as numbers. */
+/** Counts upstream's writes by verdict, as text and as numbers. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { Verdict, Finding } from "@deltaloop/replay/shadow";
 import type { Metrics } from "@deltaloop/base/metrics";
 
 const WORDS: { readonly [K in Verdict["kind"]]: string } = {
-  exact: "ours would have made in the same state",
-  older: "ours would have made in a state of at most half a second before, which upstream's caches may have shown",
-  tie: "deletions of a pod that is equal to the one ours would have deleted",
-  foreign:
-    "deletions or releases that none of ours would have made, and of which nothing tells who asked (a person, the garbage collector)",
-  excess: "of pods, of which ours would have created or deleted more",
-  unexplained: "not explained",
+  exact: "same as ours",
+  older: "same as ours on a state up to 0.5 s older, which upstream's caches may have had",
+  tie: "deletions of a pod that ranks equal to the one ours would have deleted",
+  foreign: "deletions or releases without one of ours, by an unknown client (a user, the garbage collector)",
+  excess: "pods, of which ours would have created or deleted more",
+  unexplained: "different",
 };
 
 export class ShadowCount {
@@ -21,7 +20,7 @@ export class ShadowCount {
 
   constructor(metrics?: Metrics) {
     this.#metrics = metrics;
-    // A difference that never was is 0, not unknown.
+    // Without a difference the counter is 0, not absent.
     metrics?.count("deltaloop_shadow_at_rest_total", {}, 0);
     for (const controller of CONTROLLERS)
       for (const verdict of ["excess", "unexplained"] as const) metrics?.count("deltaloop_shadow_writes_total", { controller, verdict }, 0);
@@ -55,8 +54,8 @@ export class ShadowCount {
       `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,
       ...kinds.map((kind) => `${String(this.#writes[kind]).padStart(6)}  ${WORDS[kind]}`),
       this.#rests === 0
-        ? "Nowhere did upstream rest for a second."
-        : `Upstream rested ${this.#rests === 1 ? "once" : `${this.#rests} times`}; ours would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} there.`,
+        ? "Upstream never paused for a second."
+        : `Upstream paused ${this.#rests === 1 ? "once" : `${this.#rests} times`}; ours would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} then.`,
     ];
     return `${lines.join("\n")}\n`;
   }

@@ -76,7 +76,7 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
 
   it("two watchers that no Lease holds apart", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--watchers", "2"])).toEqual([
-      "deltaloop: --watchers needs --act: a shadow takes no Lease, and of two each would take over from the other for ever",
+      "deltaloop: --watchers needs --act: without a Lease, two watchers would take over from each other endlessly",
     ]);
   });
 
@@ -184,7 +184,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         const { code } = await dev.exited;
         expect(code).toBe(3);
         expect(dev.output()).toMatch(
-          /Deployment default\/web had its status written by kube-controller-manager at .*--controllers=\*,-deployment-controller/,
+          /kube-controller-manager wrote the status of Deployment default\/web at .*--controllers=\*,-deployment-controller/,
         );
       } catch (error) {
         await dev.stop();
@@ -221,7 +221,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         return dev
           .output()
           .split("\n")
-          .flatMap((line) => /lacks the right to "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
+          .flatMap((line) => /missing right: "?([^"]+)"? role=deltaloop-(.*)/.exec(line)?.slice(1, 3).join(" | ") ?? []);
       };
       const reads = ["list pods", "get pods", "get deployments.apps", "get replicasets.apps", "list replicasets.apps"].map(
         (what) => `${what} | sync-deployment`,

@@ -53,7 +53,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
     };
     const started = async (): Promise<Running> => {
       const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json"]);
-      await shadow.line("beside the controllers of");
+      await shadow.line("comparing with the controllers of");
       await new Promise((resolve) => void setTimeout(resolve, 2_000)); // everything is listed
       return shadow;
     };

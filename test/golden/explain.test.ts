@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { heading, told } from "../../cli/explain/explain-text.ts";
+import { heading, storyText } from "../../cli/explain/explain-text.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { reasonInWords, sectionOf } from "../../cli/explain/reason-words.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
@@ -38,7 +38,7 @@ async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
 async function linesOf(name: string, subject: Subject): Promise<readonly string[]> {
   const records = recordsOf(name);
   const story = storyOf(subject, objectChanges(records, digester), await syncsOf(name));
-  return told(story, heldCapture(records), false).flatMap((text) => text.trimEnd().split("\n"));
+  return storyText(story, heldCapture(records), false).flatMap((text) => text.trimEnd().split("\n"));
 }
 
 describe("each decision of each recording has reasons", () => {
@@ -82,26 +82,26 @@ describe("rollover, by explain alone", () => {
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
         "maxUnavailable 25% of 5 pods is rounded down to 1  [deployment §9]",
-        "7 pods asked for in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old one may go  [deployment §11.3]",
-        "web-68b7c9b477 is an old one: it goes from 5 to 4  [deployment §11.3]",
-        "→ patch ReplicaSet web-68b7c9b477: replicas 5 → 4; so it was done 18 ms later",
+        "7 pods asked for in all, less the 4 that must be available (5 − 1), less 2 new ones that are not: 1 old pod may be deleted  [deployment §11.3]",
+        "web-68b7c9b477 is old: it is scaled from 5 to 4  [deployment §11.3]",
+        "→ patch ReplicaSet web-68b7c9b477: replicas 5 → 4; recorded 18 ms later",
         "maxSurge 25% of 5 pods is rounded up to 2  [deployment §9]",
         "all ReplicaSets together may ask for 7 pods (5 wanted + surge 2) and ask for 7: web-dcdd8499d stays at 2  [deployment §11.2]",
       ]),
     );
   });
 
-  it("tells of several pods together", async () => {
+  it("folds the same change of several pods into one line", async () => {
     const lines = await linesOf("rollover", web);
-    expect(lines.join("\n")).toMatch(/Pods default\/web-\S+, web-\S+ appear: phase Pending/);
+    expect(lines.join("\n")).toMatch(/pod\/web-\S+, pod\/web-\S+ created: phase Pending/);
   });
 
   it("says of a pod why it went and not another", async () => {
     const lines = await linesOf("rollover", { resource: "pods", namespace: "default", name: "web-68b7c9b477-scldh" });
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
-        "web-68b7c9b477-scldh goes before web-68b7c9b477-mtfq7: nothing tells them apart, and its uid is lower  [replicaset §8]",
-        "→ delete pod web-68b7c9b477-scldh; so it was done 29 ms later",
+        "web-68b7c9b477-scldh is deleted before web-68b7c9b477-mtfq7: they rank equal, and its uid is lower  [replicaset §8]",
+        "→ delete pod web-68b7c9b477-scldh; recorded 29 ms later",
       ]),
     );
   });
@@ -111,12 +111,12 @@ it("one-by-one: says of the pods that stay why, and of a sync that does nothing"
   const lines = await linesOf("one-by-one", { resource: "deployments", namespace: "one-by-one", name: "web" });
   expect(lines.map((line) => line.trim())).toEqual(
     expect.arrayContaining([
-      "web-77687479c-szvz8 goes before web-77687479c-pkzqx: nothing tells them apart, and its uid is lower  [replicaset §8]",
-      "web-77687479c-6kh8c stays rather than web-77687479c-szvz8: its node has 1 pod of the same work, the other's 2  [replicaset §8]",
+      "web-77687479c-szvz8 is deleted before web-77687479c-pkzqx: they rank equal, and its uid is lower  [replicaset §8]",
+      "web-77687479c-6kh8c is kept, and web-77687479c-szvz8 is deleted: its node has 1 pod of this controller, the other's 2  [replicaset §8]",
     ]),
   );
   const idle =
-    "sync of Deployment one-by-one/web → nothing to do: its new ReplicaSet asks for all 3 pods; nothing old is left; its status is up to date";
+    "sync of deployment.apps/web → nothing to do: its new ReplicaSet asks for all 3 pods; no old ReplicaSet has replicas; its status is up to date";
   expect(lines.some((line) => line.endsWith(idle))).toBe(true);
 });
 
@@ -125,16 +125,16 @@ it("rc-quota: says that a pod was wanted and refused, and in which words", async
   const text = lines.join("\n");
   expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
   const refusal = 'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
-  expect(text).toContain(`→ create 3 pods; in the recording 2 of the 3 were made, and the other was refused: ${refusal}`);
-  expect(text).toContain("→ create 1 pod; in the recording it was refused in the same words");
-  expect(text).toContain("+2.562s 7 syncs of ReplicationController default/c until +2.838s decide the same again: create 1 pod");
-  expect(text).toContain("ReplicationController default/c replicas 3 → 2 (kubectl)");
+  expect(text).toContain(`→ create 3 pods; in the recording 2 of the 3 were created, and the other was refused: ${refusal}`);
+  expect(text).toContain("→ create 1 pod; in the recording it was refused with the same message");
+  expect(text).toContain("+2.562s 7 syncs of replicationcontroller/c until +2.838s decide the same: create 1 pod");
+  expect(text).toContain("replicationcontroller/c replicas 3 → 2 (kubectl)");
   expect(text).toContain("ReplicaFailure True (FailedCreate)");
 });
 
 it("heads a story with the object and the time of the recording", () => {
   const records = recordsOf("rollover");
   expect(heading({ resource: "deployments", namespace: "default", name: "web" }, heldCapture(records))).toMatch(
-    /^Deployment default\/web from 2026-/,
+    /^deployment\.apps\/web -n default, from 2026-/,
   );
 });

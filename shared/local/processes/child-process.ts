@@ -37,8 +37,8 @@ const TOLD_AFTER_MS = 250;
 const HEAPS: Readonly<Record<string, readonly string[]>> = { host: WORKING_HEAP };
 
 /**
- * Starts a verb of this very program, with a heap that fits it. Its standard input is a pipe from us, so that it ends when we do, even by SIGKILL; its
- * standard error is ours.
+ * Starts a verb of this program, with a heap that fits it. Its standard input is a pipe from this process, so that it ends with it, even by SIGKILL;
+ * its standard error is shared. It has a process group of its own, so that a Ctrl-C in the terminal reaches this process alone, which ends it in order.
  */
 export function startVerb(verb: string, parameters: readonly string[], environment: Readonly<Record<string, string>>): Child {
   const [main] = process.argv.slice(1);
@@ -46,15 +46,19 @@ export function startVerb(verb: string, parameters: readonly string[], environme
   return watched(
     spawn(process.execPath, [...(HEAPS[verb] ?? LEAN_HEAP), main, verb, "--child", ...parameters], {
       stdio: ["pipe", "pipe", "inherit"],
+      detached: true,
       env: { ...process.env, ...environment },
     }),
   );
 }
 
-/** Starts a third-party program without the pipe and without keys; it still exits with this process. */
+/** Starts another program in a process group of its own, without our keys in its environment. It ends when this process ends. */
 export function startProgram(file: string, parameters: readonly string[]): Child {
-  const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"], env: environmentOfOthers() });
+  const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"], detached: true, env: environmentOfOthers() });
   if (program.pid !== undefined) endWithUs(program, program.pid);
+  const kill = (): void => void program.kill("SIGKILL");
+  process.once("exit", kill);
+  program.once("exit", () => process.off("exit", kill));
   return watched(program);
 }
 

@@ -1,7 +1,7 @@
 /**
  * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the steps. Catches: an object that is
  * lost or made twice because somebody met a key that it does not know, a row that keeps its old signature, a flag that is dropped while
- * its row is signed anew, and a command that says "done" too early.
+ * its row is signed again, and a command that says "done" too early.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -79,7 +79,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(look.text).not.toContain(NEW);
     const resigned = await keys([NEW, OLD], "--resign");
     expect(resigned).toMatchObject({ code: 0 });
-    await everydayLife("all is signed anew", 14);
+    await everydayLife("all is signed again", 14);
 
     harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 0 });
@@ -168,7 +168,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it.each([
     { name: "before the new key signs", at: 1, others: [OLD, NEW] },
-    { name: "before what the old one has signed is signed anew", at: 2, others: [OLD] },
+    { name: "before what the old one has signed is signed again", at: 2, others: [OLD] },
   ])("[informer T116] of two rotations at once one ends with 2, and the other's value stays: $name", async ({ at, others }) => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");

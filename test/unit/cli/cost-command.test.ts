@@ -29,9 +29,9 @@ it("takes metrics in the place of rates, and not beside them", () => {
   writeFileSync(join(folder, "host.txt"), 'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_doorbells_total 10\n');
   const { status, stdout } = cost("--metrics", "host.txt", "--over", "2h", "--json");
   expect(status).toBe(0);
-  expect(JSON.parse(stdout)).toMatchObject({ told: { hours: 2, messages: 20_000, doorbells: 10 } });
+  expect(JSON.parse(stdout)).toMatchObject({ measured: { hours: 2, messages: 20_000, doorbells: 10 } });
   const both = cost("--metrics", "host.txt", "--over", "2h", "--pods", "3");
-  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics says how much work there is: leave out pods\n" });
+  expect(both).toMatchObject({ status: 2, stderr: "deltaloop: --metrics has the workload: leave out pods\n" });
 });
 
 it.each([

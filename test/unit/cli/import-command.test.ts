@@ -36,7 +36,7 @@ it.each(["audit.gz", "a-link", "another-name"])("what is read is not written: %s
   const { status, stderr } = imported("audit.gz", "-o", name);
   expect({ status, stderr }).toEqual({
     status: 2,
-    stderr: `deltaloop: audit.gz is read, and -o ${name} is the same file: give it another name\n`,
+    stderr: `deltaloop: -o ${name} is the input audit.gz: choose another name\n`,
   });
   expect(readFileSync(join(folder, "audit.gz")).equals(AUDIT)).toBe(true);
 });
@@ -61,7 +61,7 @@ it("an input that is not there leaves what stood there, and nothing beside it", 
 it.each(["-", "/dev/stdout"])("to standard output (%s) go lines alone, behind what is there", (name) => {
   const { status, stdout, stderr } = imported("audit.gz", "-o", name);
   expect([status, linesIn(stdout)]).toEqual([0, LINES]);
-  expect(stderr).toMatch(/^standard output: 0 objects at the beginning and \d+ events/);
+  expect(stderr).toMatch(/^standard output: 0 initial objects and \d+ events/);
   const script = `printf 'before\\n' > all; "$@" >> all`;
   spawnSync("/bin/sh", ["-c", script, "sh", process.execPath, MAIN, "import", "audit.gz", "-o", name], { cwd: folder });
   expect([written("all").slice(0, 12), linesIn(written("all"))]).toEqual(['before\n{"t":', LINES + 1]);

@@ -29,7 +29,7 @@ const CACHE = ["--deployment", "d", "--cluster", "0123456789ab"];
 const env = { DELTALOOP_MAC_KEY: "a key of this test alone" };
 
 it.each([
-  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: shared/controllers/registry has files of its form" },
+  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/cost has files of its form" },
   { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
   { parameters: ["keys", "--redis", "secret", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["keys", "--redis", "redis://:secret@", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
@@ -51,27 +51,27 @@ it.each(["--version", "-V"])("[informer T114] %s says which version it is, as pa
   expect(run([flag])).toMatchObject({ status: 0, stdout: `deltaloop ${version}\n`, stderr: "" });
 });
 
-it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s is no verb, and is said to be none", (name) => {
+it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s is reported as an unknown command", (name) => {
   const { status, stdout, stderr } = run([name]);
   expect({ status, stdout, stderr }).toEqual({
     status: 2,
     stdout: "",
-    stderr: `error: unknown command '${name}'\n(deltaloop help shows what there is)\n`,
+    stderr: `deltaloop: unknown command '${name}'\nRun 'deltaloop --help' for the commands and 'deltaloop COMMAND --help' for its options.\n`,
   });
 });
 
-it("where the cache is, keys is told by its environment, too", () => {
+it("keys reads the address of the cache from its environment, too", () => {
   const { status, stderr } = run(["keys", ...CACHE], { env: { ...env, DELTALOOP_REDIS_URL: "redis://:secret@127.0.0.1:9" } });
   expect(status).toBe(2);
   expect(stderr).toContain("the Redis at 127.0.0.1:9 cannot be used");
 });
 
 it.each([["explain", UNDO, "deploy/web"], ["replay", UNDO], ["cost"], ["--help"]])(
-  "standard output that is full is told in one line: %s",
+  "reports a full standard output in one line: %s",
   (...parameters) => {
     const { status, stderr } = run(parameters, { after: "> /dev/full" });
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^deltaloop: standard output cannot be written: ENOSPC[^\n]*\n$/);
+    expect(stderr).toMatch(/^deltaloop: cannot write to standard output: ENOSPC[^\n]*\n$/);
   },
 );
 

@@ -56,7 +56,7 @@ it("names in a capture reach the terminal escaped", async () => {
   await writeFile(path, `${JSON.stringify({ t: "2026-03-01T10:00:00Z", type: "ADDED", object: rs })}\n`);
   const { code, stdout } = await replayOf(path);
   expect(code).toBe(0);
-  expect(stdout).toContain("replicaset shop/web\\x1b[2J");
+  expect(stdout).toContain("replicaset.apps/web\\x1b[2J");
   expect(stdout).not.toContain("\x1b");
 });
 
@@ -84,7 +84,7 @@ it("shows the syncs of one key, at one moment, with their reasons; the digest is
     code: 0,
     blocks: expect.toSatisfy((count: number) => count === 1 || count === 2) as number,
   });
-  expect(blocks.every((line) => line.includes(" deployment default/web: "))).toBe(true);
+  expect(blocks.every((line) => line.includes(" deployment.apps/web -n default: "))).toBe(true);
   expect(stdout).toContain("because ");
   expect(stdout.trimEnd().split("\n").at(-1)).toBe(whole.stdout.trimEnd().split("\n").at(-1));
 });
@@ -92,18 +92,18 @@ it("shows the syncs of one key, at one moment, with their reasons; the digest is
 it("shows an object as it stood, and what came before and after", async () => {
   const shown = await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "+5s"] });
   expect(shown.code).toBe(0);
-  expect(shown.stdout).toMatch(/^# Deployment default\/web at .* version \d+, since /);
+  expect(shown.stdout).toMatch(/^# deployment\.apps\/web -n default at .* version \d+, since /);
   expect(shown.stdout).toMatch(/^# before: version \d+ at .*\n# next: version \d+ at /m);
   expect(shown.stdout).toContain("digest: ");
-  expect((await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "0"] })).stdout).toContain(": not there yet");
+  expect((await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "0"] })).stdout).toContain(": not created yet");
 });
 
 it.each([
   { flags: ["--key", "pod/x"], said: "pod/x is not in the capture" },
-  { flags: ["--key", "web"], said: "web: name it as deploy/web" },
+  { flags: ["--key", "web"], said: "web is no object of a capture" },
   { flags: ["--faults", "fire"], said: 'not "fire"' },
   { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
-  { flags: ["--step"], said: "--step is for a terminal" },
+  { flags: ["--step"], said: "--step waits for Enter and needs a terminal" },
 ])("refuses $flags in one line, with 2", async ({ flags, said }) => {
   const { code, stdout, stderr } = await replayOf(UNDO, { flags });
   expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });

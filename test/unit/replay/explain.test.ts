@@ -1,7 +1,7 @@
 // Would catch: a secret of a template or an annotation in a story; a change that is told twice or by the wrong hand; a decision said to
 // have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
 import { describe, expect, it } from "vitest";
-import { asJson, told } from "../../../cli/explain/explain-text.ts";
+import { asJson, storyText } from "../../../cli/explain/explain-text.ts";
 import { summaryJson, summaryText } from "../../../cli/explain/summary-text.ts";
 import { momentIn } from "../../../cli/command/moment.ts";
 import { subjectIn, wantedBy } from "../../../cli/explain/subject.ts";
@@ -169,7 +169,7 @@ it("prints no secret, wherever one stands, in words or in JSON", () => {
   ];
   const story = storyOf({ resource: "deployments", namespace: "shop", name: "web" }, changesIn(...lines), []);
   const text =
-    told(story, { startMs, endMs: startMs + 60_000 }, true).join("") +
+    storyText(story, { startMs, endMs: startMs + 60_000 }, true).join("") +
     story.map((entry) => JSON.stringify(asJson(entry, startMs))).join("");
   expect(text).toContain("template changed");
   expect(text).toContain("annotation kubernetes.io/change-cause changed");
@@ -295,13 +295,13 @@ describe("a story in short", () => {
   it("tells what was asked for, done, decided and refused, and when it came to rest", () => {
     expect(inShort([own(0, [create]), own(0.5, [create]), own(9, [])])).toBe(
       [
-        "In short",
-        "  +0.000s appears: replicas 3",
+        "Summary",
+        "  +0.000s created: replicas 3",
         "  +9.000s replicas 3 → 1",
         "  recorded: 1 pod created",
-        "  ours: 3 syncs, 1 with nothing to do; repeats aside it decides to create pods once; in the recording 1 was made in part and the rest refused",
-        `  from +2.000s to +9.000s ReplicaSet web-a was refused (FailedCreate): ${QUOTA}`,
-        "  at rest since +9.000s: 1 of 1 pod available",
+        "  ours: 3 syncs, 1 with nothing to do; without repeats they decide to create pods once; in the recording: 1 refused in part",
+        `  from +2.000s to +9.000s replicaset.apps/web-a was refused (FailedCreate): ${QUOTA}`,
+        "  settled since +9.000s: 1 of 1 pod available",
         "\n",
       ].join("\n"),
     );
@@ -310,13 +310,13 @@ describe("a story in short", () => {
   it("tells of several creations how many were missing each time, and which were refused whole", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
-      "decides to create pods 2 times (missing were 2, 1); in the recording 1 was refused, 1 was made in part and the rest refused",
+      "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
   it("tells what would go on", () => {
     expect(inShort([own(9, [create])])).toContain(
-      "not at rest at the end: ours would go on with ReplicaSet shop/web-a; 1 of 1 pod available",
+      "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
   });
 
@@ -335,15 +335,15 @@ it("what is decided again stands where it was, and says what it is", () => {
   const resize: Write = { kind: "PatchReplicaSet", ...of, replicas: 4 };
   const changes = changesIn(event("ADDED", 0, object("Deployment", "web", 1)));
   const story = storyOf(subject, changes, [sync([resize], 1), sync([resize], 2), sync([resize], 3), sync([], 4)]);
-  const lines = told(story, { startMs, endMs: startMs + 9000 }, false)
+  const lines = storyText(story, { startMs, endMs: startMs + 9000 }, false)
     .join("")
     .trimEnd()
     .split("\n");
   expect(lines.slice(1)).toEqual([
-    "10:00:01.000   +1.000s sync of Deployment shop/web",
+    "10:00:01.000   +1.000s sync of deployment.apps/web",
     "                       → patch ReplicaSet web-a: replicas 4; not done in the recording, which ends 8.0 s later",
-    "10:00:02.000   +2.000s 2 syncs of Deployment shop/web until +3.000s decide the same again: patch ReplicaSet web-a: replicas 4",
-    "10:00:04.000   +4.000s sync of Deployment shop/web → nothing to do",
+    "10:00:02.000   +2.000s 2 syncs of deployment.apps/web until +3.000s decide the same: patch ReplicaSet web-a: replicas 4",
+    "10:00:04.000   +4.000s sync of deployment.apps/web → nothing to do",
   ]);
 });
 
@@ -383,16 +383,19 @@ describe("an object's name", () => {
     for (const record of parseCapture(lines.join("\n"), "f")) census.see(record);
     return subjectIn(text, census);
   };
-  it.each(["rs/web-a", "replicaset/web-a", "ReplicaSets/web-a", "shop/rs/web-a"])("%s", (text) => {
-    expect(subjectOf(text)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
-  });
+  it.each(["rs/web-a", "replicaset/web-a", "ReplicaSets/web-a", "replicaset.apps/web-a", "replicasets.v1.apps/web-a", "shop/rs/web-a"])(
+    "%s",
+    (text) => {
+      expect(subjectOf(text)).toEqual({ resource: "replicasets", namespace: "shop", name: "web-a" });
+    },
+  );
   it.each([
-    ["web", "web: name it as deploy/web"],
-    ["svc/web", "svc/web: name it as deploy/web"],
-    ["a/b/c/d", "a/b/c/d: name it as deploy/web"],
-    ["rs/web", "rs/web is not in the capture; of ReplicaSets there is shop/web-a"],
-    ["pod/x", "pod/x is not in the capture; there is no Pod at all"],
-    ["deploy/web", "deploy/web is in shop and in test: name it as shop/deploy/web"],
-    ["prod/deploy/web", "prod/deploy/web is not in the capture; of Deployments there are shop/web, test/web"],
+    ["web", "web is no object of a capture: write deploy/web"],
+    ["svc/web", "svc/web is no object of a capture: write deploy/web"],
+    ["a/b/c/d", "a/b/c/d is no object of a capture: write deploy/web"],
+    ["rs/web", "rs/web is not in the capture; its ReplicaSets are shop/web-a"],
+    ["pod/x", "pod/x is not in the capture; it has no Pod"],
+    ["deploy/web", "deploy/web is in the namespaces shop, test: add -n shop"],
+    ["prod/deploy/web", "prod/deploy/web is not in the capture; its Deployments are shop/web, test/web"],
   ])("%s is refused", (text, message) => expect(() => subjectOf(text)).toThrow(message));
 });

@@ -350,11 +350,11 @@ describe("the command", () => {
   });
 
   it.each([
-    { name: "two captures", args: ["a", "--capture", "b"], says: "one capture at a time: FILE, or --capture FILE" },
+    { name: "two captures", args: ["a", "--capture", "b"], says: "pass one capture: FILE or --capture FILE" },
     {
       name: "a capture and a cluster",
       args: ["a", "--context", "prod", "--metrics", "127.0.0.1:0"],
-      says: "a capture needs no cluster: leave out --context, --metrics",
+      says: "a capture needs no cluster access: leave out --context, --metrics",
     },
   ])("$name: refused in one line, with 2", ({ args, says }) => {
     const { code, stdout, stderr } = run(...args);

@@ -1,14 +1,14 @@
 /** Catches a sum of the wrong metric, a histogram's buckets taken for its sum, heartbeats paid twice, and a file of another process. */
 import { expect, it } from "vitest";
 
-import { toldIn, usageOfTold } from "../../../../cli/cost/metrics.ts";
+import { measuredIn, usageOfMeasured } from "../../../../cli/cost/metrics.ts";
 import { createPrometheusMetrics } from "../../../../shared/base/prometheus/registry.ts";
 import { COUNTS } from "./fixtures.ts";
 
 /** 23 lanes are heard of four times a minute. */
 const HEARTBEATS = 23 * 240;
 
-async function told(hours?: number) {
+async function measured(hours?: number) {
   const metrics = createPrometheusMetrics("functions");
   metrics.count("deltaloop_messages_total", { resource: "pods", verdict: "ack" }, HEARTBEATS * 2);
   metrics.count("deltaloop_messages_total", { resource: "deployments", verdict: "ack" }, 150);
@@ -19,18 +19,18 @@ async function told(hours?: number) {
   metrics.observe("workqueue_work_duration_seconds", { name: "deployment" }, 0.25);
   metrics.count("rest_client_requests_total", { code: "200", method: "GET", host: "h" }, 5);
   metrics.count("rest_client_requests_total", { code: "<error>", method: "GET", host: "h} 7" }, 2);
-  return toldIn("host", await metrics.text(), Date.now() + 3_600_000, hours);
+  return measuredIn("host", await metrics.text(), Date.now() + 3_600_000, hours);
 }
 
 it("reads what the function host tells, summed over labels, since its process began", async () => {
-  expect(await told(2)).toEqual({ hours: 2, messages: HEARTBEATS * 2 + 200, doorbells: 40, syncSeconds: 0.75, requests: 7 });
-  const { hours } = await told();
+  expect(await measured(2)).toEqual({ hours: 2, messages: HEARTBEATS * 2 + 200, doorbells: 40, syncSeconds: 0.75, requests: 7 });
+  const { hours } = await measured();
   expect(hours).toBeGreaterThan(1);
   expect(hours).toBeLessThan(1.5);
 });
 
 it("makes a month of it: heartbeats idle, each other message and doorbell is alone in its batch, syncs take what they took", async () => {
-  const { idle, work, starts, workHours } = usageOfTold(COUNTS, await told(2));
+  const { idle, work, starts, workHours } = usageOfMeasured(COUNTS, await measured(2));
   expect(idle.fifo).toBe(730 * 400);
   const [messages, doorbells] = [100 * 730, 20 * 730];
   expect(work).toMatchObject({ fifo: messages * 3, standard: doorbells * 3, apiBytes: (messages + 3.5 * 730) * 6_000 });
@@ -43,7 +43,7 @@ it("makes a month of it: heartbeats idle, each other message and doorbell is alo
 });
 
 it("a time in which less came than heartbeats is idle", async () => {
-  const { work } = usageOfTold(COUNTS, await told(1_000));
+  const { work } = usageOfMeasured(COUNTS, await measured(1_000));
   expect(work.fifo).toBe(0);
 });
 
@@ -64,5 +64,5 @@ it.each([
     says: "--over says for how long",
   },
 ])("refuses $name", ({ text, says }) => {
-  expect(() => toldIn("x", text, 10_000)).toThrow(says);
+  expect(() => measuredIn("x", text, 10_000)).toThrow(says);
 });

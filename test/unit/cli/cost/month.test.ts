@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { residentsOf, savingsOf } from "../../../../cli/cost/compare.ts";
 import { monthOf, sumOf } from "../../../../cli/cost/month.ts";
 import type { Item } from "../../../../cli/cost/month.ts";
-import { reportAsJson, reportForPeople } from "../../../../cli/cost/report.ts";
+import { reportAsObject, reportForPeople } from "../../../../cli/cost/report.ts";
 import { madeOf, stackOf } from "../../../../shared/controllers/registry/stack.ts";
 import { usageOf } from "../../../../cli/cost/usage.ts";
 import type { Rates } from "../../../../cli/cost/usage.ts";
@@ -136,25 +136,25 @@ it("people read a table, the dearest first, and plainly that a resident pod is c
       "deltaloop cost: a month of 730 hours in nowhere-1, in US dollars; prices of 2026-11-25, counts of 2026-11-25 at 0123456",
       "for 50 Deployments of 10 and, a day, 20 rollouts of 10, with store=memorydb",
       "",
-      "item     how much       idle  work  a month",
-      "store *  180 hours     90.00  0.00    90.00",
-      "SQS      1.5 hours      0.50  0.25     0.75",
-      "KMS      0.002 hours  < 0.01  0.00   < 0.01",
-      "sum                    90.50  0.25    90.75",
+      "item     amount         idle  work  per month",
+      "store *  180 hours     90.00  0.00      90.00",
+      "SQS      1.5 hours      0.50  0.25       0.75",
+      "KMS      0.002 hours  < 0.01  0.00     < 0.01",
+      "sum                    90.50  0.25      90.75",
       "",
-      "100 % of it is there while nothing happens. Most of all: store (99 %).",
+      "100 % is idle cost. Largest items: store (99 %).",
       "",
-      "A resident controller manager instead, at Fargate's price, is",
+      "A resident controller manager on Fargate instead:",
       "  one of 0.5 vCPU and 1 GiB       14.42   cheaper by 76.33, 6.3 times",
-      "  two of 4 vCPU                  200.00   dearer by 109.25, 2.2 times",
-      "The cheapest of them costs less than what deltaloop has there while nothing happens, so no amount of work, however small, changes that.",
-      "And a kube-controller-manager that runs for its other loops anyway does these three for next to nothing more. Money is no reason for deltaloop.",
+      "  two of 4 vCPU                  200.00   more expensive by 109.25, 2.2 times",
+      "The cheapest of them costs less than the idle cost of deltaloop, so it is cheaper for every workload.",
+      "A kube-controller-manager that runs anyway does the same work at almost no extra cost. Cost is no reason to use deltaloop.",
       "",
-      "Less would be paid with one of:",
-      "  natGateway=false      36.50   wants an API server with a private address",
+      "Cheaper with one of:",
+      "  natGateway=false      36.50   requires an API server with a private address",
       "",
-      "Free tiers, discounts and tax are not taken off. Counts are those of one machine; times are taken for 3 times as long as there.",
-      "Nobody has compared this with a bill: deltaloop has never been deployed to AWS by us. What the API server has to do more is not in it.",
+      "Free tiers, discounts and tax are not included. The counts are from one machine; times are multiplied by 3.",
+      "This was never compared with a bill: we have not deployed deltaloop to AWS. The additional load of the API server is not included.",
       "* store: a guess",
       "",
     ].join("\n"),
@@ -163,15 +163,15 @@ it("people read a table, the dearest first, and plainly that a resident pod is c
 
 it("where deltaloop is cheaper it says so, and not that nothing can change it", () => {
   const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
-  expect(text).toContain("for a cluster in which nothing happens, ");
-  expect(text).toContain("dearer by");
-  expect(text).not.toContain("no amount of work");
+  expect(text).toContain("for an idle cluster, ");
+  expect(text).toContain("more expensive by");
+  expect(text).not.toContain("for every workload");
 });
 
 it("prices of nothing are reckoned with: no share and no multiple of nothing is told", () => {
   const nothing = { name: "one of 0.5 vCPU and 1 GiB", usd: 0 };
   const free = reportForPeople(report(IDLE, [], [nothing]));
-  expect(free).toContain("\nNothing of it costs anything at these prices.\n");
+  expect(free).toContain("\nEverything is free at these prices.\n");
   expect(free).toContain("  one of 0.5 vCPU and 1 GiB        0.00   costs the same\n");
   const beside = reportForPeople(report(IDLE, [item("SQS", 1, 0)], [nothing]));
   expect(beside).toContain("  one of 0.5 vCPU and 1 GiB        0.00   cheaper by 1.00\n");
@@ -180,14 +180,14 @@ it("prices of nothing are reckoned with: no share and no multiple of nothing is 
 
 it("of the parameters those are named that make a difference", () => {
   const parameters = { storeNodes: "3", kubeCa: "LS0tLS1CRUdJTi", redisUrl: "rediss://cache:6379", clusterId: "5d3f00aa11bb" };
-  expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("nothing happens, with storeNodes=3\n");
+  expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("an idle cluster, with storeNodes=3\n");
   const free = { clusterId: "5d3f00aa11bb" };
-  expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with what a deployment has by default\n");
+  expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with default parameters\n");
 });
 
 it("programs get all numbers, with the sum", () => {
   const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
-  const read = JSON.parse(reportAsJson(report(IDLE, items))) as {
+  const read = JSON.parse(JSON.stringify(reportAsObject(report(IDLE, items)))) as {
     readonly version: number;
     readonly sum: unknown;
     readonly items: unknown;

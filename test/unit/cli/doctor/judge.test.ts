@@ -124,7 +124,7 @@ const ROWS: readonly Row[] = [
       { kind: "missing", resource: "pods", key: "shop/web-1" },
       { kind: "older", resource: "pods", key: "shop/web-2" },
     ]),
-    want: ["cache.audit", "failure", /^2 of 3: missing shop\/web-1, older shop\/web-2$/, /who else writes to this Redis/],
+    want: ["cache.audit", "failure", /^2 of 3: missing shop\/web-1, older shop\/web-2$/, /another writer of this Redis/],
   },
   {
     name: "no API server",
@@ -258,7 +258,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a queue that we may not ask",
     facts: queue("deltas", (each) => ({ ...each, seen: unseen("AccessDenied: no") })),
-    want: ["queue.answers", "notChecked", /may not be asked/],
+    want: ["queue.answers", "notChecked", /access denied/],
   },
   {
     name: "a queue that swallows",
@@ -302,9 +302,9 @@ const ROWS: readonly Row[] = [
 
   { name: "shadow", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.mode", "warning", /sends nothing/, /DELTALOOP_MODE=act/] },
   { name: "shadow, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
-  { name: "shadow, which looks for nobody", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
-  { name: "a guard that has seen nobody", facts: HEALTHY, want: ["watcher.guard", "ok", /nobody/] },
-  { name: "no guard", facts: { ...HEALTHY, guard: "off" }, want: ["watcher.guard", "warning", /nobody looks/, /DELTALOOP_GUARD=on/] },
+  { name: "shadow mode, which has no guard", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
+  { name: "a guard that has seen no other controller", facts: HEALTHY, want: ["watcher.guard", "ok", /no other controller/] },
+  { name: "no guard", facts: { ...HEALTHY, guard: "off" }, want: ["watcher.guard", "warning", /not detected/, /DELTALOOP_GUARD=on/] },
   {
     name: "another controller",
     facts: stopped({ kind: "seen", write: { resource: "deployments", key: "shop/web", manager: "k3s", atMs: NOW_MS }, sinceMs: NOW_MS }),
@@ -313,7 +313,7 @@ const ROWS: readonly Row[] = [
   {
     name: "another controller, and no guard",
     facts: { ...stopped({ kind: "unbelieved" }), guard: "off" },
-    want: ["watcher.guard", "failure", /none of our keys/, /writes to Redis.*deltaloop resume/],
+    want: ["watcher.guard", "failure", /none of our keys/, /other writer of Redis.*deltaloop resume/],
   },
   { name: "a guard that cannot be read", facts: cache({ guard: unseen("no answer") }), want: ["watcher.guard", "notChecked", /no answer/] },
   {
@@ -324,7 +324,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a Lease that was given away",
     facts: lease({ holder: "" }),
-    want: ["watcher.lease", "failure", /nobody holds a\/b/, /deltaloop watch/],
+    want: ["watcher.lease", "failure", /a\/b has no holder/, /deltaloop watch/],
   },
   { name: "a Lease of 15 s", facts: lease({ renewedAtMs: NOW_MS + 500 - 15_000 }), want: ["watcher.lease", "ok", /15 s ago/] },
   {
@@ -358,7 +358,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a gate shut by suspicion",
     facts: shut("pods: SUSPECT (a dead letter)"),
-    want: ["cache.gate", "failure", /shut: pods: SUSPECT/, /lists anew/],
+    want: ["cache.gate", "failure", /shut: pods: SUSPECT/, /relists/],
   },
   {
     name: "a gate shut by silence",
@@ -379,7 +379,7 @@ const ROWS: readonly Row[] = [
   {
     name: "a gate shut by a failover",
     facts: shut("another primary serves the cache: what the last one had may be missing"),
-    want: ["cache.gate", "failure", /primary/, /lists anew/],
+    want: ["cache.gate", "failure", /primary/, /relists/],
   },
   { name: "a gate without an epoch", facts: shut("there is no epoch"), want: ["cache.gate", "failure", /no epoch/, /deltaloop watch/] },
   {
@@ -464,7 +464,7 @@ const ROWS: readonly Row[] = [
     facts: controller({ parked: seen([{ key: "shop/web", sinceMs: REDIS_MS - 120_000, failures: 16 }]) }),
     want: ["work.parked", "failure", /shop\/web after 16 failures, 2 min ago/, /annotate/],
   },
-  { name: "a call on its way", facts: intent({ deadlineMs: REDIS_MS + 20_000 }), want: ["work.intents", "ok", /calls on their way: 1/] },
+  { name: "a call on its way", facts: intent({ deadlineMs: REDIS_MS + 20_000 }), want: ["work.intents", "ok", /calls in flight: 1/] },
   {
     name: "a call that nobody looks up",
     facts: intent({ deadlineMs: REDIS_MS - 61_000 }),
@@ -477,9 +477,9 @@ const ROWS: readonly Row[] = [
     want: ["work.intents", "ok", /: 1$/],
   },
   {
-    name: "a call without end",
+    name: "a call unbounded",
     facts: intent({ deadlineMs: REDIS_MS + 361_000 }),
-    want: ["work.intents", "failure", /without end/, /Delete the owner's key/],
+    want: ["work.intents", "failure", /unbounded/, /Delete the owner's key/],
   },
   {
     name: "a planned name, which blocks nothing",

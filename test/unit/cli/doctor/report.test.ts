@@ -3,7 +3,8 @@ import { expect, it } from "vitest";
 
 import { failure, notChecked, ok, warning } from "../../../../cli/doctor/finding.ts";
 import { judge } from "../../../../cli/doctor/judge.ts";
-import { reportAsJson, reportForPeople, withoutSecrets } from "../../../../cli/doctor/report.ts";
+import { objectText } from "../../../../cli/output/output-option.ts";
+import { reportAsObject, reportForPeople, withoutSecrets } from "../../../../cli/doctor/report.ts";
 import type { Report } from "../../../../cli/doctor/report.ts";
 import { HEALTHY } from "./facts.ts";
 
@@ -30,7 +31,7 @@ it("worst first, with what to do beside it; what rests on the same is said once;
       ok("queue.settings", "as generated", { of: "replicaset" }),
       ok("queue.redrive", "after 1000", { of: "deltas" }),
       ok("queue.redrive", "after 5", { of: "replicaset" }),
-      failure("work.parked", "shop/web", "Mend it.", { of: "deployment" }),
+      failure("work.parked", "shop/web", "Repair it.", { of: "deployment" }),
     ]),
     100,
   );
@@ -39,7 +40,7 @@ it("worst first, with what to do beside it; what rests on the same is said once;
       "deltaloop doctor: deployment prod, cluster 0123456789ab, mode act",
       "",
       "failure      work.parked deployment: shop/web",
-      "             -> Mend it.",
+      "             -> Repair it.",
       "",
       "warning      queue.depth deltas: 1000 waiting",
       "             -> Look.",
@@ -65,12 +66,12 @@ it("what is well is no more than a page, and fits the terminal", () => {
 it("names of other people's objects reach the terminal escaped", () => {
   const findings = [failure("cache.quarantine", "web\x1b[2J", "Look.")];
   expect(reportForPeople(report(findings), 80)).toContain("web\\x1b[2J");
-  expect(reportAsJson(report(findings))).not.toContain("\x1b");
+  expect(objectText(reportAsObject(report(findings)), "json")).not.toContain("\x1b");
 });
 
 it("--json has each finding with what was looked at, its section and its unit", () => {
   const parsed: unknown = JSON.parse(
-    reportAsJson(report([failure("work.parked", "shop/web", "Mend it.", { of: "deployment", number: 1 })])),
+    JSON.stringify(reportAsObject(report([failure("work.parked", "shop/web", "Repair it.", { of: "deployment", number: 1 })]))),
   );
   expect(parsed).toEqual({
     version: 1,
@@ -83,13 +84,13 @@ it("--json has each finding with what was looked at, its section and its unit", 
       {
         check: "work.parked",
         section: "work",
-        looked: "keys that were given up",
+        looked: "parked keys",
         unit: "keys",
         of: "deployment",
         number: 1,
         state: "failure",
         seen: "shop/web",
-        remedy: "Mend it.",
+        remedy: "Repair it.",
       },
     ],
   });

@@ -62,8 +62,8 @@ it.each([
     was: { conditions: [progressing] },
     want: "status: Progressing refreshed",
   },
-  { name: "a condition that goes", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: no Progressing any more" },
-  { name: "nothing", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: as it is" },
+  { name: "a condition that goes", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: Progressing removed" },
+  { name: "nothing", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: unchanged" },
 ] as const)("of a status it shows $name", ({ to, was, want }) => {
   expect(said(statusWrite(to), was && { status: was })).toBe(want);
 });

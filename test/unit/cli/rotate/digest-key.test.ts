@@ -84,7 +84,7 @@ it.each<{
     epochs: ["old", "old", "old", undefined, "new"],
     gates: [SHUT, SHUT, SHUT, OPEN],
     done: true,
-    said: ["the new epoch has begun, everything is listed anew", "gates were shut for 0.6 s"],
+    said: ["the new epoch has begun, relisting everything", "gates were shut for 0.6 s"],
   },
   {
     name: "open gates of the former epoch are none of the new one's",
@@ -98,7 +98,7 @@ it.each<{
     epochs: ["new"],
     gates: [SHUT],
     done: false,
-    said: ["the new epoch has begun, everything is listed anew", "the gates are still shut: deltaloop doctor says why"],
+    said: ["the new epoch has begun, relisting everything", "the gates are still shut: deltaloop doctor says why"],
   },
   {
     name: "a Redis that is away is told once and asked again",
@@ -106,9 +106,9 @@ it.each<{
     gates: [new Error("LOADING"), OPEN],
     done: true,
     said: [
-      "Redis cannot be asked, and is asked again: connect ECONNREFUSED",
-      "the new epoch has begun, everything is listed anew",
-      "Redis cannot be asked, and is asked again: LOADING",
+      "Redis does not answer, retrying: connect ECONNREFUSED",
+      "the new epoch has begun, relisting everything",
+      "Redis does not answer, retrying: LOADING",
       "gates were shut for 0.2 s",
     ],
   },
@@ -122,7 +122,7 @@ it("[informer T116] whoever ends it waits no longer, and hears no verdict on a w
   const { said, ending, waits } = scene();
   ending.abort();
   expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
-  expect([said, waits.now()]).toEqual([["ended; the key stays written, and what comes of it comes without this"], 0]);
+  expect([said, waits.now()]).toEqual([["interrupted; the key is written, and the watcher uses it without this command"], 0]);
 });
 
 it("writes a new key of 256 bits to its own secret and to no other, once, and prints none", async () => {

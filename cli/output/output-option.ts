@@ -1,0 +1,35 @@
+/** `-o json|yaml`, for what programs read. */
+import { Option } from "commander";
+import type { Command } from "commander";
+import { stringify } from "yaml";
+import { printableJson } from "@deltaloop/base/output";
+
+export type OutputFormat = "json" | "yaml";
+
+/** `what`: what one object is. `--json` is the name that `-o json` had first. */
+export function addOutputOption(command: Command, what: string): Command {
+  return command
+    .addOption(new Option("-o, --output <format>", `print ${what} as json or yaml`).choices(["json", "yaml"]))
+    .addOption(new Option("--json", "same as -o json").implies({ output: "json" }));
+}
+
+/** Characters that move the cursor, end a line or reorder text; the line ends of the document itself are kept. */
+const UNSAFE = /[^\P{Cc}\n]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** One line of JSON, or one document of a YAML stream; safe for a terminal, whatever `value` holds. */
+export function objectText(value: object, format: OutputFormat): string {
+  if (format === "json") return `${printableJson(value)}\n`;
+  // JSON first: what it leaves out, such as fields that are undefined, YAML would print.
+  const text = stringify(JSON.parse(JSON.stringify(value)), {
+    lineWidth: 0,
+    doubleQuotedAsJSON: true,
+    defaultStringType: "QUOTE_DOUBLE",
+    defaultKeyType: "PLAIN",
+  });
+  return `---\n${text.replace(UNSAFE, escaped)}`;
+}
+
+function escaped(character: string): string {
+  const code = (character.codePointAt(0) ?? 0).toString(16);
+  return code.length > 4 ? `\\U${code.padStart(8, "0")}` : `\\u${code.padStart(4, "0")}`;
+}

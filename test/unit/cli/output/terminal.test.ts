@@ -1,0 +1,21 @@
+/** Catches a line that is cut off without a sign, and text that a terminal would act on in YAML. */
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+
+import { objectText } from "../../../../cli/output/output-option.ts";
+import { shortened } from "../../../../cli/output/terminal.ts";
+
+it.each([
+  { text: "abc", width: 3, want: "abc" },
+  { text: "abcd", width: 3, want: "ab…" },
+  { text: "●●●●", width: 2, want: "●…" },
+])("shortens $text to $width columns", ({ text, width, want }) => {
+  expect(shortened(text, width)).toBe(want);
+});
+
+it("YAML has no character that a terminal acts on, and is the same value", () => {
+  const value = { name: "\x1b[31m\x9d\u202e\x7f\u200b\u{e0041}🚢\nkind: x", absent: undefined, list: [1, "yes", null], "a\u202eb": true };
+  const text = objectText(value, "yaml");
+  expect(text).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
+  expect(parse(text)).toMatchObject({ name: value.name, list: value.list });
+});
