@@ -1,5 +1,5 @@
 /**
- * Time, handed in.
+ * Injected time.
  *
  * CL1 `now()` never goes back within one process.
  * CL2 `after(ms)` resolves no earlier than `ms` after the call by the same clock; 0 or less resolves in a later turn.

@@ -1,18 +1,17 @@
 /**
- * JSON whose pod templates keep every integer. A template has fields of Go's int64 that a user may set to anything
- * (`terminationGracePeriodSeconds: 9223372036854775807`), and we send on what we read, so a rounded one is another template or,
- * beyond int64, one that the server refuses.
+ * JSON that keeps every integer of a pod template exact. Templates have int64 fields (`terminationGracePeriodSeconds: 9223372036854775807`),
+ * and the controllers send templates on, so a rounded integer would make another template, or one that the server rejects.
  *
- *   EJ1 within `spec.template` an integer that no JavaScript number holds is a bigint; anything else, and everything outside of
- *      templates, is as JSON.parse has it, so code that counts never meets a bigint.
- *   EJ2 a template's labels are as JSON.parse has them, too: what is cached of a template is plain JSON.
- *   EJ3 text without such an integer costs what JSON.parse costs, and text that names no template two searches.
+ *   EJ1 an integer within `spec.template` that no JavaScript number represents is a bigint. All other values are those of JSON.parse, so
+ *      arithmetic never meets a bigint.
+ *   EJ2 a template's labels are those of JSON.parse, because the cache stores them as plain JSON.
+ *   EJ3 text without such an integer costs as much as JSON.parse; text without a template costs two more searches.
  *
- * A bigint is a value: it is compared, cloned and frozen like any other. JSON.stringify rejects it, so a template is
+ * A bigint is compared, cloned and frozen like any other value. JSON.stringify rejects it, so a template is
  * serialized by `exactText`.
  */
 
-/** What TypeScript does not know yet: the proposal "JSON.parse source text access" of ECMAScript. */
+/** ECMAScript's "JSON.parse source text access", which TypeScript does not declare yet. */
 const { parse, rawJSON } = JSON as unknown as {
   parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown;
   rawJSON(text: string): object;
@@ -31,9 +30,9 @@ const LEVELS_MAX = 100;
  */
 const SCANNED_LENGTH = 2 * 1024 * 1024;
 
-/** A long integer as a field or in a list; one in a text may look like it, which costs a second look. */
+/** A long integer as a field or in a list. Text in a string may match too, which costs a second parse. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
-/** Without either no field has this name. */
+/** A text without either has no field of this name. */
 const [TEMPLATE, ESCAPED] = ['"template"', String.raw`\u`];
 /** int64 has 19 digits. */
 const INTEGER = /^-?\d{16,19}$/;
@@ -41,8 +40,8 @@ const INTEGER = /^-?\d{16,19}$/;
 type Fields = Record<string, unknown>;
 
 /**
- * An API object, a list of them, or what holds either in one of its fields: a watch event, a capture's line, an audit event or a
- * list of those.
+ * Parses an API object, a list of them, or a value that holds either in one of its fields: a watch event, a line of a capture, an audit
+ * event, or a list of those.
  *
  * @throws {SyntaxError} as JSON.parse does
  * @throws {NestingError} for a text of more than 2 Mi characters that is nested deeper than 100 levels
@@ -84,18 +83,18 @@ function isEscaped(text: string, at: number): boolean {
   return backslashes % 2 === 1;
 }
 
-/** What JSON.stringify makes of it, with the digits of every bigint. */
+/** JSON.stringify that writes the digits of bigints. */
 export function exactText(value: unknown): string {
   try {
     return JSON.stringify(value);
   } catch (error) {
-    // A bigint. A replacer for all that is written would make each text several times as dear.
+    // A bigint. A replacer on every call would cost several times as much.
     if (!(error instanceof TypeError)) throw error;
     return JSON.stringify(value, (_key, each: unknown) => exactNumber(each));
   }
 }
 
-/** For a replacer of JSON.stringify: a bigint as the number it is, all else as it stands. */
+/** Replacer value for JSON.stringify: a bigint as its digits, other values unchanged. */
 export function exactNumber(value: unknown): unknown {
   return typeof value === "bigint" ? rawJSON(String(value)) : value;
 }
@@ -104,7 +103,7 @@ function isRounded(value: unknown): boolean {
   return typeof value === "number" && !Number.isSafeInteger(value);
 }
 
-/** In one order, so that those of two readings of a text belong together. */
+/** In a fixed order, so that the objects of two parses of one text correspond. */
 function objectsOf(value: unknown): readonly Fields[] {
   if (!isObject(value)) return [];
   return withItems(value)
@@ -127,10 +126,10 @@ function takeTemplate(object: Fields, exact: Fields | undefined): void {
   if (rounded === undefined || template === undefined) return;
   takeLabels(rounded, template);
   takeLabels(rounded["metadata"], template["metadata"]);
-  (object["spec"] as Fields)["template"] = template; // it has a template
+  (object["spec"] as Fields)["template"] = template; // templateOf found one
 }
 
-/** EJ2; of a template that is stripped already, they are its own. */
+/** EJ2. A stripped template holds its labels itself. */
 function takeLabels(rounded: unknown, exact: unknown): void {
   if (isObject(rounded) && isObject(exact) && "labels" in exact) exact["labels"] = rounded["labels"];
 }

@@ -1,6 +1,6 @@
 /**
- * `value` frozen in depth, so that a test fails loudly where a decision changes what it was given. For tests: freezing a
- * snapshot costs more than most syncs.
+ * Freezes `value` deeply, so that a test fails where a decision changes its input. For tests only: freezing a snapshot costs more than
+ * most syncs.
  */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;

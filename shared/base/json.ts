@@ -1,9 +1,8 @@
 import { exactText } from "./exact-json.ts";
 
 /**
- * Objects inside the API server are plain JSON: it stores what it is sent and looks only at the fields it has rules for.
- * Stored objects are frozen; clone an object before changing it.
- * A bigint stands in templates alone (exact-json.ts).
+ * Objects of the in-memory API server are plain JSON: it stores what it receives and reads only the fields that it has rules for.
+ * Stored objects are frozen; clone an object before you change it. Only templates hold bigints (exact-json.ts).
  */
 export type Json = null | boolean | number | bigint | string | Json[] | JsonObject;
 
@@ -26,13 +25,13 @@ export function setOwn<T>(map: Record<string, T>, key: string, value: T): void {
   else map[key] = value;
 }
 
-/** The object under `key`, or `undefined` if there is none or it is something else. */
+/** The object under `key`, or `undefined` if the value is none. */
 export function objectAt(parent: JsonObject | undefined, key: string): JsonObject | undefined {
   const value = parent?.[key];
   return isObject(value) ? value : undefined;
 }
 
-/** The object under `key`, put there if missing. */
+/** The object under `key`, created if missing. */
 export function ensureObject(parent: JsonObject, key: string): JsonObject {
   const value = parent[key];
   if (isObject(value)) return value;
@@ -51,18 +50,18 @@ export function numberAt(parent: JsonObject | undefined, key: string): number | 
   return typeof value === "number" ? value : undefined;
 }
 
-/** The list under `key`; no list is an empty list. */
+/** The list under `key`, or an empty list. */
 export function listAt(parent: JsonObject | undefined, key: string): readonly Json[] {
   const value = parent?.[key];
   return Array.isArray(value) ? value : [];
 }
 
-/** The objects of the list under `key`, anything else in it left out. */
+/** The objects of the list under `key`; other elements are left out. */
 export function objectsAt(parent: JsonObject | undefined, key: string): JsonObject[] {
   return listAt(parent, key).filter(isObject);
 }
 
-/** `object.metadata`; an object without metadata answers `{}`. */
+/** `object.metadata`, or `{}`. */
 export function metaOf(object: JsonObject): JsonObject {
   return objectAt(object, "metadata") ?? {};
 }
@@ -75,7 +74,7 @@ export function namespaceOf(object: JsonObject): string {
   return textAt(metaOf(object), "namespace") ?? "";
 }
 
-/** A map of strings (labels, annotations, a plain selector) with everything that is no string left out. */
+/** A map of strings (labels, annotations, a plain selector); other values are left out. */
 export function stringMap(value: Json | undefined): Record<string, string> {
   const map: Record<string, string> = {};
   if (isObject(value)) for (const [key, entry] of Object.entries(value)) if (typeof entry === "string") setOwn(map, key, entry);
@@ -84,7 +83,7 @@ export function stringMap(value: Json | undefined): Record<string, string> {
 
 export function clone<T extends Json>(value: T): T {
   if (Array.isArray(value)) {
-    // The elements' type is kept one by one, which the compiler cannot see.
+    // Each element keeps its type, which the compiler cannot see.
     return value.map((entry) => clone(entry)) as T;
   }
   if (!isObject(value)) return value;
@@ -94,7 +93,7 @@ export function clone<T extends Json>(value: T): T {
   return copy as T;
 }
 
-/** Like Go's `Semantic.DeepEqual` on decoded objects: missing, null, `{}` and `[]` are one and the same. */
+/** Equality like Go's `Semantic.DeepEqual` on decoded objects: missing, null, `{}` and `[]` are equal. */
 export function semanticEqual(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (isEmpty(a) && isEmpty(b)) return true;
@@ -115,7 +114,7 @@ function isEmpty(value: Json | undefined): boolean {
   return true;
 }
 
-/** Exact equality; `semanticEqual` decides about generations, this one about whether a write changes anything. */
+/** Exact equality, which decides whether a write changes anything; `semanticEqual` decides about generations. */
 export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((entry, i) => jsonEqual(entry, b[i]));
@@ -128,7 +127,7 @@ export function jsonEqual(a: Json | undefined, b: Json | undefined): boolean {
 
 const texts = new WeakMap<object, string>();
 
-/** The JSON text of a frozen object, computed once however many lists and watches send it. */
+/** The JSON text of a frozen object, computed once for all lists and watches. */
 export function frozenText(object: JsonObject): string {
   let text = texts.get(object);
   if (text === undefined) {

@@ -1,7 +1,7 @@
-/** Field values of a log line. Never an object: a template or a Secret cannot slip in by way of a nested field. */
+/** Fields of a log line. Values are never objects, so that no template or Secret is logged in a nested field. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A constant message plus fields under fixed names (`replicaSet`, `pod`, `key`, `attempt`, `delayMs`). */
+/** A constant message with fields of fixed names (`replicaSet`, `pod`, `key`, `attempt`, `delayMs`). */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;

@@ -9,7 +9,7 @@ export interface RetryBudget {
   mayStart(): boolean;
   /** The longest wait, in ms from now, after which a start may still be allowed. */
   waitMsMax(): number;
-  /** Of one attempt. Default: the adapter's own. */
+  /** Timeout of one attempt. Default: the adapter's. */
   readonly requestTimeoutMs?: number;
 }
 

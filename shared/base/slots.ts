@@ -1,16 +1,16 @@
-/** Places for calls that are on their way, handed out in the order in which they were asked for. */
+/** A semaphore for concurrent calls, first come, first served. */
 export interface Slots {
-  /** A place, as `acquire` has it, if one is free now. */
+  /** Returns a slot's release function, or `undefined` if no slot is free. */
   take(): (() => void) | undefined;
   /**
-   * Resolves with what gives the place back, which may be called more than once.
+   * Resolves with the slot's release function, which may be called more than once.
    *
-   * @throws what `signal` was aborted with, when that happens first
+   * @throws the signal's reason, when it aborts first
    */
   acquire(signal: AbortSignal): Promise<() => void>;
 }
 
-/** So that a request's own time need not run while it waits: Node's agent queues without telling. */
+/** Lets a request's timeout start when it has a connection; the agent of node:http queues requests invisibly. */
 export function createSlots(count: number): Slots {
   let free = count;
   const waiting = new Set<() => void>();

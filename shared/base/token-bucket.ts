@@ -1,8 +1,8 @@
-/** So much at once, and so much a second. Source: Go's x/time/rate, Limiter.AllowN. */
+/** A rate limit with a burst. Source: Go's x/time/rate, Limiter.AllowN. */
 
 export interface TokenRate {
   readonly perSecond: number;
-  /** Tokens that a full bucket has. */
+  /** Tokens in a full bucket. */
   readonly burst: number;
 }
 
@@ -12,7 +12,7 @@ export interface TokenBucket {
 }
 
 /**
- * What is left once one token is taken; undefined: there is none, and nothing was taken. No bucket yet: it is full.
+ * Returns the bucket after one token was taken, or `undefined` if it is empty. A missing bucket counts as full.
  *
  *     5 a second, burst 10: ten at once, the eleventh 200 ms later
  */
@@ -20,6 +20,6 @@ export function takeToken(bucket: TokenBucket | undefined, { perSecond, burst }:
   const { tokens, atMs } = bucket ?? { tokens: burst, atMs: nowMs };
   const refilled = tokens + (Math.max(0, nowMs - atMs) / 1000) * perSecond;
   const left = Math.min(burst, refilled) - 1;
-  // Less than 1 ns is no time to wait.
+  // Less than 1 ns counts as now.
   return burst >= 1 && (-left / perSecond) * 1e9 < 1 ? { tokens: left, atMs: nowMs } : undefined;
 }

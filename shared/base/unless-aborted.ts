@@ -1,4 +1,4 @@
-/** Waits no longer than `signal` allows, for something that cannot be ended. @throws the signal's reason */
+/** Waits for a promise that cannot be cancelled, until `signal` aborts. @throws the signal's reason */
 export async function unlessAborted<T>(value: Promise<T> | T, signal: AbortSignal): Promise<T> {
   if (!(value instanceof Promise)) return value;
   let onAbort: (() => void) | undefined;

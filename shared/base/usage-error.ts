@@ -1,6 +1,6 @@
 import { parseGoDuration } from "./go-duration.ts";
 
-/** What a person asked for cannot be meant so. One line per mistake; the program prints them and ends with code 2. */
+/** A usage error. One line per mistake; the program prints them and exits with code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
@@ -23,7 +23,7 @@ export function trueOrFalse(option: string): (text: string) => boolean {
   };
 }
 
-/** Where a Redis is. Not quoted when it is none: there may be a password in it. @throws {UsageError} */
+/** The URL of a Redis. The error does not quote it, because it may hold a password. @throws {UsageError} */
 export function redisUrl(option: string): (text: string) => string {
   return (text) => {
     const url = /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text) ? new URL(text) : undefined;
@@ -33,7 +33,7 @@ export function redisUrl(option: string): (text: string) => string {
   };
 }
 
-/** A whole number from the command line. @throws {UsageError} */
+/** An integer within `range`. @throws {UsageError} */
 export function wholeNumber(option: string, range: { readonly min: number; readonly max: number }): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -45,7 +45,7 @@ export function wholeNumber(option: string, range: { readonly min: number; reado
 
 const UNITS: Readonly<Record<string, number>> = { "": 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
 
-/** `64Mi`, as quantities are written. @throws {UsageError} also when it is less than `min` */
+/** A size in bytes, written as a quantity such as `64Mi`. @throws {UsageError} also for less than `min` */
 export function bytes(option: string, min: number): (text: string) => number {
   return (text) => {
     const [, digits = "", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];

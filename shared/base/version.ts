@@ -1,2 +1,2 @@
-/** Version of this package, as package.json has it (a test compares them); sent in every User-Agent. */
+/** The version in package.json (a test compares them), sent in every User-Agent. */
 export const VERSION = "0.1.0";

@@ -1,9 +1,9 @@
 /**
- * Metrics of a function as CloudWatch reads them out of its log: the embedded metric format. Nothing is sent; what an invocation has
- * counted is written when it ends, one line for each set of labels.
+ * Metrics of a function in CloudWatch's embedded metric format. CloudWatch reads them from the function's log, to which each invocation
+ * writes one line per set of labels when it ends.
  *
- * CW1 a line holds at most 100 metrics and 100 values of each, which are CloudWatch's bounds; more values make more lines.
- * CW2 `flush` leaves nothing behind, so no value is reported twice.
+ * CW1 a line holds at most 100 metrics with 100 values each, which are CloudWatch's limits; more values make more lines.
+ * CW2 `flush` clears what it has written, so no value is reported twice.
  *
  * Source: AWS CloudWatch, Embedded metric format specification.
  */
@@ -13,9 +13,9 @@ import type { Metrics } from "../metrics/metrics.ts";
 
 export interface EmfOptions {
   readonly namespace: string;
-  /** Dimensions of everything: the function's name. */
+  /** Dimensions of every metric: the function's name. */
   readonly dimensions: Readonly<Record<string, string>>;
-  /** ms since 1970. */
+  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly write: (line: string) => void;
 }

@@ -5,9 +5,9 @@
 import type { Clock } from "../clock.ts";
 
 export interface VirtualClock extends Clock {
-  /** Moves `ms` on and fires what becomes due on the way, also what is set meanwhile. */
+  /** Advances by `ms` and fires the timers that become due, also those set meanwhile. */
   advance(ms: number): Promise<void>;
-  /** Fires timers until none is left. @returns the time then. @throws {Error} past `timersMax`: something never rests. */
+  /** Fires timers until none is left. @returns the time then @throws {Error} after `timersMax` timers */
   runUntilIdle(timersMax?: number): Promise<number>;
   /** Due time of the next timer; `undefined` when no timer is pending. */
   nextDueMs(): number | undefined;
@@ -18,7 +18,7 @@ interface Timer {
   readonly fire: () => void;
 }
 
-/** Far above what a simulation of a quarter of an hour needs, and reached within seconds. */
+/** Far more than a simulated quarter of an hour needs; reached within seconds. */
 const TIMERS_MAX = 1_000_000;
 
 export function createVirtualClock(startMs: number): VirtualClock {
@@ -26,7 +26,7 @@ export function createVirtualClock(startMs: number): VirtualClock {
   const timers: Timer[] = []; // by dueMs, then by age
 
   const fireDue = async (untilMs: number, timersMax: number): Promise<void> => {
-    await turn(); // what the caller started just now may still set timers
+    await turn(); // code that the caller has just started may still set timers
     for (let fired = 0; ; fired++) {
       const [next] = timers;
       if (!next || next.dueMs > untilMs) return;
@@ -71,12 +71,12 @@ export function createVirtualClock(startMs: number): VirtualClock {
   };
 }
 
-/** Lets every promise that can go on do so. */
+/** Runs all promise callbacks that are ready. */
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Behind all timers of the same time. */
+/** Index behind all timers of the same time. */
 function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   let [low, high] = [0, timers.length];
   while (low < high) {
@@ -87,7 +87,7 @@ function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   return low;
 }
 
-/** An abort's reason is whatever the aborter chose; the contract is to reject with exactly that (CL3). */
+/** The contract is to reject with exactly the signal's reason, whatever its type (CL3). */
 function reasonOf(signal: AbortSignal | undefined): Error {
   return signal?.reason as Error;
 }

@@ -1,4 +1,4 @@
-/** Randomness from a seed (RN2): mulberry32, 32 bits of state, good enough to shake schedules and nothing else. */
+/** Seeded randomness (RN2): mulberry32 with 32 bits of state, for simulated schedules only. */
 import type { Random } from "../random.ts";
 
 export function createSeededRandom(seed: number): Random {

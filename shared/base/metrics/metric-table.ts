@@ -1,10 +1,9 @@
 /**
- * Every metric there is, as data: what a process registers, what a function writes for CloudWatch, the table of informer §16 and the
- * dashboard are made of this. Names, labels, buckets and help texts that upstream has are upstream's, so that dashboards and alerts
- * made for kube-controller-manager and the kubelet show ours.
+ * All metrics, as data. Processes register them from this table, functions write them for CloudWatch by it, and the reference page and the
+ * dashboard are generated from it. Names, labels, buckets and help texts are upstream's where upstream has the metric, so that dashboards
+ * for kube-controller-manager and the kubelet work.
  *
- * MT1 a label's values are a list that stands here, or, where they are not ours to choose, there is a sentence that says what bounds
- *     them. No name of an object and no text of a tenant is ever one.
+ * MT1 a label's values are listed here, or a sentence states what bounds them. An object's name or a tenant's text is never a value.
  *
  * Source: component-base metrics/prometheus/workqueue/metrics.go depth, adds, latency, workDuration, unfinished,
  * longestRunningProcessor, retries; component-base metrics/prometheus/restclient/metrics.go requestLatency, requestResult, requestRetry;
@@ -31,17 +30,17 @@ const PREEMPTION_SIGNALS = [
   ...["hugepages-64Ki", "hugepages-2Mi", "hugepages-32Mi", "hugepages-1Gi", "hugepages-16Gi"],
 ] as const;
 
-/** Who counts it: the watcher's process, the functions (Lambda's sandboxes, or the function host), the node agent, `deltaloop shadow`. */
+/** The process that counts: watcher, functions (Lambda or the function host), node agent, or `deltaloop shadow`. */
 export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 
-/** A metric's row in the table. */
+/** One metric. */
 export interface MetricRow {
   /** `kept`: the Store keeps the count; the process that reads it exposes the sum. */
   readonly type: "counter" | "kept" | "gauge" | "histogram";
-  /** Label to its values, or to what bounds them. */
+  /** Values of each label, or what bounds them. */
   readonly labels: Readonly<Record<string, readonly string[] | string>>;
   readonly unit: "count" | "seconds" | "ratio" | "version" | "state";
-  /** Upper ends, of histograms. */
+  /** Upper bounds, for histograms. */
   readonly buckets?: readonly number[];
   readonly help: string;
   readonly processes: readonly MetricProcess[];
@@ -49,7 +48,7 @@ export interface MetricRow {
   readonly where: string;
   /** A metric of the cache, exposed only by the leading watcher. */
   readonly leader?: true;
-  /** Upstream has it by this name, with these labels. */
+  /** Upstream has this metric with the same name and labels. */
   readonly upstream?: true;
 }
 
@@ -62,12 +61,12 @@ export const WORK_QUEUES = {
 
 const QUEUE = { name: Object.values(WORK_QUEUES) } as const;
 const RESOURCE = { resource: CACHED_RESOURCES } as const;
-/** Ten from 10 ns, as of upstream's work queue. */
+/** Ten buckets from 10 ns, as upstream's work queue has. */
 const WORK_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10];
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** As the Store counts them; a message that cannot be opened may not say its resource. */
+/** As the Store counts them. A message that cannot be decrypted may not reveal its resource. */
 const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
 /** A minute, 1 and 4 hours, a day, a week, 1, 3, 6 and 12 months, 4 years. */
 const CERTIFICATE_LIFE_BUCKETS = [60, 3_600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000];
@@ -75,7 +74,7 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const GROUPS = "the API groups of the cached resources: none, and apps";
 /** Fourteen from 5 ms. */
 const RUNTIME_BUCKETS = Array.from({ length: 14 }, (_, i) => Number((0.005 * 2.5 ** i).toPrecision(12)));
-/** Of prometheus' client library. */
+/** The defaults of Prometheus' client library. */
 const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const POD_START_BUCKETS = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
 /** The verbs of the runtime that the node agent uses, by upstream's names. */
@@ -497,7 +496,7 @@ export const METRICS = {
       result: ["ok", "recover", "stopped", "gated", "busy", "empty", "notYet", "moved", "otherEpoch"],
     },
     unit: "count",
-    help: "Looks at keys, by a doorbell or without one, by what the Store answered.",
+    help: "Attempts to take a key, with or without a doorbell, by the Store's answer.",
     processes: ["functions"],
     where: "shared/controllers/kit/sync/worker.ts",
   },
@@ -505,7 +504,7 @@ export const METRICS = {
     type: "counter",
     labels: { controller: CONTROLLERS, outcome: ["ok", "retry", "requeueAfter", "drop"] },
     unit: "count",
-    help: "Syncs by how they ended; those that were dropped are parked.",
+    help: "Syncs by result; a dropped key is parked.",
     processes: ["functions"],
     where: "shared/controllers/kit/sync/worker.ts",
   },
@@ -513,7 +512,7 @@ export const METRICS = {
     type: "counter",
     labels: { controller: CONTROLLERS, verdict: ["exact", "older", "tie", "foreign", "excess", "unexplained"] },
     unit: "count",
-    help: "Writes of upstream's controllers by what ours would have done; excess and unexplained are differences.",
+    help: "Writes of upstream's controllers by what deltaloop would have done; excess and unexplained are differences.",
     processes: ["shadow"],
     where: "cli/shadow/shadow-count.ts",
   },
@@ -521,7 +520,7 @@ export const METRICS = {
     type: "counter",
     labels: {},
     unit: "count",
-    help: "Writes that ours would have made where upstream's controllers rested for a second.",
+    help: "Writes that deltaloop would have made while upstream's controllers made none for a second.",
     processes: ["shadow"],
     where: "cli/shadow/shadow-count.ts",
   },
@@ -537,7 +536,7 @@ export const METRICS = {
     type: "kept",
     labels: { resource: TALLIED },
     unit: "count",
-    help: "Items of delta messages that came to an end, counted by the Store in the step that ended them; the sum of deltaloop_items_total.",
+    help: "Items of delta messages with an outcome, counted by the Store in the same step; equals the sum of deltaloop_items_total.",
     processes: ["watcher"],
     where: "cli/health/store-metrics.ts",
     leader: true,
@@ -546,7 +545,7 @@ export const METRICS = {
     type: "kept",
     labels: { resource: TALLIED, fate: FATES },
     unit: "count",
-    help: "Items of delta messages by how they ended: each in exactly one way. A flushed Store begins anew.",
+    help: "Items of delta messages by outcome; each item has exactly one. A flushed Store starts from 0.",
     processes: ["watcher"],
     where: "cli/health/store-metrics.ts",
     leader: true,
@@ -555,7 +554,7 @@ export const METRICS = {
     type: "counter",
     labels: { ...RESOURCE, verdict: ["ack", "retry"] },
     unit: "count",
-    help: "Delta messages by whether they are done with or stay in the queue.",
+    help: "Delta messages by whether they are finished or stay in the queue.",
     processes: ["functions"],
     where: "shared/controllers/cache/applier.ts",
   },
@@ -564,7 +563,7 @@ export const METRICS = {
     labels: RESOURCE,
     unit: "seconds",
     buckets: LAG_BUCKETS,
-    help: "From the watcher's receiving an event to its being applied.",
+    help: "Seconds from the watcher's receipt of an event until it is applied.",
     processes: ["functions"],
     where: "shared/controllers/cache/applier.ts",
   },
@@ -572,7 +571,7 @@ export const METRICS = {
     type: "gauge",
     labels: { table: NODE_TABLES },
     unit: "count",
-    help: "What the node agent keeps of pods beyond a turn; without pods all are 0, back-offs after ten minutes.",
+    help: "Entries that the node agent keeps across sync iterations. Without pods all are 0; back-offs within ten minutes.",
     processes: ["node"],
     where: "shared/node-agent/kubelet/housekeeping/housekeeping.ts",
   },
@@ -596,7 +595,7 @@ export const METRICS = {
       ],
     },
     unit: "count",
-    help: "Lists that were begun, by why.",
+    help: "Lists that were started, by reason.",
     processes: ["watcher", "node"],
     where: "shared/kube/list-watch/list-watch.ts",
   },
@@ -617,7 +616,7 @@ export const METRICS = {
       ],
     },
     unit: "count",
-    help: "Watches that were opened, by why.",
+    help: "Watches that were opened, by reason.",
     processes: ["watcher", "node"],
     where: "shared/kube/list-watch/list-watch.ts",
   },
@@ -625,7 +624,7 @@ export const METRICS = {
     type: "counter",
     labels: { end: ["stopped", "raise", "newEpoch", "fenced", "failed"] },
     unit: "count",
-    help: "Stretches of leading under one epoch and fence, by how they ended.",
+    help: "Terms of leadership under one epoch and fence, by how they ended.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
   },
@@ -633,7 +632,7 @@ export const METRICS = {
     type: "counter",
     labels: { result: ["ok", "fenced", "setBack", "damaged", "noEpoch", "failed"] },
     unit: "count",
-    help: "Checkpoints of the leader by what the Store answered.",
+    help: "Checkpoints of the leader, by the Store's answer.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
   },
@@ -641,7 +640,7 @@ export const METRICS = {
     type: "counter",
     labels: {},
     unit: "count",
-    help: "Doorbells that were lost, and rung again.",
+    help: "Lost doorbells that the sweeper sent again.",
     processes: ["watcher", "functions"],
     where: "shared/controllers/cache/watcher/watcher.ts",
   },
@@ -649,7 +648,7 @@ export const METRICS = {
     type: "gauge",
     labels: RESOURCE,
     unit: "state",
-    help: "Whether the cache of a resource is SYNCED, as the leader saw it at its last checkpoint.",
+    help: "1 if the cache of a resource was SYNCED at the leader's last checkpoint.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
@@ -658,7 +657,7 @@ export const METRICS = {
     type: "gauge",
     labels: RESOURCE,
     unit: "seconds",
-    help: "For how long a message of a resource has been missing; 0 is none.",
+    help: "Seconds for which a message of a resource has been missing; 0 if none is.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
@@ -667,7 +666,7 @@ export const METRICS = {
     type: "gauge",
     labels: {},
     unit: "count",
-    help: "1 while the Store refuses what takes memory: what comes is left out, and its resources' gates are shut.",
+    help: "1 while the Store is out of memory: it leaves out new data and closes the gates of its resources.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
@@ -676,7 +675,7 @@ export const METRICS = {
     type: "gauge",
     labels: RESOURCE,
     unit: "count",
-    help: "Lanes whose last manifest named objects that never arrived, or that a full Store left something out of.",
+    help: "Lanes whose last manifest named objects that never arrived, or from which a full Store left data out.",
     processes: ["watcher"],
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
@@ -685,8 +684,8 @@ export const METRICS = {
     type: "gauge",
     labels: { controller: CONTROLLERS },
     unit: "state",
-    help: "Whether keys of a controller are handed out.",
-    // Once a minute by the sweeper, for CloudWatch, which does not hear the watcher.
+    help: "1 if the Store hands out keys of a controller.",
+    // The sweeper publishes it once a minute, because CloudWatch does not scrape the watcher.
     processes: ["watcher", "functions"],
     where: "cli/health/store-metrics.ts",
     leader: true,
@@ -695,7 +694,7 @@ export const METRICS = {
     type: "gauge",
     labels: { controller: CONTROLLERS },
     unit: "state",
-    help: "Whether another controller was seen at work: functions hand out no key until deltaloop resume, unless DELTALOOP_GUARD is off.",
+    help: "1 after another controller was detected: functions take no key until deltaloop resume, unless DELTALOOP_GUARD is off.",
     processes: ["watcher"],
     where: "cli/health/store-metrics.ts",
     leader: true,
@@ -704,7 +703,7 @@ export const METRICS = {
     type: "gauge",
     labels: { controller: CONTROLLERS },
     unit: "count",
-    help: "Keys that were given up until the next event, resync or person.",
+    help: "Keys that were dropped until the next event, resync or manual retry.",
     processes: ["watcher"],
     where: "cli/health/store-metrics.ts",
     leader: true,

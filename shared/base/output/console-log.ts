@@ -3,11 +3,11 @@ import type { Log, LogFields } from "../log.ts";
 import { printable, printableJson } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-/** Characters of a field's value. */
+/** Longest value of a field, in characters. */
 const VALUE_LENGTH_MAX = 1_024;
 export type LogLevel = (typeof LEVELS)[number];
 
-/** Level, message, fields. */
+/** Lines of level, message and fields, for a terminal. */
 export function consoleLog(prefix: string, least: LogLevel): Log {
   return logOf(least, (level, message, fields) => {
     const text = Object.entries(fields).map(([name, value]) =>
@@ -17,7 +17,7 @@ export function consoleLog(prefix: string, least: LogLevel): Log {
   });
 }
 
-/** `{level, message, timestamp, service, …fields}`: the keys of the functions' lines (shared/controllers/lambda/logger.ts), so that one query finds both. */
+/** Lines of `{level, message, timestamp, service, …fields}`. The functions' logger has the same keys, so that one query finds both. */
 export function jsonLog(service: string, least: LogLevel): Log {
   return logOf(least, (level, message, fields) =>
     printableJson({ level: level.toUpperCase(), message, timestamp: new Date().toISOString(), service, ...fields }),
@@ -33,7 +33,7 @@ function logOf(least: LogLevel, line: (level: LogLevel, message: string, fields:
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** A value from outside cannot fill the log. */
+/** Shortens values, so that one from outside cannot fill the log. */
 function bounded(fields: LogFields): LogFields {
   const isLong = (value: unknown): value is string => typeof value === "string" && value.length > VALUE_LENGTH_MAX;
   if (!Object.values(fields).some(isLong)) return fields;

@@ -1,9 +1,9 @@
 /**
- * Text of other people's objects, made safe for a terminal: what would move the cursor, change colours, end a line or reorder
- * it is shown as an escape instead, as `\x1b`, `\n` or `\u202e`.
+ * Text from outside, made safe for a terminal. Characters that move the cursor, change colours, end a line or reorder it are shown as
+ * escapes, such as `\x1b`, `\n` or `\u202e`.
  */
-// Controls (C0, DEL, C1), line and paragraph separators, what formats and is not seen itself (marks that reorder text, joiners, spaces of no
-// width, tags), and halves of characters.
+// Control characters (C0, DEL, C1), line and paragraph separators, invisible format characters (bidirectional marks, joiners, zero-width
+// spaces, tags), and lone surrogates.
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /** One line, whatever `text` holds. */
@@ -16,7 +16,7 @@ export function printable(text: string): string {
   });
 }
 
-/** JSON in one line, still JSON: JSON.stringify leaves everything above C0 as it is. */
+/** JSON in one line with the same escapes; JSON.stringify escapes C0 only. */
 export function printableJson(value: unknown): string {
   return JSON.stringify(value).replace(UNSAFE, (character) =>
     Array.from({ length: character.length }, (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),

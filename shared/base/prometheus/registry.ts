@@ -1,4 +1,4 @@
-/** Metrics of one process as Prometheus reads them: text on request, nothing sent. The only file that knows prom-client. */
+/** Metrics of one process in Prometheus' exposition format. The only user of prom-client. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 
 import { METRICS } from "../metrics/metric-table.ts";
@@ -7,19 +7,19 @@ import type { Metrics } from "../metrics/metrics.ts";
 
 export interface PrometheusMetrics extends Metrics {
   readonly contentType: string;
-  /** The exposition format, of all rows of the process, and of the process itself (process_*, nodejs_*). */
+  /** All metrics of the process in the exposition format, process_* and nodejs_* included. */
   text(): Promise<string>;
   /** Removes the leader's metrics. */
   forgetLeading(): void;
 }
 
-/** Gauges that are named as counters are: Prometheus' own check refuses them, and nodejs_active_resources says the same by type. */
+/** Gauges named like counters, which promtool rejects; nodejs_active_resources has the same data by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** How often the delay of the event loop is looked at. Each look wakes the process; by default 100 a second, of one that sleeps else. */
+/** Sampling interval of the event loop's delay. The default samples 100 times a second and keeps an idle process awake. */
 const LAG_LOOKED_AT_MS = 100;
 
-/** Registers rows of `process`; other rows are not counted in this process. */
+/** Registers the metrics that `process` counts; other metrics are ignored. */
 export function createPrometheusMetrics(process: MetricProcess): PrometheusMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_LOOKED_AT_MS });

@@ -1,8 +1,8 @@
-/** The machine's time. */
+/** The system's time. */
 import { performance } from "node:perf_hooks";
 import type { Clock } from "../clock.ts";
 
-/** Node fires a longer timer at once. */
+/** Node fires a longer timer immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
@@ -35,8 +35,8 @@ export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: 
 }
 
 /**
- * Rejects with the signal's reason (CL3). That of node:timers/promises makes an error with a stack for each wait that is ended early, which
- * every lease and every time limit is: 2 % of a function's time.
+ * Rejects with the signal's reason (CL3). The one of node:timers/promises creates an error with a stack for each cancelled wait, which took
+ * 2 % of a function's CPU time.
  */
 function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return new Promise((resolve) => setTimeout(resolve, ms));
@@ -44,7 +44,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     signal.throwIfAborted();
     const onAbort = (): void => {
       clearTimeout(timer);
-      reject(signal.reason as Error); // or whatever else the caller gave as its reason
+      reject(signal.reason as Error); // or any other reason that the caller gave
     };
     const timer = setTimeout(() => {
       signal.removeEventListener("abort", onAbort);

@@ -1,8 +1,8 @@
-/** Real randomness, from the operating system's generator: lease tokens and epoch ids must not repeat between processes. */
+/** Randomness of the operating system's generator: lease tokens and epoch ids must not repeat between processes. */
 import { getRandomValues } from "node:crypto";
 import type { Random } from "../random.ts";
 
-/** A double's fraction has 53 bits: 27 of one word, 26 of another. */
+/** A double has 53 bits of precision: 27 of one word, 26 of another. */
 const HIGH_SHIFT = 5;
 const LOW_SHIFT = 6;
 

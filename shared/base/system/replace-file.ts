@@ -1,4 +1,4 @@
-/** One file, replaced so that a crash at any point leaves the old content or the new one (NF7), and a full disk the old one. */
+/** Replaces a file atomically: a crash leaves the old content or the new one (NF7), a full disk the old one. */
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 const PRIVATE_FILE_MODE = 0o600;
 
 export interface Replacement {
-  /** Is given the new file before anybody sees it under its name: its owner's alone, unless it is given to others here. */
+  /** Receives the new file before it has its name, to change its mode or owner. Default: readable by its owner only. */
   readonly prepare?: (file: FileHandle) => Promise<void>;
   /** Path of the temporary file. Default: one fixed path, for files with a single writer. */
   readonly draft?: string;
@@ -17,7 +17,7 @@ export async function replaceFile(
   content: string,
   { prepare, draft: next = `${path}.tmp` }: Replacement = {},
 ): Promise<void> {
-  // One that a crash left may be open to others.
+  // A file left by a crash may have another mode.
   await rm(next, { force: true });
   const make = async (): Promise<FileHandle> => await open(next, "wx", PRIVATE_FILE_MODE);
   const file = await make().catch(async (error: NodeJS.ErrnoException) => {
@@ -38,7 +38,7 @@ export async function replaceFile(
     await rm(next, { force: true });
     throw error;
   }
-  // The new name is on disk only with its directory.
+  // The rename is durable once the directory is synced.
   const directory = await open(dirname(path), "r");
   try {
     await directory.sync();
