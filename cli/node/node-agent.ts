@@ -91,7 +91,10 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
     ...parts,
     known: new KnownStatuses(parts.cri),
     containerManager: new ContainerManager({ ...parts, record, resources: facts.resources }),
-    operations: new Operations(clock, (uid) => void enqueuePod(ports, uid, "an operation ended").catch(logged(log, "failed to enqueue a pod"))),
+    operations: new Operations(
+      clock,
+      (uid) => void enqueuePod(ports, uid, "an operation ended").catch(logged(log, "failed to enqueue a pod")),
+    ),
     puller: new ImagePuller(clock, options.imagePulls),
     volumes: new VolumeMeasures(parts),
     objects: new ObjectCache(kube, clock),

@@ -9,8 +9,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import type { Duplex } from "node:stream";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
-import type { Proxy } from "../../shared/base/http/http-connect.ts";
-import { createExchanges, type AnswerStream, type Server as Target } from "../../shared/base/http/http-exchanges.ts";
+import type { Proxy, Server as Target } from "../../shared/base/http/http-connect.ts";
+import { createExchanges, type AnswerStream } from "../../shared/base/http/http-exchanges.ts";
 import { createClient } from "../../shared/kube/http/client.ts";
 import { createPki, type Certificate } from "../envtest/pki.ts";
 

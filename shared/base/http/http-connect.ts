@@ -11,7 +11,6 @@ import { connect as connectTls, createSecureContext } from "node:tls";
 import type { SecureContext, TLSSocket } from "node:tls";
 
 import { AnswerReader } from "./http-answer.ts";
-import type { Server } from "./http-exchanges.ts";
 
 /** As node:tls has them. */
 export interface TlsOptions {
@@ -39,11 +38,20 @@ export interface Opened {
   readonly ready: "connect" | "secureConnect";
 }
 
+/** One server. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+  /** Absent: in the clear. */
+  readonly tls?: TlsOptions;
+  readonly proxy?: Proxy;
+}
+
 /** Begins a connection. `signal` ends one that waits for a proxy. */
 export type Opener = (signal: AbortSignal) => Opened | Promise<Opened>;
 
 /** The proxy answered CONNECT with something else than success. */
-export class ProxyRefusedError extends Error {
+class ProxyRefusedError extends Error {
   override readonly name = "ProxyRefusedError";
   readonly code = "EPROXY";
 }

@@ -22,7 +22,7 @@ import type { Socket } from "node:net";
 import { AnswerReader, MalformedAnswerError } from "./http-answer.ts";
 import type { Head } from "./http-answer.ts";
 import { openerOf } from "./http-connect.ts";
-import type { Opened, Opener, Proxy, TlsOptions } from "./http-connect.ts";
+import type { Opened, Opener, Proxy, Server } from "./http-connect.ts";
 
 export interface Request {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -70,15 +70,6 @@ export interface StreamSink {
   onBytes(bytes: Buffer): void;
   /** Called once; with the error unless the answer is whole. */
   onEnd(end: { readonly error?: unknown }): void;
-}
-
-/** One server. */
-export interface Server {
-  readonly host: string;
-  readonly port: number;
-  /** Absent: in the clear. */
-  readonly tls?: TlsOptions;
-  readonly proxy?: Proxy;
 }
 
 export interface Exchanges {
