@@ -1,0 +1,23 @@
+/** `npm run recording`: runs the demo and draws what it prints, with its timing, as docs/demo.svg. */
+import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+import { animatedTerminal } from "./animated-terminal.ts";
+import type { PrintedLine } from "./animated-terminal.ts";
+
+const COMMAND = "npm run demo";
+/** The demo takes four seconds, too fast to read. */
+const SLOWER = 3;
+
+const printed: PrintedLine[] = [{ atMs: 0, text: `$ ${COMMAND}` }];
+const demo = spawn(process.execPath, ["cli/main.ts", "demo"], {
+  env: { ...process.env, NO_COLOR: "1" },
+  stdio: ["ignore", "pipe", "inherit"],
+});
+const startedAt = performance.now();
+for await (const text of createInterface({ input: demo.stdout }))
+  // Status writes follow each step; without them the picture shows who creates and deletes what.
+  if (!text.includes(" status: ")) printed.push({ atMs: (performance.now() - startedAt) * SLOWER, text });
+if (demo.exitCode !== null && demo.exitCode !== 0) throw new Error(`the demo failed with exit code ${demo.exitCode}`);
+writeFileSync(new URL("../../docs/demo.svg", import.meta.url), animatedTerminal(printed));
