@@ -1,9 +1,9 @@
 /**
- * Catches a README that promises what is not so: idle time without cost, figures without date and commit, acting anywhere, and a
- * path, script or verb that is not there.
+ * README, CONTRIBUTING.md and pages that promise something. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
+ * measurements without date and commit, and a path, script, verb or option that does not exist.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -93,7 +93,8 @@ it("names scripts of package.json, verbs of the command and options that they ta
   const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> }; // our own file
   const named = [...`${readme}${contributing}`.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
   expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);
-  const uses = [...readme.matchAll(/(?:deltaloop|npm run) (\w+)((?: -- | --?)[^#`\n]*)/g)];
+  const tutorials = globSync("docs/start/*.md", { cwd: ROOT }).map((page) => readFileSync(join(ROOT, page), "utf8"));
+  const uses = [...[readme, ...tutorials].join("\n").matchAll(/(?:deltaloop|npm run) (\w+)((?: -- | --?)[^#`\n]*)/g)];
   for (const [use, verb = "", rest = ""] of uses.filter(([, word = ""]) => existsSync(join(ROOT, "cli", `${word}.ts`)))) {
     const taken = await read(`cli/${verb}.ts`);
     const options = [...rest.matchAll(/(?<= )--?[a-z][a-z-]*/g)].flatMap(([option]) => (option === "--help" ? [] : [option]));
