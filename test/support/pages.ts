@@ -23,8 +23,9 @@ const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "..", "..");
 const PLACES = ["here", "setup", "slow", "cluster", "machine", "aws"] as const;
 const COMMAND_MS_MAX = 120_000;
-/** A command in the background has started when it has printed something, and then nothing for this long. */
-const QUIET_MS = 2_000;
+/** What a command in the background prints when it has started. It then has this long to list what there is. */
+const STARTED = /ready:|Ctrl-C/u;
+const SETTLE_MS = 3_000;
 
 export type Place = (typeof PLACES)[number];
 
@@ -144,16 +145,14 @@ interface Background {
 async function start(text: string, cwd: string, env: NodeJS.ProcessEnv): Promise<Background> {
   const script = `[ ! -e .exported ] || . ./.exported\nexec ${text.trim()} 2>&1`;
   const child = spawn("bash", ["-c", script], { cwd, env, detached: true, stdio: ["pipe", "pipe", "inherit"] });
-  let [printed, lastAt] = ["", Date.now()];
-  child.stdout.setEncoding("utf8").on("data", (more: string) => {
-    printed += more;
-    lastAt = Date.now();
-  });
+  let printed = "";
+  child.stdout.setEncoding("utf8").on("data", (more: string) => void (printed += more));
   let open = true;
   const closed = new Promise<void>((resolve) => void child.once("close", () => resolve(void (open = false))));
   const deadline = Date.now() + COMMAND_MS_MAX;
-  while (open && Date.now() < deadline && (printed === "" || Date.now() - lastAt < QUIET_MS)) await sleep(100);
-  if (!open) throw new Error(`ended at once: ${text}\n${printed}`);
+  while (open && Date.now() < deadline && !STARTED.test(printed)) await sleep(100);
+  await sleep(SETTLE_MS);
+  if (!open || !STARTED.test(printed)) throw new Error(`did not start: ${text}\n${printed}`);
   return {
     async interrupt() {
       if (open) process.kill(-(child.pid ?? 0), "SIGINT");
