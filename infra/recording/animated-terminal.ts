@@ -13,10 +13,11 @@ const HEIGHT = ROWS * LINE_HEIGHT + 2 * MARGIN;
 /** How long the last lines stay before it starts again. */
 const END_MS = 6_000;
 
-/** The newest line is at the bottom, as in a terminal: printing a line moves all lines up. */
+/** As a terminal: a cover hides the lines that are not printed yet; when the screen is full, printing a line moves all lines up. */
 export function animatedTerminal(lines: readonly PrintedLine[]): string {
   const durationMs = Math.ceil(lines.at(-1)?.atMs ?? 0) + END_MS;
-  const moves = lines.map(({ atMs }, i) => `${((100 * atMs) / durationMs).toFixed(2)}%{transform:translateY(${offset(i + 1)}px)}`);
+  const keyframes = (offset: (printed: number) => number): string =>
+    lines.map(({ atMs }, i) => `${((100 * atMs) / durationMs).toFixed(2)}%{transform:translateY(${offset(i + 1)}px)}`).join("");
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img">
 <title>npm run demo: a Deployment is created, scaled and rolled to a new image while the leading watcher is stopped</title>
 <style>
@@ -25,22 +26,27 @@ svg{--back:#f6f8fa;--text:#1f2328;--weak:#59636e;--good:#1a7f37;--bad:#cf222e;--
 rect{fill:var(--back)}
 text{fill:var(--text);font:${FONT_SIZE}px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
 .w{fill:var(--weak)}.g{fill:var(--good)}.b{fill:var(--bad)}.s{fill:var(--step);font-weight:bold}
-#lines{transform:translateY(${offset(lines.length)}px);animation:print ${durationMs}ms step-end infinite}
-@keyframes print{${moves.join("")}}
-@media (prefers-reduced-motion:reduce){#lines{animation:none}}
+#lines{transform:translateY(${scrolled(lines.length)}px);animation:scroll ${durationMs}ms step-end infinite}
+#cover{transform:translateY(${covered(lines.length)}px);animation:print ${durationMs}ms step-end infinite}
+@keyframes scroll{${keyframes(scrolled)}}
+@keyframes print{${keyframes(covered)}}
+@media (prefers-reduced-motion:reduce){#lines,#cover{animation:none}}
 </style>
 <clipPath id="screen"><rect x="0" y="${MARGIN}" width="${WIDTH}" height="${HEIGHT - 2 * MARGIN}"/></clipPath>
 <rect width="${WIDTH}" height="${HEIGHT}" rx="6"/>
 <g clip-path="url(#screen)"><g id="lines">
 ${lines.map(({ text }, i) => `<text x="${MARGIN}" y="${(i + 1) * LINE_HEIGHT}"${lineClass(text)}>${coloured(shortened(text))}</text>`).join("\n")}
-</g></g>
+</g><rect id="cover" width="${WIDTH}" height="${HEIGHT}"/></g>
 </svg>
 `;
 }
 
-/** Which moves line `count` to the bottom. */
-function offset(count: number): number {
-  return MARGIN - 4 + (ROWS - count) * LINE_HEIGHT;
+function scrolled(printed: number): number {
+  return MARGIN - 4 + Math.min(0, ROWS - printed) * LINE_HEIGHT;
+}
+
+function covered(printed: number): number {
+  return MARGIN + Math.min(printed, ROWS) * LINE_HEIGHT;
 }
 
 function shortened(text: string): string {

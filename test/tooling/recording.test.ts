@@ -18,10 +18,23 @@ it("draws each line once, escaped, coloured and shortened", () => {
   expect(svg).toMatch(/>x+…<\/text>/);
 });
 
-it("moves up by one line when a line is printed", () => {
-  const moves = [...svg.matchAll(/([\d.]+)%\{transform:translateY\((-?\d+)px\)\}/g)].map(([, at, y]) => [Number(at), Number(y)] as const);
-  expect(moves.map(([at]) => at)).toEqual([0, 11.11, 33.33]); // of 3 s and 6 s of rest
-  expect(moves.map(([, y]) => y - (moves[0]?.[1] ?? 0))).toEqual([0, -17, -34]);
+it("uncovers each line when it is printed, and scrolls when the screen is full", () => {
+  const moves = (picture: string, name: string) =>
+    [...(picture.split(`@keyframes ${name}{`)[1] ?? "").split("\n")[0]!.matchAll(/([\d.]+)%\{transform:translateY\((-?\d+)px\)\}/g)].map(
+      ([, at, y]) => [Number(at), Number(y)] as const,
+    );
+  expect(moves(svg, "print")).toEqual([
+    [0, 29],
+    [11.11, 46], // of 3 s and 6 s of rest
+    [33.33, 63],
+  ]);
+  expect(moves(svg, "scroll").map(([, y]) => y)).toEqual([8, 8, 8]);
+  const many = animatedTerminal(Array.from({ length: 26 }, (_, i) => ({ atMs: i, text: "line" })));
+  expect(
+    moves(many, "scroll")
+      .map(([, y]) => y)
+      .slice(-3),
+  ).toEqual([8, -9, -26]);
 });
 
 it.each(["docs/demo.svg", "docs/architecture.svg"])("%s is small, follows the colour scheme, and loads nothing", (file) => {
