@@ -30,9 +30,10 @@ const REAL_COMPONENTS = [
 ];
 
 /** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */
-const CHECKED = ["attacks", "conformance", "examples", "golden", "simulation", "tooling", "unit"].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-);
+const CHECKED = [
+  "examples/*.test.ts",
+  ...["attacks", "conformance", "golden", "simulation", "tooling", "unit"].map((folder) => `test/${folder}/**/*.test.ts`),
+];
 
 export default defineConfig({
   test: {
@@ -53,7 +54,7 @@ export default defineConfig({
       },
       { test: { ...node, name: "adapters", include: REAL_COMPONENTS, testTimeout: 60_000, hookTimeout: 60_000 } },
       { test: { ...node, name: "tooling", include: ["test/tooling/**/*.test.ts"], testTimeout: 60_000 } },
-      { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "test/examples/**/*.test.ts"], testTimeout: 20_000 } },
+      { test: { ...node, name: "golden", include: ["test/golden/**/*.test.ts", "examples/*.test.ts"], testTimeout: 20_000 } },
       { test: { ...node, name: "attacks", include: ["test/attacks/**/*.test.ts"], exclude: REAL_COMPONENTS, testTimeout: 60_000 } },
       { test: { ...node, name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 120_000 } },
       { test: { ...node, name: "long", include: LONG, testTimeout: 300_000, provide: { share: "all" } } },

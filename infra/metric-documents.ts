@@ -13,11 +13,10 @@ function table(): string {
   const head = [
     "# Metrics",
     "",
-    "Made by `node infra/generate.ts` out of `shared/base/metrics/metric-table.ts`; what each is for stands in [informer §16](../internals/spec/informer.md).",
-    "Names, labels, help and buckets that are marked are upstream's, looked up in its source. *Processes*: the watcher and the node agent",
-    "tell them at `/metrics`, the function host too, and `deltaloop shadow` beside a cluster; in Lambda the functions write them to their log in CloudWatch's embedded metric format,",
-    "namespace `deltaloop/<deployment>`, with one dimension more, `function`, unless DELTALOOP_METRICS is `none`. Those of the *leader* are exposed by the leading watcher.",
-    "`infra/dashboard.json` shows all of them in Grafana, made of the same table: import it and choose a Prometheus.",
+    "`node infra/generate.ts` writes this page from `shared/base/metrics/metric-table.ts`. Metrics marked *upstream* have upstream's name,",
+    "labels and buckets. Watcher, function host, node agent and `deltaloop shadow` serve their metrics at `/metrics`. Lambda functions write them to",
+    "their log in CloudWatch's embedded metric format, namespace `deltaloop/<deployment>`, with the additional dimension `function`, unless",
+    "DELTALOOP_METRICS is `none`. *Leader* means: only the watcher that leads. `infra/dashboard.json` is a Grafana dashboard of all metrics.",
     "",
   ];
   const rows = ROWS.map(([name, row]) => {
@@ -26,17 +25,31 @@ function table(): string {
       row.type === "kept" ? "counter, kept in the Store" : row.type,
       Object.entries(row.labels).map(labelText).join("; ") || "–",
       `${row.processes.join(", ")}${row.leader ? " (leader)" : ""}`,
-      `\`${row.where}\``,
-      row.help,
+      shortened(row.help),
     ];
     return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   });
-  return [...head, "| metric | type | labels | processes | counted in | help |", "|---|---|---|---|---|---|", ...rows, ""].join("\n");
+  return [...head, "| metric | type | labels | processes | help |", "|---|---|---|---|---|", ...rows, ""].join("\n");
 }
 
 function labelText([label, values]: readonly [string, readonly string[] | string]): string {
-  return typeof values === "string" ? `${label}: ${values}` : `${label} = ${values.join(", ")}`;
+  if (typeof values === "string") return `\`${label}\`: ${values}`;
+  const listed = values.length > VALUES_MAX ? [...values.slice(0, VALUES_MAX), `… (${values.length})`] : values;
+  return `\`${label}\` = ${listed.map((value) => `\`${value}\``).join(", ")}`;
 }
+
+/** Whole sentences of a help text, at least one. */
+function shortened(help: string): string {
+  const sentences = help.split(/(?<=\.) /);
+  let text = sentences[0] ?? "";
+  for (const sentence of sentences.slice(1)) {
+    if (`${text} ${sentence}`.split(" ").length > HELP_WORDS_MAX) break;
+    text += ` ${sentence}`;
+  }
+  return text;
+}
+
+const [VALUES_MAX, HELP_WORDS_MAX] = [9, 40];
 
 /** One panel for each metric, in rows by the process that exposes it, in Grafana's dashboard model. */
 function dashboard(): object {

@@ -99,7 +99,7 @@ async function readTally(file: string): Promise<Tally> {
 
 /** Folders that contributed no test: a check that looked at no file must fail. */
 function emptyFolders(folders: readonly string[], { files = [] }: Tally): readonly string[] {
-  return folders.filter((folder) => !files.some(({ path }) => path.includes(`/test/${folder}/`)));
+  return folders.filter((folder) => !files.some(({ path }) => path.includes(folder === "examples" ? "/examples/" : `/test/${folder}/`)));
 }
 
 async function execute(

@@ -1,4 +1,4 @@
-/** Kubernetes versions that we act on, and why no others (docs/guides/operate.md). */
+/** Kubernetes versions that we act on, and why no others (docs/reference/releases.md). */
 import { LAYOUT_VERSION } from "@deltaloop/kube/pod-template";
 
 /** The minor versions from which and up to which; patches, pre-releases and what distributions append do not count. */

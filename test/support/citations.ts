@@ -3,7 +3,7 @@
  *
  *     informer §11.3, §11.5        sections of docs/internals/spec; the second one is of the specification that the first one names
  *     [informer T12 T13]           ids of its tables, also as "replicaset R4", "deployment quirk Q11"
- *     design decisions 5, 15       rows of docs/internals/design.md
+ *     design decisions 5, 15       records of docs/internals/design.md
  *     LS2, KW1–KW4                 contracts of ports and invariants: two or three letters and a number, defined by the line that begins with it
  *
  * A section without a specification's name (§8), and a single letter with a number (S14), are of the folder's own specification, or
@@ -45,7 +45,7 @@ const NAMED = "(informer|replicaset|deployment|node-agent)";
 const NO_IDS = new Set(["Q1", "Q2", "S3"]);
 
 export function decisionsOf(design: string): ReadonlySet<string> {
-  return new Set([...design.matchAll(/^\| (\d+) \|/gm)].map(([, id = ""]) => id));
+  return new Set([...design.matchAll(/^### (\d+)\. /gm)].map(([, id = ""]) => id));
 }
 
 export function invariantsOf(files: readonly TextFile[]): ReadonlyMap<string, readonly string[]> {

@@ -277,16 +277,15 @@ describe("[informer T118] two deployments at once in one checkout", () => {
 
 describe("what people are told to type", () => {
   const DOCUMENTS = [
-    "docs/guides/deploy.md",
-    "docs/guides/troubleshoot.md",
-    "docs/guides/operate.md",
-    "docs/internals/threat-model.md",
+    ...["deploy", "hand-over", "incident", "operate", "rotate-keys", "troubleshoot", "upgrade"].map((name) => `docs/guides/${name}.md`),
+    "docs/concepts/shadow-mode.md",
     "infra/README.md",
     "cli/README.md",
   ];
 
   it("is a file of parameters that a deployment takes", () => {
-    const [, block = ""] = /```yaml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
+    const [, block = ""] =
+      /```yaml prod.yml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
     const names = Object.keys(parameterTexts(block.replaceAll(/^ {3}/gm, "")));
     expect(names.length).toBeGreaterThan(4);
     expect(names.filter((name) => !PARAMETERS.includes(name))).toEqual([]);

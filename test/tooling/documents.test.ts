@@ -1,4 +1,4 @@
-/** READMEs and docs/ as maps. Catches a table of files that names what is gone or leaves out what is there, and links and paths that lead nowhere. */
+/** READMEs and docs/ as maps. Catches a table of files that names what is gone or leaves out what is there, and links, anchors and paths that lead nowhere. */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -38,6 +38,23 @@ it.each(DOCUMENTS)("links and paths in %s lead somewhere", (document) => {
   expect([...links, ...paths].filter((path) => !existsSync(path) && !existsSync(join(dirname(document), path)))).toEqual([]);
 });
 
+it.each(DOCUMENTS)("anchors of links in %s are headings", (document) => {
+  const missing = [...readFileSync(document, "utf8").matchAll(/\]\(([^)#\s]*)#([^)\s]+)\)/g)].flatMap(([link, to = "", anchor = ""]) => {
+    if (to.includes("://")) return [];
+    const target = to === "" ? document : join(dirname(document), to);
+    return existsSync(target) && !anchorsOf(readFileSync(target, "utf8")).has(anchor) ? [link] : [];
+  });
+  expect(missing).toEqual([]);
+});
+
+it.each([
+  { heading: "## Gate shut", anchor: "gate-shut" },
+  { heading: "### 11.9 The guard: `another` controller at work", anchor: "119-the-guard-another-controller-at-work" },
+  { heading: "## Twice\n## Twice", anchor: "twice-1" },
+])("the anchor of $heading is $anchor", ({ heading, anchor }) => {
+  expect(anchorsOf(heading)).toContain(anchor);
+});
+
 const SOURCES = globSync("{cli,functions,infra,shared,test}/**/*.ts", { exclude: ["**/node_modules/**", "**/dist/**"] }).map(
   (path) => `/${path}`,
 );
@@ -47,6 +64,22 @@ it.each(READMES)("source files that %s names exist", (document) => {
   const named = [...readFileSync(document, "utf8").matchAll(/(?<![\w./@{}<>*-])(?:[a-z0-9-]+\/)*[a-z0-9.-]+\.ts\b/g)].map(([name]) => name);
   expect(named.filter((name) => !SOURCES.some((path) => path.endsWith(`/${name}`)))).toEqual([]);
 });
+
+/** As GitHub makes them of headings. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const anchors = new Set<string>();
+  for (const [, title = ""] of text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, "").matchAll(/^#+ (.+)$/gm)) {
+    const slug = title
+      .toLowerCase()
+      .replaceAll(/\]\([^)]*\)/g, "]")
+      .replaceAll(/[^\p{L}\p{N}\p{M}_ -]/gu, "")
+      .replaceAll(" ", "-");
+    let anchor = slug;
+    for (let n = 1; anchors.has(anchor); n++) anchor = `${slug}-${n}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
 
 function namedFiles(text: string): readonly string[] {
   const names: string[] = [];

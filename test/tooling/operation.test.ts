@@ -1,9 +1,9 @@
-/** docs/guides/operate.md against the sources. Catches: a message or level that people alert on and that is no longer logged so, a name that upstream has not. */
+/** docs/reference/messages.md against the sources. Catches: a message or level that people alert on and that is no longer logged so, a name that upstream has not. */
 import { globSync, readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
-const MESSAGES = [...readFileSync("docs/guides/operate.md", "utf8").matchAll(/^\| `([^`]+)` \| (debug|info|warn|error) \|/gm)].map(
+const MESSAGES = [...readFileSync("docs/reference/messages.md", "utf8").matchAll(/^\| `([^`]+)` \| (debug|info|warn|error) \|/gm)].map(
   ([, message = "", level = ""]) => ({ message, level }),
 );
 const TEXTS = globSync(["shared/**/*.ts", "functions/**/*.ts", "cli/**/*.ts"]).map((file) => readFileSync(file, "utf8"));

@@ -1,9 +1,9 @@
 /**
- * Catches a README that promises what is not so: idle time without cost, figures without date and commit, acting anywhere, and a
- * path, script or verb that is not there.
+ * README, CONTRIBUTING.md and pages that promise something. Catches: a README that is too long, a cost that `deltaloop cost` does not print,
+ * measurements without date and commit, and a path, script, verb or option that does not exist.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -12,7 +12,16 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "..", "..");
 const read = async (path: string): Promise<string> => await readFile(join(ROOT, path), "utf8");
 const readme = await read("README.md");
-const section = (title: string): string => readme.split(/^## /m).find((part) => part.startsWith(title)) ?? "";
+const deploy = await read("docs/guides/deploy.md");
+const contributing = await read("CONTRIBUTING.md");
+const section = (page: string, title: string): string => page.split(/^## /m).find((part) => part.startsWith(title)) ?? "";
+const cost = section(deploy, "Estimate the cost");
+
+it("has at most 120 lines of at most 120 columns", () => {
+  const lines = readme.trimEnd().split("\n");
+  expect(lines.length).toBeLessThanOrEqual(120);
+  expect(lines.filter((line) => line.length > 120)).toEqual([]);
+});
 
 it("names what stands while nothing changes, as the template has it", async () => {
   const redis = await read("infra/redis.yml");
@@ -21,31 +30,29 @@ it("names what stands while nothing changes, as the template has it", async () =
   const count = /StoreNodes: \{ Type: Number, Default: (\d)/.exec(parameters)?.[1];
   expect(redis).toContain("NumCacheClusters: !Ref StoreNodes");
   expect(count).toBe("2");
-  expect(section("What idle costs")).toContain(`two \`${node}\` nodes`);
-  expect(section("What idle costs")).toContain("watcher");
+  expect(cost).toContain(`two \`${node}\` nodes`);
   expect(readme).not.toMatch(/nothing when idle/);
 });
 
 it("says of money what `deltaloop cost` says", async () => {
-  const cost = (...parameters: readonly string[]) => {
+  const monthOf = (...parameters: readonly string[]) => {
     const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
     return JSON.parse(stdout) as Month; // cli/README.md, cost
   };
-  const month = cost();
+  const month = monthOf();
   const of = (pattern: RegExp): number => month.items.reduce((sum, { name, idleUsd }) => sum + (pattern.test(name) ? idleUsd : 0), 0);
-  const idle = section("What idle costs");
-  const dollars = [...idle.matchAll(/\$(\d+)/g)].map(([, amount]) => Number(amount));
+  const dollars = [...cost.matchAll(/\$(\d+)/g)].map(([, amount]) => Number(amount));
   expect(dollars).toEqual(
     [
       month.sum.usd,
       of(/^store|^NAT|^its public|^endpoints/),
+      monthOf("--param=natGateway=false", "--param=endpoints=false", "--param=store=given").sum.usd,
       month.residents[0]?.usd ?? 0,
-      cost("--param=natGateway=false", "--param=endpoints=false", "--param=store=given").sum.usd,
     ].map(Math.round),
   );
-  expect(idle).toContain(`Lambda's time ${Math.round(of(/^Lambda: time/) * 100)} cents`);
+  expect(cost).toMatch(new RegExp(`time of the Lambda functions is ${Math.round(of(/^Lambda: time/) * 100)} cents`));
   const polls = month.items.reduce((sum, { name, idle: count }) => sum + (name.endsWith("empty polls") ? count : 0), 0);
-  expect(idle).toContain(`${(polls / 1e6).toFixed(1)} million times a month`);
+  expect(cost).toContain(`${(polls / 1e6).toFixed(1)} million empty polls a month`);
 });
 
 interface Month {
@@ -54,32 +61,40 @@ interface Month {
   readonly residents: readonly { readonly usd: number }[];
 }
 
-it("dates its figures and names the commits", () => {
-  expect(section("Figures")).toMatch(/\b\d{4}-\d\d-\d\d\b.*\b[0-9a-f]{7}\b/);
+it("dates its measurements and names the commits", async () => {
+  const rows = section(await read("docs/reference/performance.md"), "Other measurements")
+    .split("\n")
+    .filter((line) => line.startsWith("| "));
+  const undated = rows.slice(1).filter((row) => !/\| (?:\d{4}-\d\d-\d\d, [0-9a-f]{7}|tested) \|$/.test(row));
+  expect(undated).toEqual([]);
+  expect(rows.length).toBeGreaterThan(10);
 });
 
 it("says where one may not act, and what has not been run", () => {
-  expect(section("Use it on a cluster")).toMatch(/Managed control planes .* shadow/);
-  expect(section("Limits today")).toMatch(/a core of its\s+NodeConformance/);
+  expect(section(readme, "Use it if")).toMatch(/to act on a managed control plane/);
+  expect(section(readme, "Status")).toMatch(/never deployed it to AWS/);
 });
 
 it("names paths that are there", () => {
   const links = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path.replace(/#.*$/, ""));
-  const folders = [...readme.matchAll(/`((?:cli|docs|functions|infra|shared|test)\/[\w./-]*)`/g)].map(([, path = ""]) => path);
+  const folders = [...contributing.matchAll(/`((?:cli|docs|examples|functions|infra|shared|test)\/[\w./-]*)`/g)].map(
+    ([, path = ""]) => path,
+  );
   expect(folders.length).toBeGreaterThan(10);
   expect([...links, ...folders].filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-it("has every folder of shared/ in its map", async () => {
+it("CONTRIBUTING.md has every folder of shared/ in its map", async () => {
   const folders = (await readdir(join(ROOT, "shared"), { withFileTypes: true })).filter((entry) => entry.isDirectory());
-  expect(folders.filter(({ name }) => !section("The map").includes(`\`shared/${name}\``))).toEqual([]);
+  expect(folders.filter(({ name }) => !section(contributing, "Where things are").includes(`\`shared/${name}\``))).toEqual([]);
 });
 
 it("names scripts of package.json, verbs of the command and options that they take", async () => {
   const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> }; // our own file
-  const named = [...readme.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
+  const named = [...`${readme}${contributing}`.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
   expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);
-  const uses = [...readme.matchAll(/(?:deltaloop|npm run) (\w+)((?: -- | --?)[^#`\n]*)/g)];
+  const tutorials = globSync("docs/start/*.md", { cwd: ROOT }).map((page) => readFileSync(join(ROOT, page), "utf8"));
+  const uses = [...[readme, ...tutorials].join("\n").matchAll(/(?:deltaloop|npm run) (\w+)((?: -- | --?)[^#`\n]*)/g)];
   for (const [use, verb = "", rest = ""] of uses.filter(([, word = ""]) => existsSync(join(ROOT, "cli", `${word}.ts`)))) {
     const taken = await read(`cli/${verb}.ts`);
     const options = [...rest.matchAll(/(?<= )--?[a-z][a-z-]*/g)].flatMap(([option]) => (option === "--help" ? [] : [option]));

@@ -1,34 +1,7 @@
 /**
  * What a function is told by its environment, read once at start. Every mistake is named, all at once, one line each, and no
  * line quotes a value: some of them are secrets.
- *
- * | variable | meaning |
- * |---|---|
- * | DELTALOOP_DEPLOYMENT | name of this installation: part of every Redis key and of the Lease's name |
- * | DELTALOOP_CLUSTER | cluster id the functions serve: 12 hex digits, `deltaloop dev` prints it |
- * | DELTALOOP_MODE | `act` or `shadow` (default: decide, send nothing) |
- * | DELTALOOP_GUARD | `on` (default) or `off`: in act mode, whether everything stops when another controller is at work (informer §11.9)
- * | DELTALOOP_DIGEST_KEY | key of the template digests, at least 16 characters, the watcher's own |
- * | DELTALOOP_MAC_KEY | key of the MACs on messages and rows, at least 16 characters, the watcher's own; several, with commas, while it is
- *   replaced: the first signs, all are accepted (docs/internals/threat-model.md) |
- * | DELTALOOP_REDIS_URL | `redis://…` or `rediss://…` |
- * | DELTALOOP_REDIS_CLUSTER | `true` when that is one node of a Redis cluster (default `false`) |
- * | DELTALOOP_REDIS_DURABILITY | what a failover of it may lose: `A` nothing, `B` what no replica has yet (one is then waited for; not on a
- *   cluster), `C` anything, for development (default); informer §11.8 |
- * | DELTALOOP_KUBERNETES | `supported` (default) or `any`: in act mode, whether the watcher starts on a version that is not supported
- * | DELTALOOP_KUBE_SERVER | `https://host:port` of the API server; `http://` without a token, or on loopback |
- * | DELTALOOP_KUBE_CA, …_CA_FILE | its authority, PEM or base64 of PEM, or a file that holds it |
- * | DELTALOOP_KUBE_TOKEN, …_TOKEN_FILE | bearer token, or a file that is read again when it changes |
- * | DELTALOOP_KUBE_CLIENT_CERTIFICATE, …_KEY | the same as a certificate: PEM or base64 of PEM |
- * | DELTALOOP_KUBE_EKS_CLUSTER | the same by AWS credentials: the name of an EKS cluster, whose tokens are signed here |
- * | DELTALOOP_DELTAS_URL | queue URL of Q1 |
- * | DELTALOOP_DOORBELLS_<CONTROLLER>_URL | queue URLs of Q2, one for each controller |
- * | DELTALOOP_SQS_ENDPOINT | an SQS of your own, such as `http://127.0.0.1:4566` |
- * | DELTALOOP_LOG_LEVEL | `debug`, `info` (default), `warn` or `error` |
- * | DELTALOOP_<MAC_KEY, DIGEST_KEY, KUBE, REDIS>_SECRET | a reference instead of the value (secret-values.ts), for what runs in a cloud |
- * | DELTALOOP_SECRETS_ENDPOINT | a Secrets Manager and Parameter Store of your own |
- * | DELTALOOP_SECRETS_SECONDS | how long what was read of secrets is used before they are read again: 1 to 300 (default) |
- * | DELTALOOP_METRICS | what a function writes to its log: `emf` (default; CloudWatch bills each metric it finds) or `none` |
+ * configuration-variables.ts describes each variable.
  */
 import * as v from "valibot";
 
@@ -91,7 +64,8 @@ const MacKeys = v.pipe(
   v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
 );
 
-const ENTRIES = {
+/** By name: what is valid, and the default. */
+export const ENTRIES = {
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),
     v.regex(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 small letters, digits and inner dashes"),

@@ -1,7 +1,7 @@
 // 2. A protocol is a step function over a state that could be stored: here, what the Reflector asks next when a watch is lost.
 import { expect, test } from "vitest";
-import { startReflector, stepReflector } from "../../shared/kube/list-watch/reflector.ts";
-import { KubeApiError } from "../../shared/kube/client/errors.ts";
+import { startReflector, stepReflector } from "../shared/kube/list-watch/reflector.ts";
+import { KubeApiError } from "../shared/kube/client/errors.ts";
 
 test("a lost connection resumes, an expired version lists again, and the list's version is watched from", () => {
   let [state, next] = startReflector(undefined);

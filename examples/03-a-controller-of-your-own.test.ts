@@ -1,10 +1,10 @@
 // 3. A controller says whom a change concerns in an events table, and the informer does the looking up: a table that needs an
 //    object just asks for it, and is asked again once it has been read.
 import { expect, test } from "vitest";
-import type { AffectedKeys } from "../../shared/controllers/cache/affected-keys.ts";
-import { prepareChanges } from "../../shared/controllers/cache/prepare.ts";
-import type { IndexRequest } from "../../shared/store/ports/store.ts";
-import { cachedPod, cachedReplicaSet, rowOf } from "../support/builders.ts";
+import type { AffectedKeys } from "../shared/controllers/cache/affected-keys.ts";
+import { prepareChanges } from "../shared/controllers/cache/prepare.ts";
+import type { IndexRequest } from "../shared/store/ports/store.ts";
+import { cachedPod, cachedReplicaSet, rowOf } from "../test/support/builders.ts";
 
 /** Wakes the Deployment of a pod's ReplicaSet when the pod goes away. */
 const wakeTheDeployment: AffectedKeys = (delta, lookups) => {

@@ -1,11 +1,11 @@
 // 1. A controller is a decision: what was observed goes in, what should be written comes out. No API server is needed to ask.
 import { expect, test } from "vitest";
-import { claimPods } from "../../shared/controllers/replicaset/claim-pods.ts";
-import { REPLICA_SET } from "../../shared/controllers/replicaset/kind.ts";
-import { manageReplicas } from "../../shared/controllers/replicaset/manage-replicas.ts";
-import { observe } from "../../shared/controllers/replicaset/observe.ts";
-import type { Snapshot } from "../../shared/store/ports/store.ts";
-import { cachedPod, cachedReplicaSet, rowOf } from "../support/builders.ts";
+import { claimPods } from "../shared/controllers/replicaset/claim-pods.ts";
+import { REPLICA_SET } from "../shared/controllers/replicaset/kind.ts";
+import { manageReplicas } from "../shared/controllers/replicaset/manage-replicas.ts";
+import { observe } from "../shared/controllers/replicaset/observe.ts";
+import type { Snapshot } from "../shared/store/ports/store.ts";
+import { cachedPod, cachedReplicaSet, rowOf } from "../test/support/builders.ts";
 
 const rs = cachedReplicaSet({ name: "web", uid: "rs-1", replicas: 3 });
 const owner = { kind: "ReplicaSet", name: "web", uid: "rs-1" };

@@ -1,0 +1,71 @@
+/**
+ * The commands of docs/start and docs/guides, and what they quote. Catches: a command that fails or prints something else, a block that no test
+ * runs and that is not marked with `aws`.
+ */
+import { globSync, readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import { blocksOf, isQuoted, runPage } from "../support/pages.ts";
+import type { Block } from "../support/pages.ts";
+
+const PAGES = globSync("docs/{start,guides}/*.md")
+  .toSorted()
+  .map((page) => ({ page, blocks: blocksOf(page, readFileSync(page, "utf8")) }));
+/** Followed by test/e2e/node-joins.test.ts and test/e2e/node-taken-over.test.ts, also on the machine. */
+const NODE = "docs/guides/node.md";
+const SETUP = ["npm ci", "alias deltaloop='npm run -s deltaloop --'"];
+const isHere = (block: Block): boolean => block.kind === "command" && block.place === "here";
+
+it("finds pages with commands", () => {
+  expect(PAGES.filter(({ blocks }) => blocks.some(({ kind }) => kind === "command")).length).toBeGreaterThan(8);
+});
+
+it.each(PAGES)("$page has no block that nothing runs", ({ page, blocks }) => {
+  for (const [i, block] of blocks.entries()) {
+    const at = `${page}:${block.line}`;
+    if (block.kind === "command" && block.place === "setup")
+      expect(SETUP, at).toEqual(expect.arrayContaining(block.text.trim().split("\n")));
+    if (block.kind === "command" && block.place === "machine") expect(page, at).toBe(NODE);
+    if (block.kind !== "output") continue;
+    const before = blocks.slice(0, i).findLast(({ kind }) => kind === "command");
+    expect(before?.kind === "command" && (block.interrupted || !before.background), `${at}: output of which command?`).toBe(true);
+  }
+});
+
+describe.concurrent("what runs without a cluster", () => {
+  it.each(PAGES.filter(({ blocks }) => blocks.some(isHere)))("$page", async ({ page, blocks }) => {
+    const quotations = await runPage(blocks, ["here"]);
+    for (const { line, want, got } of quotations) expect(isQuoted(want, got) ? want : got, `${page}:${line}`).toBe(want);
+  });
+});
+
+it("every command that needs AWS says so, and no other does", () => {
+  const needsAws = /\baws |\bosls |npm run deploy\b|rotate (?:tokens|mac-key|digest-key)|redis-cli|rediss:/u;
+  const wrong = PAGES.flatMap(({ page, blocks }) =>
+    blocks.flatMap((block) =>
+      block.kind === "command" && (block.place === "aws") !== needsAws.test(block.text) ? [`${page}:${block.line}`] : [],
+    ),
+  );
+  expect(wrong).toEqual([]);
+});
+
+it.each([
+  { want: "a\nb\n", got: "a\nb\n", is: true },
+  { want: "a\n…\nb\n", got: "a\nx\ny\nb\n", is: true },
+  { want: "a\n…\n", got: "a\nx\n", is: true },
+  { want: "…\nb\n", got: "b\n", is: true },
+  { want: "took … s (a+b)", got: "took 1.2 s (a+b)\n", is: true },
+  { want: "a\nb\n", got: "a\nc\n", is: false },
+  { want: "a\n", got: "a\nb\n", is: false },
+  { want: "took … s", got: "took 1.2 ms", is: false },
+])("of $got, $want is quoted: $is", ({ want, got, is }) => {
+  expect(isQuoted(want, got)).toBe(is);
+});
+
+it.each(["```\nls\n```\n", "```bash\nls\n```\n", "```sh somewhere\nls\n```\n", "```yaml\na: 1\n```\n"])(
+  "%j does not say what it is",
+  (text) => {
+    expect(() => blocksOf("page.md", text)).toThrow("page.md:1: a block must say");
+  },
+);
