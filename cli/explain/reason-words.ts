@@ -74,6 +74,14 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     section: ["6", "5.1"],
     words: ({ selector, labels }, about) => `the labels of ${about} (${labels}) no longer match the selector ${selector}`,
   },
+  "lists first": {
+    section: "18",
+    words: ({ why }) => `its pods are listed before anything is created or deleted (${why})`,
+  },
+  "listed just now": {
+    section: "18",
+    words: ({ why }) => `its pods were listed less than 5 s ago, so nothing is created or deleted now (${why})`,
+  },
   "waits for calls": {
     section: "4.4",
     words: ({ pending }) =>

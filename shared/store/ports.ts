@@ -1,6 +1,7 @@
 export { LANES, laneOf } from "./lane.ts";
 export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "./ports/delta-queue.ts";
 export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
+export { LEFT_FIELD } from "./decision-mark.ts";
 export { ForgedRowsError } from "./ports/errors.ts";
 export { SKEW_MS, describeForeignWrite, describeStop } from "./ports/guard-store.ts";
 export { SecretError } from "./ports/secrets.ts";
@@ -20,6 +21,7 @@ export type {
   IndexRequest,
   IndexStore,
   IndexView,
+  DecisionMark,
   Intent,
   ItemChange,
   KeyStore,
@@ -33,6 +35,7 @@ export type {
   ResourceHealth,
   Row,
   SliceRef,
+  PodCache,
   Snapshot,
   Stop,
   Store,

@@ -71,7 +71,54 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     ]);
     expect(cost.commands).toBe(cost.verbs.length);
     expect(cost.requests.filter((request) => request === "create pods")).toHaveLength(500);
-    expect(cost.requests.filter((request) => request !== "create pods")).toEqual(["get replicasets", "patch replicasets/status"]);
+    expect(cost.requests.filter((request) => request !== "create pods")).toEqual([
+      "list pods", // once for a new bare ReplicaSet
+      "get replicasets",
+      "patch replicasets/status",
+    ]);
+  });
+
+  it("live lists: none for a Deployment and its rollout, one per bare ReplicaSet, one per acting owner after a hand-over", async () => {
+    const lists: string[] = [];
+    harness.server.onRequest(({ verb, resource, userAgent }) => {
+      if (verb === "list" && resource === "pods" && userAgent.startsWith("deltaloop/")) lists.push("pods");
+    });
+    const play = async (): Promise<number> => {
+      await harness.stream();
+      await harness.settle();
+      return lists.splice(0).length;
+    };
+    await harness.person.request("POST", DEPLOYMENTS, deployment("web", 1));
+    expect(await play()).toBe(0);
+    for (const replicas of [5, 2, 6]) {
+      await scale("web", replicas, DEPLOYMENTS);
+      expect(await play()).toBe(0);
+    }
+    for (const image of ["web:2", "web:3"]) {
+      await newImage("web", image);
+      for (let step = 0; step < 15; step++) {
+        for (const { metadata } of await items(PODS))
+          await harness.person.request("PATCH", `${PODS}/${metadata.name}/status`, ready(), STRATEGIC);
+        expect(await play()).toBe(0);
+      }
+    }
+    const sizes = (await items(REPLICA_SETS)).map(({ spec }) => spec?.replicas ?? 0).toSorted((a, b) => a - b);
+    expect(sizes).toEqual([0, 0, 6]);
+
+    await create("bare", 3);
+    expect(await play()).toBe(1);
+    await scale("bare", 5);
+    expect(await play()).toBe(0);
+
+    await harness.pass(5_000); // between two lists of an owner
+    await harness.relist("pods"); // under a greater fence, as a new leader's
+    await scale("bare", 4);
+    expect(await play()).toBe(1);
+    await scale("web", 8, DEPLOYMENTS);
+    expect(await play()).toBe(1);
+    await scale("web", 9, DEPLOYMENTS);
+    await scale("bare", 5);
+    expect(await play()).toBe(0);
   });
 
   it("deletes of all pods: one registerIntents and one write-through", async () => {
@@ -100,12 +147,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 20));
     await harness.stream();
     await harness.settle();
-    await harness.person.request(
-      "PATCH",
-      `${DEPLOYMENTS}/web`,
-      { spec: { template: { spec: { containers: [{ name: "main", image: "web:2" }] } } } },
-      STRATEGIC,
-    );
+    await newImage("web", "web:2");
     await harness.stream();
     await harness.settle();
     const names = (await items(REPLICA_SETS)).toSorted((a, b) => Number(b.spec?.replicas) - Number(a.spec?.replicas));
@@ -202,6 +244,11 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
       spec: { replicas, selector: { matchLabels: { app: name } }, template: template(name) },
     });
     await harness.stream();
+  }
+
+  async function newImage(name: string, image: string): Promise<void> {
+    const spec = { template: { spec: { containers: [{ name: "main", image }] } } };
+    await harness.person.request("PATCH", `${DEPLOYMENTS}/${name}`, { spec }, STRATEGIC);
   }
 
   /** With all its pods and its status written. */

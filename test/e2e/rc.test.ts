@@ -157,6 +157,32 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await cluster.kubectl("delete", "rc/web", "-n", "plain", "--timeout=30s");
     });
 
+    it("creates no pod for a ReplicaSet that overtakes the 520 unowned pods it selects", { timeout: 180_000 }, async () => {
+      const namespace = "overtaken";
+      await cluster.kubectl("create", "namespace", namespace);
+      const path = `/api/v1/namespaces/${namespace}/pods`;
+      const bare = (i: number): object => ({ metadata: { name: `bare-${i}`, labels }, spec: template.spec });
+      const names = Array.from({ length: 520 }, (_, i) => i);
+      for (let at = 0; at < names.length; at += 130)
+        await Promise.all(names.slice(at, at + 130).map((i) => cluster.client.request("POST", path, bare(i))));
+      await cluster.client.request("POST", `/apis/apps/v1/namespaces/${namespace}/replicasets`, replicaSet(namespace, names.length));
+      await eventually(
+        "all adopted",
+        async () => {
+          const { status } = await read("ReplicaSet", namespace);
+          return status.replicas === names.length && status.observedGeneration === 1;
+        },
+        60_000,
+      );
+      const made = (await cluster.audit()).filter(
+        ({ verb, objectRef, userAgent }) =>
+          verb === "create" && objectRef?.resource === "pods" && objectRef.namespace === namespace && userAgent?.startsWith("deltaloop"),
+      );
+      measured(`a ReplicaSet that overtakes its 520 pods: ${made.length} pods too many`);
+      expect(made).toEqual([]);
+      expect((await pods(namespace)).length).toBe(names.length);
+    });
+
     it.each([
       { operation: "CREATE", replicas: 3, wanted: 3 },
       { operation: "DELETE", replicas: 3, wanted: 1 },

@@ -4,9 +4,10 @@
  * write-through share it, so a change has the same effects whoever sees it first.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
-import { ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import { isActive, ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
+import { LEFT_FIELD } from "@deltaloop/store/ports";
 import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "@deltaloop/store/ports";
 import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
 
@@ -141,7 +142,7 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
     counted:
       controllerOf(resource) !== undefined && change.type !== "gone" && (change.forged !== undefined || isCounted(resource, row, put)),
     ...(change.forged && { forged: change.forged }),
-    lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, owner) : [],
+    lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, { owner, isGone: change.type === "gone" }) : [],
   };
 }
 
@@ -223,13 +224,21 @@ function isCounted(resource: CachedResource, row: Row | undefined, put: Cached |
 }
 
 /** Ops are lowered by the pod's own name and uid, never by counting (informer §13). */
-function lowersOf(row: Row | undefined, put: CachedPod | undefined, owner: OwnerId | undefined): ItemChange["lowers"] {
+function lowersOf(
+  row: Row | undefined,
+  put: CachedPod | undefined,
+  { owner, isGone }: { readonly owner: OwnerId | undefined; readonly isGone: boolean },
+): ItemChange["lowers"] {
   const lowers: { owner: OwnerId; op: string }[] = [];
   if (put && owner !== undefined) {
     lowers.push({ owner, op: `c:${put.name}` });
     if (put.deletionTimestamp !== undefined) lowers.push({ owner, op: `d:${put.uid}` });
   }
-  if (row?.owner !== undefined && row.uid !== put?.uid) lowers.push({ owner: row.owner, op: `d:${row.uid}` });
+  if (row?.owner === undefined) return lowers;
+  const isSame = row.uid === put?.uid;
+  if (!isSame) lowers.push({ owner: row.owner, op: `d:${row.uid}` });
+  const ended = !isGone && isActive(row.object as CachedPod) && !(isSame && isActive(put)); // a row of pods
+  if (ended) lowers.push({ owner: row.owner, op: LEFT_FIELD });
   return lowers;
 }
 

@@ -37,7 +37,9 @@ export interface Answers {
   readonly plan?: WriteThrough["plan"];
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
+  readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
+  readonly left?: number;
   /** How the run ends with this (WQ8), told from the objects as they will be cached. Asked once. */
   readonly ends?: (objects: readonly Cached[]) => Outcome;
 }
@@ -76,8 +78,10 @@ export async function writeThrough<R extends CachedResource>(
       items,
       counts,
       ...ops,
+      ...(answers.marks && answers.marks.length > 0 && { marks: answers.marks }),
       ownerUid: answers.ownerUid,
       ownStatus: answers.ownStatus ?? false,
+      ...(answers.left !== undefined && { left: answers.left }),
       ...(ends && { ends }),
     });
     // Nothing may come in between: it is the next thing that leaves on that connection.

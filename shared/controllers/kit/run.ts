@@ -14,7 +14,7 @@ import type { EventNote, Write } from "./writes.ts";
 
 /** Everything outside that a sync touches, itself or by its calls. */
 export interface SyncPorts {
-  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough" | "correlateEvents">;
+  readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough" | "correlateEvents" | "markSuspect">;
   readonly reader: KubeReader;
   readonly gateway: WriteGateway;
   readonly doorbells: Doorbells;
@@ -24,6 +24,11 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
+  /**
+   * Called before the live list that a run's first creates and deletes rest on. Rejects when the API server is not proven to be the one
+   * that the cache is of: then nothing is written. Absent: nothing is proven.
+   */
+  readonly proveLease?: (run: Taken) => Promise<void>;
   /** Of the invocation. Absent: every owner is read. */
   readonly readYourWrites?: ReadYourWrites;
   /** Tells people and replays what a sync decided, before anything is sent. */

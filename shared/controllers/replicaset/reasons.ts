@@ -1,4 +1,5 @@
 /** Why a ReplicaSet's sync decided as it did (controller/reason.ts); the rules are those of docs/internals/spec/replicaset.md. */
+import type { ListReason } from "../kit/decision-basis.ts";
 import type { Reason } from "../kit/reason.ts";
 
 /** What tells a pod that goes from one that stays (§8), in the order in which it is asked. */
@@ -28,6 +29,8 @@ export type ReplicaReason =
   | Reason<"invalid selector", { readonly message: string }>
   // §6
   | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
+  // §18
+  | Reason<"lists first" | "listed just now", { readonly why: ListReason }>
   // §7. `pending`: calls of earlier runs that were not answered.
   | Reason<"waits for calls", { readonly pending: number }>
   | Reason<"owner ends", None>

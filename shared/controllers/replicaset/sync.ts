@@ -10,6 +10,7 @@ import type { NextLook } from "./availability.ts";
 import { calculateStatus, statusWrite, whyStatus } from "./calculate-status.ts";
 import { adoptedPods, claimPods, terminatingPods } from "./claim-pods.ts";
 import { REPLICA_SET } from "./kind.ts";
+import { liveBasis } from "./live-basis.ts";
 import type { ReplicaKind } from "./kind.ts";
 import { choosesVictims, manageReplicas } from "./manage-replicas.ts";
 import { observe, podsOf, whyNothing } from "./observe.ts";
@@ -30,12 +31,13 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, updatePod.
  */
 export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Promise<SyncResult> {
-  const observed = observe(session.snapshot, kind);
-  if (observed.kind === "InvalidSelector") session.log.warn("invalid selector", { key: session.key, error: observed.message });
-  if (observed.kind !== "Observed") {
-    because(session, whyNothing(observed));
+  const cached = observe(session.snapshot, kind);
+  if (cached.kind === "InvalidSelector") session.log.warn("invalid selector", { key: session.key, error: cached.message });
+  if (cached.kind !== "Observed") {
+    because(session, whyNothing(cached));
     return { kind: "done" };
   }
+  const { observed, waitMs } = await liveBasis(session, cached, kind);
 
   const { claimed: owned, writes, why } = claimPods(observed);
   because(session, ...why);
@@ -44,8 +46,9 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   if (claims.error) throw claims.error;
   const claimed = [...owned, ...adoptedPods(writes, claims.results)];
 
-  const managed = await manage(session, { observed, claimed, kind });
+  const managed: Performed = waitMs === undefined ? await manage(session, { observed, claimed, kind }) : { results: [] };
   if (managed.end) return managed.end;
+  if (waitMs !== undefined && claimed.length < (observed.rs.status.replicas ?? 0)) return { kind: "again", afterMs: waitMs };
 
   const statusNowMs = session.clock.now();
   const input = {
@@ -58,7 +61,11 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const first = write(observed.rs);
   const status = calculateStatus(observed.rs, input);
   because(session, ...whyStatus(observed.rs, status, first !== undefined));
-  const nextLook = (): NextLook => nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+  const nextLook = (): NextLook => {
+    const look = nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+    if (waitMs === undefined) return look;
+    return { ...look, next: { kind: "again", afterMs: look.next.kind === "again" ? Math.min(look.next.afterMs, waitMs) : waitMs } };
+  };
   const written =
     first &&
     (await session.updateStatus(first, {

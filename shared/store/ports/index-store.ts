@@ -117,7 +117,7 @@ export interface ItemChange {
   readonly counted: boolean;
   /** What stands in this object's place and must still stand there: it goes, and the item, which was read live after it, takes its place (A14). */
   readonly forged?: readonly Forged[];
-  /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. */
+  /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: a pod of it is active no more (`Snapshot.left`). */
   readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
 }
 

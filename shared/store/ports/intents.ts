@@ -2,7 +2,7 @@
  * Intents, this project's expectations: creates and deletes are registered before their calls, and settled with the write-through of the
  * responses (informer §13).
  */
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";
 import type { DoneResult, Outcome, Taken } from "./taken.ts";
@@ -23,6 +23,23 @@ export interface Intent {
   readonly deadlineMs: number;
   /** An unanswered call with this name may still land until then; a name is not given up before. */
   readonly mayLandUntilMs?: number;
+}
+
+/**
+ * What an owner's creates and deletes may rest on. It is valid under this fence and number of SUSPECT marks alone, and is deleted with
+ * the owner.
+ */
+export interface DecisionMark {
+  /** `listed`: a live list of its pods. `created`: our answered POST of the owner itself. `disputed`: a list that contradicted the cache. */
+  readonly kind: "listed" | "created" | "disputed";
+  readonly fence: string;
+  readonly suspects: number;
+  /** resourceVersion of the list, or of the owner as it was created. */
+  readonly version: string;
+  /** When, by the Store's time. */
+  readonly atMs: number;
+  /** When lists contradicted the cache, the latest two. */
+  readonly disputedMs?: readonly number[];
 }
 
 export interface IntentStore {
@@ -54,8 +71,17 @@ export interface WriteThrough {
   readonly hold?: readonly string[];
   /** Rows of `resource` (pods) whose delete was answered without an object: flag `gone`. Not done on `retry`, like the ops. */
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
+  /** Marks of owners, each kept only if the Store knows the owner by this uid after the items. Not done on `retry`, like the ops. */
+  readonly marks?: readonly {
+    readonly controller: Controller;
+    readonly key: ObjectKey;
+    readonly uid: string;
+    readonly mark: DecisionMark;
+  }[];
   /** The items are the answer to the primary's own status write. */
   readonly ownStatus: boolean;
+  /** Of an own status: the run's `Snapshot.left`, which that status counts no more. */
+  readonly left?: number;
   /** Then the run ends, in the same step and as by `done` (WQ8). Not done on `retry`, like the ops. */
   readonly ends?: Outcome;
 }

@@ -3,8 +3,19 @@ import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
 import type { Stop } from "./guard-store.ts";
-import type { Intent } from "./intents.ts";
+import type { DecisionMark, Intent } from "./intents.ts";
 import type { DoneResult, Outcome, Taken } from "./taken.ts";
+
+/** The state of the pod cache when a key was taken. */
+export interface PodCache {
+  readonly fence: string;
+  /** How often pods were marked SUSPECT in this epoch. */
+  readonly suspects: number;
+  /** The least watermark of the pod lanes. */
+  readonly watermark: string;
+  /** When the key was taken, by the Store's time. */
+  readonly atMs: number;
+}
 
 export interface Snapshot {
   /** Absent when the primary is gone: nothing to do. */
@@ -14,6 +25,14 @@ export interface Snapshot {
   /** Objects of the dependents' resource in the namespace without controller owner. */
   readonly orphans: readonly Row[];
   readonly intents: readonly Intent[];
+  /** Absent where pods were never opened. */
+  readonly pods?: PodCache;
+  /** What the owner's creates and deletes rest on. Absent: no list yet, or an older build wrote the row. */
+  readonly mark?: DecisionMark;
+  /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
+  readonly left?: number;
+  /** resourceVersion by which another primary of this key was gone, if that is known and above the watermark. */
+  readonly predecessorGone?: string;
   /** Consecutive failures of this key. */
   readonly failures: number;
   /** Starts of this key right before this one that never ended: whoever ran it died, or was too slow. Absent: none. */

@@ -1,4 +1,5 @@
 /** Intents and write-through (informer §13). */
+import { markText } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
 import { primaryAsOwner } from "@deltaloop/kube/objects";
 import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../ports/store.ts";
@@ -70,6 +71,14 @@ async function writeThrough(
       planned: [...plan.map(({ id, mayLand }) => ({ op: id, state: mayLand ? "1" : "0" })), ...hold.map((op) => ({ op, state: "h" }))],
       gone: gone.map(({ key, uid }) => ({ key, uid, laneBase: table.block(names.lane(resource, laneOf(key, lanes))) })),
       slices: slices.map((slice) => ({ owner: slice, slot: table.slot(names.slice(resource, slice)) })),
+      left: write.left,
+      marks: (write.marks ?? []).map(({ controller, key, uid, mark }) => ({
+        queueBase: table.block(names.queue(controller)),
+        key,
+        uid,
+        intentsSlot: table.slot(names.intents(primaryAsOwner(controller, key, uid))),
+        text: markText(mark),
+      })),
       ...changeArgs(names, table, {
         seal: context.seal(run.epoch),
         resource,

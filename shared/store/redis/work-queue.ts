@@ -1,6 +1,7 @@
 /** The work queue (informer §12). */
+import { LEFT_FIELD, MARK_FIELD, parseMark } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
-import { CONTROLLER_INFO, CONTROLLERS, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
+import { compareResourceVersions, CONTROLLER_INFO, CONTROLLERS, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
 import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
 import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../ports/store.ts";
@@ -100,6 +101,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       orphans: names.slice(dependents, sliceName(undefined, namespace)),
       intents: names.intents(owner ?? "-"),
       primaryRows: names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
+      counts: names.counts(resource),
     });
     return table.call(run.epoch, {
       key: run.key,
@@ -129,14 +131,16 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
       const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
       const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
+      const fields = asPairs(reply[6]);
       const unbelieved = [...forged, ...own.forged, ...orphans.forged];
       const snapshot: Snapshot = {
         ...(primary && { primary }),
         dependents: own.rows,
         orphans: orphans.rows,
-        intents: parseIntents(asPairs(reply[6])),
+        intents: parseIntents(fields),
         failures: asNumber(reply[2]),
         ...unendedOf(reply[8]),
+        ...basisOf(new Map(fields), place.nowMs, reply.slice(9)),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
       return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
@@ -158,6 +162,25 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     default:
       throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
   }
+}
+
+/** What the run's creates and deletes may be decided on. */
+function basisOf(
+  intents: ReadonlyMap<string, string>,
+  atMs: number,
+  [fence, suspects, watermark, predecessor]: readonly (Reply | undefined)[],
+): Pick<Snapshot, "pods" | "mark" | "left" | "predecessorGone"> {
+  if (fence === undefined) return {};
+  const mark = parseMark(intents.get(MARK_FIELD));
+  const left = Number(intents.get(LEFT_FIELD) ?? 0);
+  const pods = { fence: asText(fence), suspects: asNumber(suspects), watermark: asText(watermark), atMs };
+  const predecessorGone = asText(predecessor);
+  return {
+    ...(pods.fence !== "" && { pods }),
+    ...(mark && { mark }),
+    ...(left > 0 && { left }),
+    ...(predecessorGone !== "" && compareResourceVersions(predecessorGone, pods.watermark) > 0 && { predecessorGone }),
+  };
 }
 
 function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {

@@ -42,6 +42,7 @@ export function workQueueCases(open: OpenStore): void {
         orphans: [{ key: "shop/orphan", uid: orphan.uid, rv: "1", gone: false, object: orphan }],
         intents: [],
         failures: 0,
+        pods: { fence: harness.fence, suspects: 0, watermark: "1", atMs: harness.now() },
       },
     });
   });

@@ -354,4 +354,69 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.writeThrough(run, "replicasets", [], write)).toMatchObject({ done: { kind: "stolen" } });
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
+
+  const MARK = { kind: "listed", fence: "100", suspects: 0, version: "90", atMs: 7, disputedMs: [3, 5] } as const;
+  const basis = async (harness: StoreHarness) => {
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const { run, snapshot } = await harness.taken(C, KEY);
+    await harness.store.done(run, { kind: "ok" });
+    const { mark, left, pods, predecessorGone } = snapshot;
+    return { mark, left, suspects: pods?.suspects, fence: pods?.fence, watermark: pods?.watermark, predecessorGone };
+  };
+
+  it("a mark is handed out with the owner's next take, with fence, SUSPECT marks and least watermark of pods", async ({ harness, run }) => {
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
+    await harness.store.done(run, { kind: "ok" });
+    expect(await basis(harness)).toEqual({
+      ...{ mark: MARK, left: undefined, predecessorGone: undefined },
+      ...{ suspects: 0, fence: "100", watermark: "0" },
+    });
+    await harness.seed("pods", [put(owned("95"))]);
+    expect(await basis(harness)).toMatchObject({ mark: MARK, watermark: "95" });
+    await harness.store.markSuspect("pods", "twice");
+    await harness.store.markSuspect("pods", "twice");
+    await harness.relist("pods", [], "200");
+    expect(await basis(harness)).toMatchObject({ mark: MARK, suspects: 2 });
+    await harness.raiseFence("101");
+    await harness.heartbeat();
+    expect(await basis(harness)).toMatchObject({ mark: MARK, fence: "101" });
+  });
+
+  it("a mark of an owner that the Store does not know by that uid is not kept, and none outlives its owner", async ({ harness, run }) => {
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: "another", mark: MARK }] });
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
+    await harness.store.done(run, { kind: "ok" });
+    await harness.seed("replicasets", [remove(rs, "30", { counted: true, effects: [effect(C, rs, { self: true })] })]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "40" }), { counted: true })]);
+    expect(await basis(harness)).toMatchObject({ mark: undefined, predecessorGone: "30" });
+    await harness.seed("pods", [put(cachedPod({ name: "x", resourceVersion: "30" }))]);
+    expect(await basis(harness)).toMatchObject({ predecessorGone: undefined });
+  });
+
+  it("of 64 primaries that are gone each is known; of those before the newest version counts for every key", async ({ harness, run }) => {
+    await harness.store.done(run, { kind: "ok" });
+    const each = (i: number) => cachedReplicaSet({ name: `gone-${i}`, uid: `gone-${i}`, resourceVersion: String(100 + i) });
+    for (let i = 0; i < 65; i++) await harness.seed("replicasets", [put(each(i), { counted: true })]);
+    for (let i = 0; i < 64; i++) await harness.seed("replicasets", [remove(each(i), String(1_000 + i), { counted: true })]);
+    expect(await basis(harness)).toMatchObject({ predecessorGone: undefined });
+    await harness.seed("replicasets", [remove(each(64), "2000", { counted: true })]);
+    expect(await basis(harness)).toMatchObject({ predecessorGone: "1000" });
+  });
+
+  it("pods that left count beside a mark only, and an own status takes back those that its run has seen", async ({ harness, run }) => {
+    const leaves = { lowers: [{ owner: OWNER, op: "t:left" }] };
+    await harness.seed("pods", [put(owned("10", "a")), put(owned("11", "b")), put(owned("12", "c"))]);
+    await harness.seed("pods", [remove(owned("10", "a"), "20", leaves)]);
+    await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
+    await harness.store.done(run, { kind: "ok" });
+    expect(await basis(harness)).toMatchObject({ left: undefined });
+    await harness.seed("pods", [remove(owned("11", "b"), "21", leaves)]);
+    await harness.seed("pods", [remove(owned("12", "c"), "22", leaves)]);
+    expect(await basis(harness)).toMatchObject({ left: 2 });
+    await harness.store.add(harness.epoch, C, KEY, 0);
+    const next = await harness.taken(C, KEY);
+    await harness.writeThrough(next.run, "replicasets", [], { ownerUid: UID, ownStatus: true, left: 1 });
+    await harness.store.done(next.run, { kind: "ok" });
+    expect(await basis(harness)).toMatchObject({ left: 1 });
+  });
 }

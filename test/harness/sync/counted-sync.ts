@@ -12,6 +12,7 @@ import { deploymentKeys, type EpochKeys } from "../../../shared/store/redis/keys
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { createSystemClock } from "../../../shared/base/system/clock.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 import { CACHED_RESOURCES, objectKey, RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "../../../shared/kube/objects/resources.ts";
@@ -207,7 +208,12 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
 
   /** Version of each object that the cache has heard of, by resource and key. */
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
-  const stream = async (): Promise<void> => {
+  /** A bookmark on every lane: what was streamed is all there is up to that version. */
+  const bookmark = async (rv: string): Promise<void> => {
+    for (const resource of CACHED_RESOURCES)
+      for (let lane = 0; lane < LANES[resource]; lane++) await applyContent(resource, lane, { k: "W", rv });
+  };
+  const changes = async (): Promise<void> => {
     for (const resource of CACHED_RESOURCES) {
       const now = new Map((await person.list<KubeObject>(listPath(resource))).items.map((object) => [keyOf(object), object]));
       const items: EnvelopeItem[] = [];
@@ -223,10 +229,17 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
         heard.delete(id);
         items.push({ t: "D", key, uid, rv: server.resourceVersion });
       }
+      items.sort((a, b) => compareResourceVersions(a.rv, b.rv)); // as a watch has them: one below the watermark is no news
       for (const [lane, ofLane] of Map.groupBy(items, ({ key }) => laneOf(key, LANES[resource])))
         for (let at = 0; at < ofLane.length; at += ITEMS_PER_MESSAGE)
           await apply(encodePack({ ...head(resource, lane), k: "D", items: ofLane.slice(at, at + ITEMS_PER_MESSAGE) }, watcherSigner));
     }
+  };
+
+  const stream = async (): Promise<void> => {
+    const rv = server.resourceVersion;
+    await changes();
+    await bookmark(rv);
   };
 
   const run = async (bell: Doorbell): Promise<void> => {
@@ -307,12 +320,16 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
     },
     async pass(ms) {
       passedMs += ms;
-      for (const resource of CACHED_RESOURCES)
-        for (let lane = 0; lane < LANES[resource]; lane++) await applyContent(resource, lane, { k: "W", rv: server.resourceVersion });
+      await bookmark(server.resourceVersion);
       await doorbells.ring(await store.sweep(EPOCH));
     },
     stream,
-    heard: () => cost(stream),
+    async heard() {
+      const rv = server.resourceVersion;
+      const heardCost = await cost(changes);
+      await bookmark(rv);
+      return heardCost;
+    },
     async sync(controller, key) {
       const id = `${controller} ${key}`;
       const bell = bells.get(id);

@@ -33,6 +33,20 @@ export function observedStore(store: Store, notes: Notes): Store {
   });
 }
 
+/** The Store; each owner without a mark counts as listed under this fence, so that its creates and deletes need no list (replicaset §18). */
+export function withMarks(store: Store): Store {
+  return {
+    ...store,
+    take: async (run, known) => {
+      const result = await store.take(run, known);
+      if (result.kind !== "ok" || result.snapshot.pods === undefined) return result;
+      const { fence, suspects } = result.snapshot.pods;
+      const mark = { kind: "listed", fence, suspects, version: "0", atMs: 0 } as const;
+      return { ...result, snapshot: { mark, ...result.snapshot } };
+    },
+  };
+}
+
 /** Everything with a resourceVersion is a row. */
 function rowsIn(answer: unknown): number {
   if (typeof answer !== "object" || answer === null) return 0;

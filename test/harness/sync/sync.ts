@@ -20,7 +20,7 @@ import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts"
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { Change } from "../../simulation/mirror.ts";
 import { ScriptedApi, type Call, type Json, type LiveObject } from "../../support/scripted-api.ts";
-import { HANDLERS, observedStore } from "./observed.ts";
+import { HANDLERS, observedStore, withMarks } from "./observed.ts";
 
 const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 const EPOCH = "epoch-1";
@@ -35,6 +35,8 @@ export interface Live extends KubeObject {
 export interface SyncHarnessOptions {
   readonly mode?: "act" | "shadow";
   readonly controller?: Controller;
+  /** Owners have no mark yet: what they create or delete first is decided on a live list. Default: they have one. */
+  readonly unmarked?: boolean;
   /** Default: 10:00 on 1 March 2026. */
   readonly nowMs?: number;
 }
@@ -63,12 +65,17 @@ export class SyncHarness {
   #spoken = 0;
   readonly #forged: Pick<Change, "resource" | "type" | "object">[] = [];
 
-  private constructor({ mode = "act", controller = "replicaset" }: SyncHarnessOptions, clock: VirtualClock, api: ScriptedApi) {
+  private constructor(
+    { mode = "act", controller = "replicaset", unmarked = false }: SyncHarnessOptions,
+    clock: VirtualClock,
+    api: ScriptedApi,
+  ) {
     this.clock = clock;
     this.api = api;
     this.controller = controller;
     const identity = { projection: 1, digestPrefix: this.digester.prefix, hashLayout: "v1.36" };
-    this.store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock: this.clock });
+    const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock: this.clock });
+    this.store = unmarked ? store : withMarks(store);
     const log = (message: string, fields: object = {}): void => void this.logged.push(`${message} ${JSON.stringify(fields)}`);
     this.ports = {
       store: observedStore(this.store, { verb: (verb) => void this.storeCalls.push(verb) }),

@@ -235,19 +235,20 @@ describe("prepareChanges", () => {
       name: "a terminating pod answers its delete too",
       before: owned,
       after: dying,
-      want: ["uid-rs-web c:web-1", "uid-rs-web d:uid-web-1"],
+      want: ["uid-rs-web c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     {
       name: "a pod that has gone answers its delete, under the owner it had",
       before: owned,
       after: undefined,
-      want: ["uid-rs-web d:uid-web-1"],
+      want: ["uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
+    { name: "a terminating pod that has gone answers its delete alone", before: dying, after: undefined, want: ["uid-rs-web d:uid-web-1"] },
     {
       name: "a replaced pod answers the old one's delete and the new one's create",
       before: owned,
       after: { ...owned, uid: "again", owner: ownedBy("ReplicaSet", second) },
-      want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1"],
+      want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     { name: "a released pod answers nothing: it lives", before: owned, after: cachedPod(), want: [] },
   ])("intents: $name", async ({ before, after, want }) => {

@@ -59,6 +59,7 @@ class Scene {
         readIndex: async () => ({ rows: [], primaries: [], counts: [] }),
         readSlices: async () => [],
         correlateEvents: async () => [],
+        markSuspect: async () => {},
         registerIntents: async () => "ok",
         writeThrough: async (_, write) => {
           this.saved.push(write);

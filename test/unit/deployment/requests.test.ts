@@ -86,6 +86,7 @@ function start() {
             readSlices: async (slices) => slices.map(() => []),
             registerIntents: async () => "ok",
             correlateEvents: async () => [],
+            markSuspect: async () => {},
             writeThrough: async (_run, { items }) => ({ kind: "ok", bells: [], outcomes: items.map(() => "changed") }),
           },
         },

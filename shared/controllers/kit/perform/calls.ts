@@ -3,8 +3,9 @@ import type { Cached, CachedResource, ObjectKey, KubeObject } from "@deltaloop/k
 import { ownerOfCached, controllerRef, compareResourceVersions, CONTROLLER_INFO, objectKey, splitKey } from "@deltaloop/kube/objects";
 import { formatSelector, type Selector } from "@deltaloop/kube/selectors";
 import { strip } from "@deltaloop/kube/strip";
+import type { KubeList } from "@deltaloop/kube/client";
 import { writeThrough } from "../../cache/write-through.ts";
-import type { DoneResult, Row, WriteThrough } from "@deltaloop/store/ports";
+import type { DoneResult, Row, Snapshot, WriteThrough } from "@deltaloop/store/ports";
 import { StolenError, toError } from "../errors.ts";
 import type { Answer, RunGateway, SeenRow } from "../write-gateway/gateway.ts";
 import { RECENT_MS } from "../read-your-writes.ts";
@@ -24,6 +25,7 @@ export interface AnswersOf<R extends CachedResource> {
   readonly plan?: WriteThrough["plan"];
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
+  readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
   /** Set if nothing comes after this: returns the sync's result from the objects as they will be cached. */
   readonly finalResult?: (objects: readonly Cached[]) => Succeeded;
@@ -40,7 +42,7 @@ type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 /** Lives from take to done, for one run alone. A sync that writes nothing makes no use of it, so each part is made when first asked for. */
 export class RunCalls {
   readonly ports: SyncPorts;
-  readonly run: Run;
+  run: Run;
   /** Pod names drawn so far. */
   names = 0;
   /** How the run was ended by its last write-through, if it was. */
@@ -52,6 +54,8 @@ export class RunCalls {
   #isOlderThanList = false;
   #foreseen: { readonly sentMs: number; readonly object: Promise<KubeObject | undefined> } | undefined;
   #rows: KnownRows | undefined;
+  /** Goes with the next write-through: a mark alone is worth no call of the Store. */
+  #mark: NonNullable<WriteThrough["marks"]> = [];
 
   constructor(ports: SyncPorts, run: Run) {
     this.ports = ports;
@@ -87,14 +91,25 @@ export class RunCalls {
   }
 
   /** Dependents as they are at this moment. With `foresee` that owner is read beside them, if it was not, for writes to come. */
-  async list(resource: CachedResource, namespace: string, { selector, foresee }: ListOptions): Promise<readonly KubeObject[]> {
+  async list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]> {
+    return (await this.listWithVersion(resource, namespace, options)).items;
+  }
+
+  async listWithVersion(resource: CachedResource, namespace: string, { selector, foresee }: ListOptions): Promise<KubeList> {
     const { reader, gateway, clock } = this.ports;
     const listing = reader.list(resource, namespace, { labelSelector: formatSelector(selector) });
     if (foresee && gateway.mode === "act" && this.#live === undefined)
       this.#foreseen = { sentMs: clock.now(), object: this.#get(foresee).catch(() => undefined) };
-    const { items } = await listing;
+    const list = await listing;
     this.#isOlderThanList = this.#live !== undefined;
-    return items;
+    return list;
+  }
+
+  /** The run decides on `snapshot` from here on, which is newer than the one of its take. */
+  goOnWith(snapshot: Snapshot, marks: NonNullable<WriteThrough["marks"]>): Snapshot {
+    this.run = { ...this.run, snapshot };
+    this.#mark = marks;
+    return snapshot;
   }
 
   /** HO1, HO2: keeps a write's response for the follow-up sync. */
@@ -189,15 +204,35 @@ export class RunCalls {
 
   /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
   async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
-    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], ownStatus = false, finalResult } = answers;
+    const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], finalResult } = answers;
+    const { ownStatus = false } = answers;
+    const marks = [...this.#mark, ...(answers.marks ?? [])];
     const ownerUid = this.run.snapshot.primary?.uid;
-    if (ownerUid === undefined || objects.length + lower.length + plan.length + hold.length + gone.length === 0) return [];
+    if (
+      ownerUid === undefined ||
+      objects.length + lower.length + plan.length + hold.length + gone.length + (answers.marks ?? []).length === 0
+    )
+      return [];
+    this.#mark = [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
     // Events are told while the key is held.
     const ends =
       finalResult && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(finalResult(all), this.run.snapshot) } : {};
-    const written = { resource, objects, ...(known && { known }), ownerUid, lower, plan, hold, gone, ownStatus, ...ends };
+    const written = {
+      resource,
+      objects,
+      ...(known && { known }),
+      ownerUid,
+      lower,
+      plan,
+      hold,
+      gone,
+      marks,
+      ownStatus,
+      ...leftOf(this.run, ownStatus),
+      ...ends,
+    };
     const { objects: cached, done } = await writeThrough(this.ports, this.run, written);
     this.done ??= done;
     for (const object of cached) {
@@ -223,6 +258,10 @@ export class RunCalls {
   }
 }
 
+function leftOf({ snapshot: { left } }: Run, ownStatus: boolean): { readonly left?: number } {
+  return ownStatus && left !== undefined ? { left } : {};
+}
+
 function liveOf(live: KubeObject, cached: Cached<Owner["resource"]>, isCacheAhead: boolean): LiveOwner {
   return { kind: "live", object: new Sealed(live, cached.spec.template?.digest ?? "no template"), cached, isCacheAhead };
 }
@@ -236,7 +275,7 @@ function snapshotRows({ controller, snapshot }: Run): KnownRows {
   ]);
 }
 
-function rowOf(resource: CachedResource, object: Cached): Row {
+export function rowOf(resource: CachedResource, object: Cached): Row {
   const { namespace, name, uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
   const owner = ownerOfCached(resource, object);
   return { key: objectKey(namespace, name), uid, rv, ...(owner !== undefined && { owner }), gone: false, object };

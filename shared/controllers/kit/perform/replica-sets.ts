@@ -1,12 +1,12 @@
 /** Writes on a Deployment's ReplicaSets: create, size and annotations, delete (design.md, table of writes). */
 import { objectKey } from "@deltaloop/kube/objects";
-import type { ObjectKey, KubeObject } from "@deltaloop/kube/objects";
+import type { KubeObject } from "@deltaloop/kube/objects";
 import { isAlreadyExists, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
 import { copiedValues } from "../copied-annotations.ts";
 import { LeaseEndsError, toAnswer } from "../errors.ts";
 import type { BuildReplicaSet, Performed, WriteOf, WriteResult } from "../performed.ts";
 import { storedObject } from "./calls.ts";
-import type { RunCalls } from "./calls.ts";
+import type { AnswersOf, RunCalls } from "./calls.ts";
 import { standing } from "./live-owner.ts";
 
 const resource = "replicasets";
@@ -29,7 +29,9 @@ export async function createReplicaSet(calls: RunCalls, write: WriteOf<"CreateRe
       namespace: owner.namespace,
       body: build(stand.live.open(), write).open(),
     });
-    return outcome(await stored(calls, storedObject(answer), sentMs, [objectKey(owner.namespace, name)]));
+    const object = storedObject(answer);
+    const absent = [objectKey(owner.namespace, name)];
+    return outcome(await stored(calls, object, sentMs, { absent, ...(object && { marks: createdMarks(calls, object) }) }));
   } catch (thrown) {
     const error = toAnswer(thrown);
     return outcome(isAlreadyExists(error) ? await taken(calls, { namespace: owner.namespace, name, error }) : { kind: "failed", error });
@@ -109,15 +111,23 @@ export async function deleteReplicaSet(
   }
 }
 
+/** A ReplicaSet that was created just now has no pods: its first creates need no list (replicaset §18). */
+function createdMarks({ run: { snapshot } }: RunCalls, { metadata }: KubeObject): NonNullable<AnswersOf<typeof resource>["marks"]> {
+  const { pods } = snapshot;
+  if (pods === undefined) return [];
+  const mark = { kind: "created", fence: pods.fence, suspects: pods.suspects, version: metadata.resourceVersion, atMs: pods.atMs } as const;
+  return [{ controller: "replicaset", key: objectKey(metadata.namespace ?? "", metadata.name), uid: metadata.uid, mark }];
+}
+
 /** The response is remembered before it is written through, because the write-through enqueues the key. */
 async function stored(
   calls: RunCalls,
   answer: KubeObject | undefined,
   sentMs: number,
-  absent: readonly ObjectKey[] = [],
+  more: Pick<AnswersOf<typeof resource>, "absent" | "marks"> = {},
 ): Promise<WriteResult> {
   if (answer) calls.remember(answer, sentMs);
-  const [object] = answer ? await calls.save({ resource, objects: [answer], absent }) : [];
+  const [object] = answer ? await calls.save({ resource, objects: [answer], ...more }) : [];
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }
 

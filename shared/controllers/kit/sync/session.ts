@@ -1,7 +1,9 @@
 /** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
 import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { WriteGateway } from "../write-gateway/gateway.ts";
-import type { DoneResult } from "@deltaloop/store/ports";
+import type { Selector } from "@deltaloop/kube/selectors";
+import type { DoneResult, Snapshot } from "@deltaloop/store/ports";
+import { listPods } from "../perform/list-pods.ts";
 import { perform, performCreate, performRollback, performStatus } from "../perform/perform.ts";
 import { RunCalls } from "../perform/calls.ts";
 import type { AnswersOf, ListOptions } from "../perform/calls.ts";
@@ -20,6 +22,16 @@ export interface SyncSession
    * owner is read beside them, for writes to come; not in shadow, where none is made.
    */
   list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
+  /**
+   * Lists the owner's pods live and writes what differs through. Returns the snapshot that the run goes on with, or "suspect" when lists
+   * contradicted the cache too often. @throws {Error} when the list fails.
+   */
+  listPods(owner: Owner, selector: Selector): Promise<Snapshot | "suspect">;
+  /** The status of the owner as creates or deletes read it, or undefined: `perform` says why there is none. */
+  liveStatus(
+    owner: Owner,
+    purpose: "create" | "delete",
+  ): Promise<{ readonly resourceVersion: string; readonly replicas: number } | undefined>;
   /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
   perform(writes: readonly ListedWrite[]): Promise<Performed>;
   /** @throws as `perform` */
@@ -62,6 +74,13 @@ export function createSession(ports: SyncPorts, run: Run): OpenSession {
   return {
     ...reads,
     list: (resource, namespace, options) => calls.list(resource, namespace, options),
+    listPods: (owner, selector) => listPods(calls, owner, selector),
+    liveStatus: async (owner, purpose) => {
+      const live = await (purpose === "create" ? calls.ownerToCreate(owner) : calls.liveOwner(owner));
+      if (live.kind !== "live") return undefined;
+      const { metadata, status } = live.cached;
+      return { resourceVersion: metadata.resourceVersion, replicas: status.replicas ?? 0 };
+    },
     perform: (writes) => perform(calls, writes),
     createReplicaSet: (write, build) => performCreate(calls, write, build),
     rollBack: (write, build) => performRollback(calls, write, build),

@@ -5,9 +5,10 @@
  * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
  */
 import { deepFreeze } from "@deltaloop/base";
-import { primaryAsOwner, compareResourceVersions, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import { primaryAsOwner, compareResourceVersions, maxResourceVersion, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
 import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
+import { LEFT_FIELD } from "../../decision-mark.ts";
 import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
 import { writeTombstone } from "./tombstones.ts";
@@ -15,6 +16,8 @@ import { forgedRow, forgedTombstone, overwrite, removeForged, stands } from "./f
 import { lowerOp } from "./intents.ts";
 import type { Ring } from "./ring.ts";
 import { addKey, queueEffect } from "./work-queue.ts";
+
+const PREDECESSORS_MAX = 64;
 
 /** One call's step on one resource. */
 export interface Step {
@@ -164,7 +167,11 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   if (!controller) return;
   const queue = step.epoch.queues[controller];
   if (before && (item.type === "delete" || before.uid !== item.uid)) {
-    step.epoch.intents.delete(primaryAsOwner(controller, before.key, before.uid));
+    const owner = primaryAsOwner(controller, before.key, before.uid);
+    step.epoch.intents.delete(owner);
+    step.epoch.marks.delete(owner);
+    step.epoch.left.delete(owner);
+    notePredecessor(step.resource, item);
   }
   if (item.type === "put") {
     queue.primaries.set(item.key, { uid: item.uid, owner: item.owner });
@@ -176,9 +183,22 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   }
 }
 
+/** Bounded as in the scripts: of those that were dropped the greatest version stands for every key. */
+function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void {
+  const all = [...resource.predecessors, { key, rv }];
+  const dropped = all.slice(0, -PREDECESSORS_MAX);
+  resource.predecessors = all.slice(-PREDECESSORS_MAX);
+  for (const each of dropped)
+    resource.predecessorsFloor = resource.predecessorsFloor === "" ? each.rv : maxResourceVersion(resource.predecessorsFloor, each.rv);
+}
+
 /** An op that the stream answers may unblock a create or delete, so its key is queued; a run's own answers are quiet. */
 function lowerAnswered(step: Step, item: ItemChange): void {
   for (const { owner, op } of item.lowers) {
+    if (op === LEFT_FIELD) {
+      if (step.epoch.marks.has(owner)) step.epoch.left.set(owner, (step.epoch.left.get(owner) ?? 0) + 1);
+      continue;
+    }
     const lowered = lowerOp(step.epoch, owner, op);
     if (!lowered || step.source === "own") continue;
     const queue = step.epoch.queues[lowered.controller];

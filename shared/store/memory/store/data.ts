@@ -8,6 +8,7 @@ import { laneOf } from "../../lane.ts";
 import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import type {
+  DecisionMark,
   EpochRecord,
   Forged,
   Forgery,
@@ -42,6 +43,9 @@ export interface EpochData {
   /** By the owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
+  /** By the owner, like `intents`, and deleted with them. */
+  readonly marks: Map<OwnerId, DecisionMark>;
+  readonly left: Map<OwnerId, number>;
   /** When it is the turn of what is done seldom. */
   readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
@@ -60,6 +64,8 @@ export interface ResourceData {
   suspectReason: string | undefined;
   /** The generation that stood open when it became suspect: a later one ends that. */
   suspectGeneration: number;
+  /** How often it became suspect. */
+  suspects: number;
   /** resourceVersion up to which the watcher has everything in the queue. */
   sent: string | undefined;
   readonly lanes: readonly LaneData[];
@@ -69,6 +75,10 @@ export interface ResourceData {
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
   /** Namespace to how often a primary of it appeared, disappeared or changed what look-ups rest on. */
   readonly counts: Map<string, number>;
+  /** Primaries that are gone, with the version by which they were, the latest first to go. */
+  predecessors: readonly { readonly key: ObjectKey; readonly rv: string }[];
+  /** The greatest version of those that were dropped. */
+  predecessorsFloor: string;
   /** Keys whose payload a manifest found missing. */
   readonly needed: Set<ObjectKey>;
   /** What somebody else has spoilt (forged.ts), by its place. */
@@ -143,6 +153,8 @@ export function newEpoch(record: EpochRecord): EpochData {
     opened: new Set(),
     queues: tableOf(CONTROLLERS, newQueue),
     intents: new Map(),
+    marks: new Map(),
+    left: new Map(),
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,
@@ -171,11 +183,14 @@ export function newResource(fence: string, lanes: number, primary: string): Reso
     state: "INIT",
     suspectReason: undefined,
     suspectGeneration: 0,
+    suspects: 0,
     sent: undefined,
     lanes: Array.from({ length: lanes }, newLane),
     slices: new Map(),
     namespaces: new Map(),
     counts: new Map(),
+    predecessors: [],
+    predecessorsFloor: "",
     needed: new Set(),
     forged: new Map(),
     goneSinceMs: new Map(),

@@ -134,6 +134,7 @@ export function markSuspect(data: MemoryData, name: CachedResource, reason: stri
 function suspect(resource: ResourceData, reason: string): void {
   if (resource.state === "INIT") return;
   resource.state = "SUSPECT";
+  resource.suspects++;
   resource.suspectReason = reason;
   resource.suspectGeneration = resource.generation;
 }

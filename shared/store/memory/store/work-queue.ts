@@ -4,7 +4,14 @@
  * `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays (WQ1). `runs` has one entry
  * a key; only the holder of its token may go on (WQ2).
  */
-import { CONTROLLER_INFO, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
+import {
+  compareResourceVersions,
+  maxResourceVersion,
+  minResourceVersion,
+  CONTROLLER_INFO,
+  splitKey,
+  primaryAsOwner,
+} from "@deltaloop/kube/objects";
 import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
@@ -155,7 +162,29 @@ function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, no
     orphans: orphans.rows,
     intents: intentsOf(epoch, owner),
     ...counts,
+    ...basisOf(epoch, run, owner, nowMs),
     ...(forged.length > 0 && { forged }),
+  };
+}
+
+/** What the run's creates and deletes may be decided on. */
+function basisOf(
+  epoch: EpochData,
+  run: Taken,
+  owner: OwnerId,
+  nowMs: number,
+): Pick<Snapshot, "pods" | "mark" | "left" | "predecessorGone"> {
+  const pods = epoch.resources.get("pods");
+  const [mark, left] = [epoch.marks.get(owner), epoch.left.get(owner)];
+  const watermark = pods?.lanes.map((lane) => lane.watermark).reduce(minResourceVersion) ?? "0";
+  const primaries = epoch.resources.get(CONTROLLER_INFO[run.controller].primary);
+  const gone = primaries?.predecessors.filter(({ key }) => key === run.key).map(({ rv }) => rv) ?? [];
+  const predecessorGone = gone.reduce(maxResourceVersion, primaries?.predecessorsFloor || "0");
+  return {
+    ...(pods && { pods: { fence: pods.fence, suspects: pods.suspects, watermark, atMs: nowMs } }),
+    ...(mark && { mark }),
+    ...(left !== undefined && { left }),
+    ...(compareResourceVersions(predecessorGone, watermark) > 0 && { predecessorGone }),
   };
 }
 

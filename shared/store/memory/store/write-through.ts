@@ -1,11 +1,12 @@
 /** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
 import { primaryAsOwner } from "@deltaloop/kube/objects";
+import type { OwnerId } from "@deltaloop/kube/objects";
 import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { assertDistinct } from "./apply.ts";
 import { laneOfKey } from "./data.ts";
-import type { MemoryData } from "./data.ts";
+import type { EpochData, MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
 import { addKey, finishRun } from "./work-queue.ts";
@@ -38,12 +39,25 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
   const flagged = moved ? 0 : write.gone.filter((pod) => flagGone(step, pod)).length;
   const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
   if (!moved) settle(epoch, owner, run, write, nowMs);
+  if (!moved) mark(epoch, write, owner);
   restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
   if (news && !write.ownStatus && addKey(epoch.queues[run.controller], run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
   if (moved) return { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes };
   const done = write.ends && finishRun(epoch, run, write.ends, nowMs);
   return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
+}
+
+/** Marks of owners that are known by their uid. */
+function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThrough, owner: OwnerId): void {
+  for (const each of marks) {
+    if (epoch.queues[each.controller].primaries.get(each.key)?.uid === each.uid)
+      epoch.marks.set(primaryAsOwner(each.controller, each.key, each.uid), Object.freeze({ ...each.mark }));
+  }
+  if (!ownStatus || left === 0) return;
+  const since = (epoch.left.get(owner) ?? 0) - left;
+  if (since > 0) epoch.left.set(owner, since);
+  else epoch.left.delete(owner);
 }
 
 /** The DELETE was answered without an object: until the stream says so too, readers treat the row as deleted. */

@@ -44,7 +44,7 @@ export const LAYOUTS = {
   resync: { keys: { queue: "queue" }, args: { spreadMs: "number" } },
   sweep: { keys: {}, args: { ...GATE, ...READERS } },
   take: {
-    keys: { queue: "queue", primarySlice: "key", dependents: "key", orphans: "key", intents: "key", primaryRows: "key" },
+    keys: { queue: "queue", primarySlice: "key", dependents: "key", orphans: "key", intents: "key", primaryRows: "key", counts: "key" },
     args: { key: "text", token: "text", known: "text", ...GATE },
   },
 
@@ -117,6 +117,8 @@ export const LAYOUTS = {
       planned: ["op", "state"],
       gone: ["key", "uid", "laneBase"],
       slices: ["owner", "slot"],
+      left: "number",
+      marks: ["queueBase", "key", "uid", "intentsSlot", "text"],
       ...CHANGES,
     },
   },

@@ -3,6 +3,7 @@
 -- ARGV  key · token · resource · ownStatus · laneCount: as the caller believes
 --       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
 --       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
+--       marks: of owners · left: of t:left, what an own status counts no more
 --       CHANGES (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
 --         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
@@ -71,6 +72,15 @@ if not moved then
       if planned == "1" then op.mayLand = text(now + MAY_LAND_MS) end
       call("HSET", intentsKey, id, opValue(op))
     end
+  end
+end
+if not moved then
+  for at = marksAt, marksEnd, MARKS_SIZE do
+    local u = call("HGET", KEYS[tonumber(ARGV[at + MARKS_QUEUE_BASE]) + U], ARGV[at + MARKS_KEY])
+    if uidIs(u, ARGV[at + MARKS_UID]) then call("HSET", KEYS[tonumber(ARGV[at + MARKS_INTENTS_SLOT])], MARK, ARGV[at + MARKS_TEXT]) end
+  end
+  if ownStatus and left and left > 0 then
+    if call("HINCRBY", intentsKey, LEFT, -left) <= 0 then call("HDEL", intentsKey, LEFT) end
   end
 end
 if stamped then setPending(intentsKey, token, count, now + OP_DEADLINE_MS) end

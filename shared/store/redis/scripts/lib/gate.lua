@@ -14,7 +14,8 @@ local stop = stopSlot > 0 and call("HGET", KEYS[stopSlot], "stop") -- GD1: whate
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
 local function otherLanes()
   for _, resource in ipairs(gateResources) do
-    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary")
+    local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects")
+    resource.fence, resource.suspects = fields[5] or "", tonumber(fields[6] or 0)
     resource.state, resource.syncedGen, resource.primary = fields[2] or "INIT", tonumber(fields[3] or 0), fields[4] or ""
     if fields[1] and tonumber(fields[1]) ~= resource.lanes then return { "lanes", resource.name, tonumber(fields[1]) } end
   end
@@ -33,7 +34,9 @@ local function resourceClosed(resource)
     return resource.name .. ": " .. resource.state .. (why and " (" .. why .. ")" or "")
   end
   for i = 0, resource.lanes - 1 do
-    local fields = call("HMGET", KEYS[resource.l + i], "ts", "holeSince")
+    local fields = call("HMGET", KEYS[resource.l + i], "ts", "holeSince", "W")
+    local W = fields[3] or "0"
+    if not resource.W or less(W, resource.W) then resource.W = W end -- the least one; complete when the gate is open
     local ts, hole = tonumber(fields[1] or ""), tonumber(fields[2] or "")
     local where = resource.name .. ": lane " .. i
     if not ts or now - ts > SILENCE_MAX_MS then return where .. " has been silent for more than " .. SILENCE_MAX_MS .. " ms" end

@@ -49,7 +49,28 @@ local function grow(slot, by)
   grown[slot] = (grown[slot] or 0) + by
 end
 
+local predecessors = {} -- key, rv of primaries that this call takes away
+local function notePredecessors()
+  local all = {}
+  for key, rv in string.gmatch(call("HGET", KEYS[ownCountsSlot], PREDECESSORS) or "", "\31([^\31]+)\31(%d+)") do
+    all[#all + 1] = { key, rv }
+  end
+  for _, each in ipairs(predecessors) do all[#all + 1] = each end
+  local floor, out = "", {}
+  for i, each in ipairs(all) do
+    if i > #all - PREDECESSORS_MAX then
+      out[#out + 1] = US .. each[1] .. US .. each[2]
+    elseif less(floor, each[2]) then
+      floor = each[2]
+    end
+  end
+  if floor ~= "" then out[#out + 1] = US .. "*" .. US .. floor end
+  call("HSET", KEYS[ownCountsSlot], PREDECESSORS, table.concat(out))
+  predecessors = {}
+end
+
 local function flush()
+  if #predecessors > 0 then notePredecessors() end
   for slot, fields in pairs(dels) do bulk("HDEL", KEYS[slot], fields) end
   for slot, list in pairs(puts) do bulk("HSET", KEYS[slot], list) end
   puts, dels = {}, {}
@@ -236,6 +257,10 @@ local function lower(slot, id, quiet)
   local key = KEYS[slot]
   if intentsExist[slot] == nil then intentsExist[slot] = call("EXISTS", key) == 1 end
   if not intentsExist[slot] then return end
+  if id == LEFT then
+    if call("HEXISTS", key, MARK) == 1 then call("HINCRBY", key, LEFT, 1) end
+    return
+  end
   local value = call("HGET", key, id)
   if not value then return end
   local op = parseOp(value)
@@ -343,6 +368,7 @@ local function change(i, meta, row, tomb)
       call("SADD", KEYS[meta.k], key)
     end
     if meta.i > 0 then call("DEL", KEYS[meta.i]) end -- IT4
+    if row and (meta.delete or not meta.same) then predecessors[#predecessors + 1] = { key, head(value) } end
     if meta.counted then call("HINCRBY", KEYS[ownCountsSlot], string.match(key, "^[^/]*"), 1) end
   end
 end

@@ -4,6 +4,10 @@
 --   ops of a token, so one field stands for all of them: a pending op's deadline is the later of its own and its token's.
 --   The sum of the numbers is the count of pending ops.
 
+--   t:mark -> what the owner's creates and deletes may rest on (../../decision-mark.ts), opaque here
+--   t:left -> how many of its pods ceased to be active since the snapshot of its last own status; kept beside a mark only
+local MARK, LEFT = "t:mark", "t:left"
+
 local function parseOp(value)
   local state, token, controller, key, verb, name, uid, deadline, mayLand = string.match(value,
     "^(%a)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(%d*)\31(%d*)$")

@@ -79,6 +79,19 @@ local function primaryOf(state)
   return state.u
 end
 
+-- Primaries that are gone: a field of `n` with 0x1F key 0x1F rv for each, the latest PREDECESSORS_MAX. Key "*": the greatest rv of those
+-- that were dropped.
+local PREDECESSORS, PREDECESSORS_MAX = "-", 64
+
+-- The greatest rv by which a primary of `key` may have been gone, or "".
+local function predecessorGone(stored, key)
+  local gone = ""
+  for other, rv in string.gmatch(stored or "", "\31([^\31]+)\31(%d+)") do
+    if (other == key or other == "*") and less(gone, rv) then gone = rv end
+  end
+  return gone
+end
+
 local function uidIs(u, uid)
   return u and string.sub(u, 1, #uid + 1) == uid .. US
 end

@@ -1,12 +1,13 @@
 -- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
---       primaryRows: v of the primary's lane. dependents and intents are named `-` when no uid is known, and are then not read
+--       primaryRows: v of the primary's lane · counts: n of the primaries. dependents and intents are named `-` when no uid is known, and are then not read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller knows them, "" for neither
 --       GATE (lib/gate.lua): the resources that the controller reads
 -- Returns { "otherEpoch" } · { "stopped", text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
---           primary's row or false, starts right before that never ended }
+--           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
+--           an earlier primary of the key was gone or "" }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended }
 
 local refused = otherEpoch()
@@ -75,4 +76,11 @@ if #intents > 0 then -- IT3: whatever is pending is of a dead token
   end
   if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, and the sweeper if we die
 end
-return { "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended }
+local pods = { fence = "", suspects = 0, W = "0" }
+for _, resource in ipairs(gateResources) do
+  if resource.name == "pods" then pods = resource end
+end
+return {
+  "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
+  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key),
+}

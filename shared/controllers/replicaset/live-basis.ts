@@ -1,0 +1,97 @@
+/** Whether a sync must list the owner's pods live before it creates, deletes or lowers the status (replicaset §18). */
+import type { CachedPod } from "@deltaloop/kube/objects";
+import { compareResourceVersions, isActive } from "@deltaloop/kube/objects";
+import { basisByMark, bounded } from "../kit/decision-basis.ts";
+import type { ListReason } from "../kit/decision-basis.ts";
+import type { SyncSession } from "../kit/sync/session.ts";
+import type { Snapshot } from "@deltaloop/store/ports";
+import { claimPods } from "./claim-pods.ts";
+import type { ReplicaKind } from "./kind.ts";
+import { wantedReplicas } from "./manage-replicas.ts";
+import { observe } from "./observe.ts";
+import type { Observed } from "./observe.ts";
+import type { ReplicaReason } from "./reasons.ts";
+
+/** After pods were marked SUSPECT: the gate is shut until they are listed again. */
+const SUSPECT_MS = 1_000;
+
+export interface LiveBasis {
+  readonly observed: Observed;
+  /** The pods were listed a moment ago: no create, no delete and no lower status before this time has passed. */
+  readonly waitMs?: number;
+}
+
+/** @throws {Error} when the owner or its pods cannot be read: then nothing is written. */
+export async function liveBasis(session: SyncSession, observed: Observed, kind: ReplicaKind): Promise<LiveBasis> {
+  const { snapshot } = session;
+  const { pods } = snapshot;
+  const { rs, owner } = observed;
+  if (session.mode === "shadow" || pods === undefined || rs.metadata.deletionTimestamp !== undefined) return { observed };
+  const pending = claimPods(observed);
+  const adopted = pending.writes.filter((write) => write.kind === "Adopt").map(({ uid }) => uid);
+  const claimed = [...pending.claimed, ...observed.orphans.filter(({ uid }) => adopted.includes(uid))];
+  const surplus = claimed.length - wantedReplicas(rs);
+  const verb = surplus < 0 ? "create" : "delete";
+  const acts = observed.pending === 0 && surplus !== 0;
+  if (!acts && (rs.status.replicas ?? 0) <= claimed.length) return { observed };
+
+  let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0 }) : undefined;
+  if (why === undefined) {
+    // Without a create or delete the status write's own resourceVersion says whether the cached status is the live one.
+    const status = acts ? await session.liveStatus(owner, verb) : statusOf(rs);
+    if (status) why = statusContradicts(snapshot, status, { observed, claimed, deletes: acts && surplus > 0 });
+  }
+  const basis = bounded(why, snapshot.mark, pods.atMs);
+  if (basis.kind === "cache") return { observed };
+  const reason: ReplicaReason = { rule: basis.kind === "list" ? "lists first" : "listed just now", facts: { why: basis.why } };
+  session.because(reason);
+  if (basis.kind === "wait") return { observed, waitMs: basis.afterMs };
+  const listed = await session.listPods(owner, observed.selector);
+  if (listed === "suspect") return { observed, waitMs: SUSPECT_MS };
+  const now = observe(listed, kind);
+  return { observed: now.kind === "Observed" ? now : observed };
+}
+
+export interface StatusSeen {
+  /** Of the owner. */
+  readonly resourceVersion: string;
+  readonly replicas: number;
+}
+
+function statusOf({ metadata, status }: Observed["rs"]): StatusSeen {
+  return { resourceVersion: metadata.resourceVersion, replicas: status.replicas ?? 0 };
+}
+
+/**
+ * Whether the owner's status counts other pods than the cache shows, as far as the cache does not explain it: by pods that are gone,
+ * terminate, ended or were deleted since the status was written, and before deletes by pods that are newer than it. A cache that has every
+ * event up to the status' version holds no pod that was gone by then.
+ *
+ *     status 3, one pod, one terminating           → above by one: a pod is missing in the cache
+ *     status 0, 3 pods, all newer than the status  → explained
+ *     status 1, 3 pods, all older, one is to go    → below by two: pods are in the cache that were gone by then
+ */
+export function statusContradicts(
+  { pods: cache, mark, left = 0, dependents }: Pick<Snapshot, "pods" | "mark" | "left" | "dependents">,
+  { resourceVersion, replicas }: StatusSeen,
+  {
+    observed,
+    claimed,
+    deletes,
+  }: {
+    readonly observed: Pick<Observed, "pods" | "orphans">;
+    readonly claimed: readonly CachedPod[];
+    readonly deletes: boolean;
+  },
+): ListReason | undefined {
+  const isNewer = (pod: CachedPod): boolean => compareResourceVersions(pod.resourceVersion, resourceVersion) > 0;
+  const uids = new Set(claimed.map(({ uid }) => uid));
+  const isLeft = ({ uid }: CachedPod): boolean => !uids.has(uid);
+  const gone = dependents.filter((row) => row.gone).length;
+  // Of an owner without a mark nobody has counted which of its pods ended since.
+  const notCounted = observed.pods.filter((pod) => isLeft(pod) && (mark === undefined || isActive(pod))).length + gone + left;
+  const released = observed.orphans.filter((pod) => isLeft(pod) && isNewer(pod)).length;
+  if (replicas > claimed.length + notCounted + released) return "status above the pods";
+  const isBehind = cache !== undefined && compareResourceVersions(cache.watermark, resourceVersion) < 0;
+  return deletes && isBehind && replicas < claimed.length - claimed.filter(isNewer).length ? "status below the pods" : undefined;
+}

@@ -1,0 +1,92 @@
+/** What creates and deletes may rest on: the table of replicaset §18. */
+import { describe, expect, it } from "vitest";
+
+import { basisByMark, bounded, contradicts, DISPUTE_MS, LIST_INTERVAL_MS, markOf } from "../../../shared/controllers/kit/decision-basis.ts";
+import { markText, parseMark } from "../../../shared/store/decision-mark.ts";
+import type { DecisionMark } from "../../../shared/store/ports/intents.ts";
+import type { Row } from "../../../shared/store/ports/index-store.ts";
+import { cachedPod } from "../../support/builders.ts";
+
+const NOW_MS = 1_000_000;
+const pods = { fence: "7", suspects: 2, watermark: "80", atMs: NOW_MS };
+const listed: DecisionMark = { kind: "listed", fence: "7", suspects: 2, version: "90", atMs: NOW_MS - 60_000 };
+const created: DecisionMark = { ...listed, kind: "created" };
+const create = { verb: "create", adopts: false } as const;
+const remove = { verb: "delete", adopts: false } as const;
+
+describe("the owner's mark", () => {
+  it.each([
+    { name: "none", mark: undefined, does: create, want: "first under this fence" },
+    { name: "of an earlier fence", mark: { ...listed, fence: "6" }, does: create, want: "first under this fence" },
+    { name: "of a later fence: the Store was set back", mark: { ...listed, fence: "8" }, does: create, want: "first under this fence" },
+    { name: "of before a SUSPECT mark", mark: { ...listed, suspects: 1 }, does: create, want: "first after SUSPECT" },
+    {
+      name: "of a list that contradicted the cache",
+      mark: { ...listed, kind: "disputed" },
+      does: create,
+      want: "last list contradicted the cache",
+    },
+    { name: "of a list, a lane below it, deletes", mark: listed, does: remove, want: "cache behind the last list" },
+    { name: "of a list, a lane below it, creates", mark: listed, does: create, want: undefined },
+    { name: "of a list, every lane at it", mark: { ...listed, version: "80" }, does: remove, want: undefined },
+    { name: "of our create, a lane below it", mark: created, does: create, want: undefined },
+    { name: "of our create, a lane below it, deletes", mark: created, does: remove, want: undefined },
+    { name: "of our create, pods to adopt", mark: created, does: { ...create, adopts: true }, want: "pods to adopt" },
+    { name: "of our create, an earlier owner of that name", mark: created, does: create, gone: "85", want: "earlier owner of that name" },
+    { name: "of our create, every lane past it", mark: { ...created, version: "70" }, does: { ...create, adopts: true }, want: undefined },
+  ] as const)("$name", ({ mark, does, want, ...rest }) => {
+    const snapshot = { pods, ...(mark && { mark }), ...("gone" in rest && { predecessorGone: rest.gone }) };
+    expect(basisByMark(snapshot, does)).toBe(want);
+  });
+
+  it.each([
+    { name: "5 s ago", atMs: NOW_MS - LIST_INTERVAL_MS, want: { kind: "list" } },
+    { name: "2 s ago", atMs: NOW_MS - 2_000, want: { kind: "wait", afterMs: 3_000 } },
+    { name: "in a time to come", atMs: NOW_MS + 1, want: { kind: "list" } },
+  ])("at most one list in 5 s: listed $name", ({ atMs, want }) => {
+    expect(bounded("first after SUSPECT", { ...listed, atMs }, NOW_MS)).toMatchObject(want);
+  });
+
+  it("our own create is no list", () => {
+    expect(bounded("pods to adopt", { ...created, atMs: NOW_MS }, NOW_MS).kind).toBe("list");
+    expect(bounded(undefined, { ...listed, atMs: NOW_MS }, NOW_MS).kind).toBe("cache");
+    expect(bounded("first under this fence", undefined, NOW_MS).kind).toBe("list");
+  });
+
+  it("the third list within a minute that contradicts the cache makes it SUSPECT", () => {
+    const disputed = (disputedMs: readonly number[], isDisputed = true) =>
+      markOf(pods, { ...listed, disputedMs }, { listRV: "100", nowMs: NOW_MS, isDisputed });
+    expect(disputed([NOW_MS - 20_000]).isSuspect).toBe(false);
+    expect(disputed([NOW_MS - 20_000, NOW_MS - 10_000])).toMatchObject({ isSuspect: true, mark: { kind: "disputed" } });
+    expect(disputed([NOW_MS - DISPUTE_MS, NOW_MS - 10_000]).isSuspect).toBe(false);
+    expect(disputed([NOW_MS + 1, NOW_MS + 2]).isSuspect).toBe(false);
+    expect(disputed([NOW_MS - 10_000], false)).toEqual({
+      isSuspect: false,
+      mark: { kind: "listed", fence: "7", suspects: 2, version: "100", atMs: NOW_MS, disputedMs: [NOW_MS - 10_000] },
+    });
+  });
+
+  it.each([listed, created, { ...listed, kind: "disputed", disputedMs: [1, 2] } as const])("is the same after being stored: %o", (mark) => {
+    expect(parseMark(markText(mark))).toEqual(mark);
+  });
+
+  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])("is none when it cannot be read: %s", (text) => {
+    expect(parseMark(text)).toBeUndefined();
+  });
+});
+
+describe("a list contradicts a cache that claims to have all events up to version 80", () => {
+  const row = (name: string, rv: string, gone = false): Row => ({ key: `shop/${name}`, uid: name, rv, gone, object: cachedPod({ name }) });
+  it.each([
+    { name: "the same pods", listRV: "100", pods: [["a", "50"]], cached: [row("a", "50")], want: false },
+    { name: "a pod that the cache lacks", listRV: "100", pods: [["a", "50"]], cached: [], want: true },
+    { name: "a pod that the cache lacks, newer than 80", listRV: "100", pods: [["a", "90"]], cached: [], want: false },
+    { name: "an older version cached", listRV: "100", pods: [["a", "50"]], cached: [row("a", "40")], want: true },
+    { name: "a cached pod is not listed at 100", listRV: "100", pods: [], cached: [row("a", "50")], want: false },
+    { name: "a cached pod is not listed at 70", listRV: "70", pods: [], cached: [row("a", "50")], want: true },
+    { name: "a pod whose delete was answered is not listed at 70", listRV: "70", pods: [], cached: [row("a", "50", true)], want: false },
+  ] as const)("$name: $want", ({ listRV, pods: versions, cached, want }) => {
+    const listedPods = versions.map(([uid, rv]) => ({ uid, rv }));
+    expect(contradicts(pods, { listRV, listed: listedPods, cached })).toBe(want);
+  });
+});

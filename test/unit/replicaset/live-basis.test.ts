@@ -1,0 +1,130 @@
+/** First creates and deletes are decided on a live list (replicaset §18), on the API server and the Store in memory. */
+import { beforeEach, describe, expect, it } from "vitest";
+
+import { statusContradicts } from "../../../shared/controllers/replicaset/live-basis.ts";
+import { cachedPod } from "../../support/builders.ts";
+import { SyncHarness } from "../../harness/sync/sync.ts";
+import { pod, replicaSet } from "../../support/workloads.ts";
+
+describe.each([
+  { controller: "replicaset", resource: "replicasets", kind: "ReplicaSet" },
+  { controller: "replicationcontroller", resource: "replicationcontrollers", kind: "ReplicationController" },
+] as const)("a $kind", ({ controller, resource, kind }) => {
+  let harness: SyncHarness;
+  beforeEach(async () => void (harness = await SyncHarness.create({ controller, unmarked: true })));
+  const create = (replicas: number): Promise<unknown> => {
+    const { spec, ...rest } = replicaSet({ replicas });
+    return harness.api.put(resource, { ...rest, spec: { ...spec, ...(kind === "ReplicationController" && { selector: { app: "web" } }) } });
+  };
+  const owned = (name: string): Promise<unknown> =>
+    harness.api.put("pods", pod({ name, owner: { kind, uid: harness.api.find(resource, "web").metadata.uid } }));
+  const resize = (replicas: number): Promise<unknown> =>
+    harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, replicas } }));
+  const lists = (): number => harness.api.reads.filter((call) => call.startsWith("list pods")).length;
+  const writes = (what: string): number => harness.api.writes.filter((call) => call === what).length;
+
+  it("that overtakes the 520 pods it selects adopts them and creates none", async () => {
+    for (let i = 0; i < 520; i++) await harness.api.put("pods", pod({ name: `web-${i}` }));
+    await create(520);
+    await harness.stream((change) => change.resource === resource);
+    await harness.sync();
+    expect([harness.pods.length, writes("create pods"), writes("patch pods"), lists()]).toEqual([520, 0, 520, 1]);
+    await harness.stream();
+    await harness.sync();
+    expect([harness.pods.length, writes("create pods"), writes("delete pods"), lists()]).toEqual([520, 0, 0, 1]);
+  });
+
+  it("lists once, and its next creates and deletes rest on the cache", async () => {
+    await create(2);
+    await harness.stream();
+    await harness.sync();
+    await harness.stream();
+    for (const replicas of [5, 1, 3]) {
+      await resize(replicas);
+      await harness.stream();
+      await harness.sync();
+      await harness.stream();
+      await harness.sync();
+      expect([harness.pods.length, lists()]).toEqual([replicas, 1]);
+    }
+  });
+
+  it("does not delete for pods that are gone: the list flags them, and a relabelled one is released", async () => {
+    await create(2);
+    for (const name of ["a", "b", "c", "d"]) await owned(name);
+    await harness.stream();
+    await harness.api.remove("pods", "a");
+    await harness.api.change("pods", "b", ({ metadata }) => ({ metadata: { ...metadata, labels: { app: "other" } } }));
+    await harness.sync();
+    expect(writes("delete pods")).toBe(0);
+    expect(harness.api.find("pods", "b").metadata.ownerReferences ?? []).toEqual([]);
+    const { dependents } = await harness.snapshot();
+    expect(dependents.map(({ key, gone }) => `${key} ${gone}`)).toEqual(["shop/a true", "shop/c false", "shop/d false"]);
+  });
+
+  it("writes nothing when the list fails", async () => {
+    await create(2);
+    await harness.stream();
+    harness.api.script = { "list pods": "never" };
+    await harness.sync();
+    expect([harness.api.writes, await harness.failures()]).toEqual([[], 1]);
+  });
+
+  it("asks for the Lease's proof before the list, and writes nothing without it", async () => {
+    await create(2);
+    await harness.stream();
+    Object.assign(harness.ports, { proveLease: () => Promise.reject(new Error("not proven")) });
+    await harness.sync();
+    expect([harness.api.writes, lists()]).toEqual([[], 0]);
+    Object.assign(harness.ports, { proveLease: () => Promise.resolve() });
+    await harness.sync();
+    expect([harness.pods.length, lists()]).toEqual([2, 1]);
+  });
+
+  it("lists before it lowers its status below what the cache explains", async () => {
+    await create(2);
+    for (const name of ["a", "b"]) await owned(name);
+    await harness.stream();
+    await harness.sync();
+    await harness.api.put("pods", pod({ name: "c", owner: { kind, uid: harness.api.find(resource, "web").metadata.uid } }));
+    await harness.api.change(resource, "web", ({ status }) => ({ status: { ...status, replicas: 3 } }));
+    await harness.stream((change) => change.resource === resource);
+    await harness.sync();
+    expect(lists()).toBe(1);
+    expect(harness.pods.length).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe("the owner's status", () => {
+  const at = (name: string, resourceVersion: string) => cachedPod({ name, uid: name, resourceVersion });
+  const behind = { pods: { fence: "1", suspects: 0, watermark: "10", atMs: 0 }, dependents: [] };
+  it.each([
+    { name: "counts as many as the cache shows", replicas: 2, claimed: [at("a", "5"), at("b", "5")], want: undefined },
+    { name: "counts one more", replicas: 3, claimed: [at("a", "5"), at("b", "5")], want: "status above the pods" },
+    { name: "counts one more, which was deleted since", replicas: 2, claimed: [at("a", "5")], left: 1, want: undefined },
+    {
+      name: "counts one more, which terminates",
+      replicas: 2,
+      claimed: [at("a", "5")],
+      others: [{ ...at("b", "6"), deletionTimestamp: "2026-03-01T10:00:00Z" }],
+      want: undefined,
+    },
+    { name: "counts one more, which was relabelled", replicas: 2, claimed: [at("a", "5")], others: [at("b", "6")], want: undefined },
+    { name: "counts one more, which was released since", replicas: 2, claimed: [at("a", "5")], orphans: [at("b", "21")], want: undefined },
+    {
+      name: "counts one more beside an older orphan",
+      replicas: 2,
+      claimed: [at("a", "5")],
+      orphans: [at("b", "6")],
+      want: "status above the pods",
+    },
+    { name: "counts fewer, before creates", replicas: 0, claimed: [at("a", "5")], want: undefined },
+    { name: "counts fewer, before deletes", replicas: 0, claimed: [at("a", "5")], deletes: true, want: "status below the pods" },
+    { name: "counts fewer, all came since", replicas: 0, claimed: [at("a", "21")], deletes: true, want: undefined },
+    { name: "counts fewer, the cache is as new", replicas: 0, claimed: [at("a", "5")], deletes: true, watermark: "20", want: undefined },
+  ])("$name: $want", ({ replicas, claimed, left, others = [], orphans = [], deletes = false, watermark = "10", want }) => {
+    const snapshot = { ...behind, pods: { ...behind.pods, watermark }, ...(left !== undefined && { left }) };
+    const observed = { pods: [...claimed, ...others], orphans };
+    expect(statusContradicts(snapshot, { resourceVersion: "20", replicas }, { observed, claimed, deletes })).toBe(want);
+  });
+});
