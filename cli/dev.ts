@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { CACHED_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { environmentOf } from "@deltaloop/controllers/configuration";
 import type { Configuration } from "@deltaloop/controllers/configuration";
@@ -27,11 +28,13 @@ import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { SUPPORTED_VERSIONS, unsupported } from "./cluster/kubernetes-versions.ts";
 import { redisFailure } from "./cluster/redis-failure.ts";
 import { reviewRights } from "./cluster/rights.ts";
+import { starting, startupTimeoutOption } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { startNodes } from "./dev/nodes.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
-interface DevFlags {
+interface DevFlags extends StartupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly act?: true;
@@ -66,6 +69,7 @@ export function registerDev(program: Command): void {
       )
       .option("--context <name>", "context of the kubeconfig")
       .option("--lease-namespace <name>", "with --act: namespace of the watcher's Lease", "kube-system")
+      .addOption(startupTimeoutOption())
       .optionsGroup("Components:")
       .option("--redis <url>", "Redis to use (default: start a redis-server)", redisUrl("--redis"))
       .option("--watchers <n>", "with --act: number of watchers, of which one leads", wholeNumber("--watchers", { min: 1, max: 5 }), 1)
@@ -159,7 +163,8 @@ class Dev {
       throw new UsageError("--watchers needs --act: without a Lease, two watchers would take over from each other endlessly");
     const access = (role: string) => kubeAccess(this.#kube, role, "dev");
     const watcher = await access("deltaloop-watcher");
-    const client = createClient(watcher);
+    const connect = (config: KubeHttpConfig) => starting(createClient(config), config.server, this.#flags, this.#log);
+    const client = connect(watcher);
     const looked = Promise.all([readClusterIdentity(kubeOver(client)), readApiServer(client)]);
     const [{ cid }, { gitVersion }] = await looked.catch((error: unknown) => {
       throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
@@ -167,7 +172,9 @@ class Dev {
     const why = unsupported(gitVersion);
     if (why !== undefined && act && !this.#flags.anyKubernetes) throw new UsageError(`${why}. To act anyway, add --any-kubernetes`);
     if (why !== undefined) this.#log.warn(why);
-    const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace });
+    const rights = await reviewRights(access, { act, leaseNamespace: this.#flags.leaseNamespace, connect }).catch((error: unknown) => {
+      throw new UsageError(`${watcher.server} cannot be used: ${messageOf(error)}`);
+    });
     const lacking = rights.filter(({ allowed }) => !allowed);
     this.#log.info(`cluster ${cid} at ${watcher.server}; ${rights.length - lacking.length} of ${rights.length} required rights`);
     for (const [role, needed] of Map.groupBy(rights, (right) => right.role))

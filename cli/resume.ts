@@ -13,6 +13,9 @@ import { readClusterIdentity } from "@deltaloop/kube/client";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { starting, startupTimeoutOption } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
+import { consoleLog } from "@deltaloop/base/output";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { printable } from "@deltaloop/base/output";
 import { redisFailure } from "./cluster/redis-failure.ts";
@@ -20,7 +23,7 @@ import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface ResumeFlags {
+interface ResumeFlags extends StartupFlags {
   readonly env?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -42,6 +45,7 @@ export function registerResume(program: Command): void {
         "kubeconfig to use instead of DELTALOOP_KUBE_*; a context with the name of the watcher's role is preferred",
       )
       .option("--context <name>", "context of the kubeconfig")
+      .addOption(startupTimeoutOption())
       .action(async (flags: ResumeFlags) => {
         process.exitCode = await runResume(flags);
         process.stdout.write("", () => process.exit());
@@ -62,7 +66,7 @@ async function runResume(flags: ResumeFlags): Promise<number> {
     kubeconfig === undefined
       ? kubeHttpConfig(live, "resume")
       : await kubeAccess({ ...flags, kubeconfig }, serviceAccount("watcher"), "resume");
-  const client = createClient(access);
+  const client = starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn"));
   const kube = kubeOver(client);
   const { cid } = await readClusterIdentity(kube);
   if (cid !== configuration.cluster)

@@ -17,6 +17,8 @@ import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/b
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
 import { followSecrets, readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog, jsonLog } from "@deltaloop/base/output";
+import { starting, startupTimeoutOption } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { type LoggingFormat, loggingFormatOption } from "./output/logging-format-option.ts";
 
 import { endOnForeignWrite } from "./cluster/end-on-foreign-write.ts";
@@ -26,7 +28,7 @@ import { unsupported } from "./cluster/kubernetes-versions.ts";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 
-interface WatchFlags {
+interface WatchFlags extends StartupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly leaseNamespace: string;
@@ -62,6 +64,7 @@ export function registerWatch(program: Command): void {
       .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*")
       .option("--context <name>", "context of the kubeconfig")
       .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
+      .addOption(startupTimeoutOption())
       .optionsGroup("Logs, metrics and health:")
       .addOption(loggingFormatOption())
       .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
@@ -96,7 +99,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const metrics = createPrometheusMetrics("watcher");
   const client = createClient({ ...access, metrics });
   const kube = kubeOver(client);
-  const identity = await readClusterIdentity(kube);
+  const first = starting(client, access.server, flags, log);
+  const identity = await readClusterIdentity(kubeOver(first));
   if (identity.cid !== cluster) throw new UsageError(`DELTALOOP_CLUSTER is ${cluster}, but this API server's cluster is ${identity.cid}`);
   await inspectRedis(configuration.redis).catch((error: unknown) => {
     if (error instanceof UnfitRedisError) throw new UsageError(error.message);
@@ -104,7 +108,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   });
   const outside = connectLive(live, log);
   const { clock, random } = outside;
-  const server = await readApiServer(client);
+  const server = await readApiServer(first);
   const serverAheadMs = aheadMs(server, clock.now());
   const why = unsupported(server.gitVersion);
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")

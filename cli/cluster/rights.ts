@@ -1,6 +1,6 @@
 /** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
 import { createClient } from "@deltaloop/kube/http";
-import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 import { ROLES } from "@deltaloop/controllers/registry";
 import type { Role, Rule } from "@deltaloop/controllers/registry";
 
@@ -11,11 +11,14 @@ export interface Right {
   readonly allowed: boolean;
 }
 
+interface ReviewOptions {
+  readonly act: boolean;
+  readonly leaseNamespace: string;
+  readonly connect?: (config: KubeHttpConfig) => Pick<KubeClient, "json">;
+}
+
 /** Asks for every right of every role; in shadow only for the reads. */
-export async function reviewRights(
-  access: (role: string) => Promise<KubeHttpConfig>,
-  options: { readonly act: boolean; readonly leaseNamespace: string },
-): Promise<readonly Right[]> {
+export async function reviewRights(access: (role: string) => Promise<KubeHttpConfig>, options: ReviewOptions): Promise<readonly Right[]> {
   const reviews = await Promise.all(ROLES.map(async (role) => reviewRole(role, await access(role.name), options)));
   return reviews.flat();
 }
@@ -26,9 +29,9 @@ const READS = new Set(["get", "list", "watch"]);
 export async function reviewRole(
   role: Role,
   config: KubeHttpConfig,
-  { act, leaseNamespace }: { readonly act: boolean; readonly leaseNamespace: string },
+  { act, leaseNamespace, connect = createClient }: ReviewOptions,
 ): Promise<readonly Right[]> {
-  const client = createClient(config);
+  const client = connect(config);
   const asked = [...questions(role.clusterRules), ...(act ? questions(role.namespaceRules, leaseNamespace) : [])];
   const relevant = asked.filter(({ verb }) => act || READS.has(verb));
   return Promise.all(
