@@ -7,7 +7,7 @@ import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import { createForeignWriteGuard, acquireLease, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
+import { createForeignWriteGuard, acquireLease, SharedCacheError, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
@@ -42,6 +42,8 @@ interface WatchFlags {
 export const EXIT_UPSTREAM_ACTIVE = 3;
 /** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
 const EXIT_SECRETS_REPLACED = 4;
+/** Another cluster's watcher works on this cache (informer §11.11): whoever runs it restarts it, and it looks again. */
+const EXIT_SHARED_CACHE = 5;
 const END_MS_MAX = 2_000;
 
 export function registerWatch(program: Command): void {
@@ -174,7 +176,12 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     stops,
-  );
+  ).catch((error: unknown) => {
+    if (!(error instanceof SharedCacheError)) throw error;
+    log.error(`${error.message}; exiting so that the supervisor restarts the watcher`, { remedy: "deltaloop resume --lineage" });
+    process.exitCode = EXIT_SHARED_CACHE;
+    stopped.abort(error);
+  });
   await guarding;
   await outside.close();
   process.exit();

@@ -3,10 +3,12 @@ export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult
 export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
 export { ForgedRowsError } from "./ports/errors.ts";
 export { SKEW_MS, describeForeignWrite, describeStop } from "./ports/guard-store.ts";
+export { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS, isOlderCheckpoint, lists, UNPROVEN_REASON } from "./ports/lineage.ts";
 export { SecretError } from "./ports/secrets.ts";
 export type { SecretValues, Secrets } from "./ports/secrets.ts";
 export type {
   ApplyResult,
+  Checkpoint,
   CachedEntry,
   DoneResult,
   Effect,
@@ -24,11 +26,13 @@ export type {
   ItemChange,
   KeyStore,
   KeyUse,
+  Lineage,
   ManifestRow,
   NamespaceCount,
   Outcome,
   PackHeader,
   ParkedKey,
+  Proof,
   QuarantineEntry,
   ResourceHealth,
   Row,
@@ -38,6 +42,8 @@ export type {
   Store,
   TakeResult,
   Taken,
+  TakenLineage,
+  TermToken,
   ToldHappening,
   WorkQueue,
   WriteThrough,

@@ -10,6 +10,7 @@ import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs, readerArgs } from "./context.ts";
 import type { Context } from "./context.ts";
+import { takenLineageOf } from "./epoch-store.ts";
 import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
 import { sliceName } from "./keys.ts";
@@ -139,7 +140,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         ...unendedOf(reply[8]),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
-      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[9]) };
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
@@ -153,7 +154,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         failures: asNumber(reply[2]),
         ...unendedOf(reply[6]),
       };
-      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]) };
+      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7]) };
     }
     default:
       throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);

@@ -43,6 +43,7 @@ local function suspect(meta, reason)
   local fields = call("HMGET", meta, "state", "gen")
   if (fields[1] or "INIT") ~= "INIT" then
     call("HSET", meta, "state", "SUSPECT", "suspect", reason, "suspectGen", fields[2] or "0")
+    call("HINCRBY", epochKey, "marks", 1)
   end
 end
 
