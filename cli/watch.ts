@@ -11,7 +11,7 @@ import { createForeignWriteGuard, acquireLease, SharedCacheError, UPKEEP_TIMES, 
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
-import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { AFFECTED_KEYS, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
@@ -29,7 +29,7 @@ import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 interface WatchFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly leaseNamespace: string;
+  readonly leaseNamespace?: string;
   readonly child?: true;
   readonly as: string;
   readonly guard?: true;
@@ -63,7 +63,7 @@ export function registerWatch(program: Command): void {
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*")
       .option("--context <name>", "context of the kubeconfig")
-      .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
+      .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
       .optionsGroup("Logs, metrics and health:")
       .addOption(loggingFormatOption())
       .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
@@ -113,7 +113,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
-  const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
+  const namespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
+  const lease = { namespace, name: watcherLease(deployment), identity: holder };
   const stopped = new AbortController();
   const end = (found: Error): void => {
     if (stopped.signal.aborted) return;

@@ -14,7 +14,7 @@ import type { Configuration } from "@deltaloop/controllers/configuration";
 import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { AUDIT_SETTLE_MS } from "@deltaloop/base";
-import { serviceAccount, ROLES } from "@deltaloop/controllers/registry";
+import { serviceAccount, ROLES, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "../cluster/api-server.ts";
 import { reviewRole } from "../cluster/rights.ts";
 import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
@@ -86,7 +86,7 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
     const client = createClient({ ...config, ...CALL });
     return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
   });
-  const name = `deltaloop-watcher-${configuration.deployment}`;
+  const name = watcherLease(configuration.deployment);
   const [version, identity, lease, roles] = await Promise.all([
     seen(async (): Promise<SeenValue<ApiFacts["version"]>> => {
       const { server, client } = await reached;

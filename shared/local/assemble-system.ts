@@ -89,7 +89,13 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
       random,
       log,
       digester,
-      ...serving(cluster, ports.kube(name), mode, { ...ports, store: functionStore }),
+      ...serving(
+        cluster,
+        ports.kube(name),
+        mode,
+        { ...ports, store: functionStore },
+        options.lease && { clock, log, metrics, lease: options.lease },
+      ),
       ...(metrics && { metrics }),
       ...(trace && { trace }),
     };

@@ -663,6 +663,22 @@ export const METRICS = {
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
   },
+  deltaloop_lease_proofs_total: {
+    type: "counter",
+    labels: { result: ["proven", "unproven"] },
+    unit: "count",
+    help: "Reads of the watcher's Lease by functions: whether it lists the term that fills the cache.",
+    processes: ["functions"],
+    where: "shared/controllers/kit/lease-proof.ts",
+  },
+  deltaloop_unproven: {
+    type: "gauge",
+    labels: {},
+    unit: "count",
+    help: "1 while the Lease has not proven for 30 s that this cluster's watcher fills the cache: the function reads and writes nothing.",
+    processes: ["functions"],
+    where: "shared/controllers/kit/lease-proof.ts",
+  },
   deltaloop_foreign_epoch: {
     type: "gauge",
     labels: {},

@@ -1,6 +1,6 @@
 /**
  * Cluster lineage (informer §11.11): which cluster's leader works on an epoch, so that a cloned cluster, a restored cluster and a restored
- * Store are told apart. The executable model is test/model/lineage.mjs.
+ * Store are told apart. The executable model is test/simulation/lineage/model.mjs.
  *
  * LN1 `openEpoch` and `openFence` store the caller's term by compare-and-set over the one that the caller has seen. An equal fence under
  *     another term is refused.

@@ -1,6 +1,6 @@
 /**
  * What a leader does with the epoch that it finds (informer §11.11): resume it, open a new one, or leave it to the other cluster that works
- * on it. Pure; checked as a whole by the model in test/model/lineage.mjs.
+ * on it. Pure; checked as a whole by the model in test/simulation/lineage/model.mjs.
  *
  * LD1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
  * LD2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
