@@ -11,7 +11,7 @@
 import { lists } from "@deltaloop/store/ports";
 import type { Lineage, Proof, TermToken } from "@deltaloop/store/ports";
 
-/** Annotations of the Lease: terms, oldest first, the token last (LE6); the final checkpoint (LE8); what `resume --lineage` approves. */
+/** Annotations of the Lease: terms, oldest first, the token last (LE6); the final checkpoint (LE8); the epoch that `resume --lineage` approves to be replaced. */
 export const LEASE_TERMS = "deltaloop.dev/terms";
 export const LEASE_FINAL = "deltaloop.dev/final-checkpoint";
 export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
@@ -27,7 +27,7 @@ export interface OwnLineage {
     readonly listed: readonly TermToken[];
     /** Terms of this process. */
     readonly minted: ReadonlySet<string>;
-    /** What a person has approved to be replaced (`deltaloop resume --lineage`): a `lineageText`. */
+    /** The epoch that a person has approved to be replaced (`deltaloop resume --lineage`). */
     readonly approved?: string;
   };
   /** The epoch that this leader has decided to replace. */
@@ -53,7 +53,7 @@ export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen:
   if (current === undefined) return { kind: "open", over: undefined, why: "there is none" };
   const text = lineageText(current);
   if (isForeign(current, own)) {
-    if (own.lease?.approved === text) return { kind: "open", over: current, why: "a person approved it" };
+    if (own.lease?.approved === current.record.epoch) return { kind: "open", over: current, why: "a person approved it" };
     if (seen === undefined) return { kind: "wait", sighting: { text, sinceMs: nowMs } };
     if (seen.text !== text) return { kind: "exit" };
     if (nowMs - seen.sinceMs < STILL_MS) return { kind: "wait", sighting: seen };
