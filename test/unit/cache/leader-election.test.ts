@@ -409,7 +409,7 @@ describe("the terms that the Lease lists", () => {
     const { s, clock, touch, leader, lineage } = await leading();
     lineage.confirm(0);
     for (let i = 0; i < 5; i++) {
-      touch();
+      await touch();
       await clock.advance(2_500);
     }
     expect([lineage.wentBack(), leader.lost.aborted]).toEqual([0, false]);
@@ -433,7 +433,7 @@ describe("the terms that the Lease lists", () => {
     b.ends.abort();
     kept();
     // An older build held it meanwhile, and kept what it does not know.
-    server.request({
+    await server.request({
       method: "PATCH",
       path: `${PATH}/${LEASE.name}`,
       headers: { "content-type": "application/merge-patch+json" },
