@@ -663,14 +663,6 @@ export const METRICS = {
     where: "shared/controllers/cache/watcher/watcher.ts",
     leader: true,
   },
-  deltaloop_lease_proofs_total: {
-    type: "counter",
-    labels: { result: ["proven", "unproven"] },
-    unit: "count",
-    help: "Reads of the watcher's Lease by functions: whether it lists the term that fills the cache.",
-    processes: ["functions"],
-    where: "shared/controllers/kit/lease-proof.ts",
-  },
   deltaloop_unproven: {
     type: "gauge",
     labels: {},

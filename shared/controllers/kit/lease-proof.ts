@@ -60,6 +60,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   let refused: { readonly of: string; readonly untilMs: number; readonly why: string } | undefined;
   let asking: { readonly of: string; readonly answer: Promise<void> } | undefined;
   let unprovenSinceMs: number | undefined;
+  let isAlarmed = false;
   let seen: SeenCheckpoint | undefined;
   /** Grows with each connection error, so that an answer that was on its way proves nothing. */
   let failures = 0;
@@ -77,14 +78,15 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
     } catch (error) {
       why = describeError(error);
     }
-    metrics?.count("deltaloop_lease_proofs_total", { result: why === undefined ? "proven" : "unproven" });
     if (why === undefined) {
       [proven, refused, unprovenSinceMs] = [{ of, untilMs: sentMs + PROOF_MS }, undefined, undefined];
-      metrics?.set("deltaloop_unproven", {}, 0);
+      if (isAlarmed) metrics?.set("deltaloop_unproven", {}, 0);
+      isAlarmed = false;
       return;
     }
     unprovenSinceMs ??= sentMs;
     if (clock.now() - unprovenSinceMs >= ALARM_MS) {
+      isAlarmed = true;
       metrics?.set("deltaloop_unproven", {}, 1);
       log.error("nothing is read or written: the Lease does not prove that this cluster fills the cache", { lease: lease.name, why });
     }

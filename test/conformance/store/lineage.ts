@@ -11,8 +11,8 @@ import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { EPOCH, type StoreHarness } from "../../harness/store/store.ts";
 import type { OpenStore } from "../store.ts";
 
-const T1: TermToken = { term: "t1", count: 0 };
-const T2: TermToken = { term: "t2", count: 0 };
+const FIRST: TermToken = { term: "t1", count: 0 };
+const SECOND: TermToken = { term: "t2", count: 0 };
 const RS = "shop/web";
 const rs = cachedReplicaSet({ resourceVersion: "250" });
 
@@ -40,26 +40,26 @@ const beat = ({ store, epoch }: StoreHarness, fence: string, number: number, tok
 const current = async ({ store }: StoreHarness): Promise<Lineage | undefined> => (await store.lineage()).current;
 
 export function lineageCases(open: OpenStore): void {
-  /** Synced by a leader without a term, as an older build leaves it; then led by T1 under fence 101. */
+  /** Synced by a leader without a term, as an older build leaves it; then led by FIRST under fence 101. */
   const it = base.extend("harness", async () => {
     const harness = await (await open()).synced();
-    expect(await lead(harness, "101", T1, undefined)).toBe("SUSPECT"); // nothing proves what an older build has left
+    expect(await lead(harness, "101", FIRST, undefined)).toBe("SUSPECT"); // nothing proves what an older build has left
     await harness.raiseFence("101"); // a repeat
     for (const resource of CACHED_RESOURCES) await harness.relist(resource, [], "200", put);
-    expect(await beat(harness, "101", 1, T1)).toMatchObject({ kind: "ok" });
+    expect(await beat(harness, "101", 1, FIRST)).toMatchObject({ kind: "ok" });
     return harness;
   });
 
   it("LN1 a fence is opened by compare-and-set over the stored term; an equal fence under another term is refused", async ({ harness }) => {
-    expect(await current(harness)).toMatchObject({ token: T1, checkpoint: { fence: "101", number: 1 } });
-    expect(await lead(harness, "102", T2, undefined)).toBe("foreign");
-    expect(await lead(harness, "102", T2, "t0")).toBe("foreign");
-    expect(await lead(harness, "101", T2, "t1")).toBe("equalFence");
-    expect(await lead(harness, "99", T2, "t1")).toBe("fenced");
-    expect(await current(harness)).toMatchObject({ token: T1 });
-    expect(await lead(harness, "101", T1, "t1")).toBe("SYNCED"); // the same once more
-    expect(await lead(harness, "102", T2, "t1")).not.toBe("foreign");
-    expect(await current(harness)).toMatchObject({ token: T2 });
+    expect(await current(harness)).toMatchObject({ token: FIRST, checkpoint: { fence: "101", number: 1 } });
+    expect(await lead(harness, "102", SECOND, undefined)).toBe("foreign");
+    expect(await lead(harness, "102", SECOND, "t0")).toBe("foreign");
+    expect(await lead(harness, "101", SECOND, "t1")).toBe("equalFence");
+    expect(await lead(harness, "99", SECOND, "t1")).toBe("fenced");
+    expect(await current(harness)).toMatchObject({ token: FIRST });
+    expect(await lead(harness, "101", FIRST, "t1")).toBe("SYNCED"); // the same once more
+    expect(await lead(harness, "102", SECOND, "t1")).not.toBe("foreign");
+    expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
   it("LN1 an epoch is replaced only with the token and the checkpoint that were seen", async ({ harness }) => {
@@ -68,21 +68,21 @@ export function lineageCases(open: OpenStore): void {
     for (const over of [
       { ...seen, checkpoint: { fence: "101", number: 0 } },
       { ...seen, token: { term: "t1", count: 1 } },
-      { record: EPOCH, token: T1 },
+      { record: EPOCH, token: FIRST },
     ])
-      expect(await harness.store.openEpoch(next, over as Lineage, T2)).toMatchObject({ kind: "exists", record: { epoch: "e1" } });
-    await beat(harness, "101", 2, T1);
-    expect(await harness.store.openEpoch(next, seen, T2)).toMatchObject({ kind: "exists" });
-    expect(await harness.store.openEpoch(next, await current(harness), T2)).toEqual({ kind: "opened" });
-    expect(await current(harness)).toEqual({ record: next, token: T2 });
+      expect(await harness.store.openEpoch(next, over as Lineage, SECOND)).toMatchObject({ kind: "exists", record: { epoch: "e1" } });
+    await beat(harness, "101", 2, FIRST);
+    expect(await harness.store.openEpoch(next, seen, SECOND)).toMatchObject({ kind: "exists" });
+    expect(await harness.store.openEpoch(next, await current(harness), SECOND)).toEqual({ kind: "opened" });
+    expect(await current(harness)).toEqual({ record: next, token: SECOND });
   });
 
   it("LN2 a successor that proves the final checkpoint resumes; any other makes everything SUSPECT", async ({ harness }) => {
-    const final: Proof = { token: T1, checkpoint: { fence: "101", number: 1 }, isExact: true };
-    expect(await lead(harness, "102", T2, "t1", final)).toBe("SYNCED");
+    const final: Proof = { token: FIRST, checkpoint: { fence: "101", number: 1 }, isExact: true };
+    expect(await lead(harness, "102", SECOND, "t1", final)).toBe("SYNCED");
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
     const later = { term: "t2", count: 3 };
-    await beat(harness, "102", 1, T2);
+    await beat(harness, "102", 1, SECOND);
     await beat(harness, "102", 2, later, 0);
     for (const [fence, term, checkpoint, count, isExact, want] of [
       ["103", "t3", { fence: "102", number: 1 }, 3, false, "SYNCED"], // a leader's own last answered checkpoint, or a later one
@@ -107,9 +107,9 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining("confirmed 2") });
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     const restore = await harness.fixture.snapshot();
-    await lead(harness, "102", T2, "t1");
+    await lead(harness, "102", SECOND, "t1");
     await restore();
-    expect(await beat(harness, "102", 1, T2)).toMatchObject({ kind: "setBack" });
+    expect(await beat(harness, "102", 1, SECOND)).toMatchObject({ kind: "setBack" });
   });
 
   it("LN4 a run registers and writes through only under the term, fence and SUSPECT marks that it was taken under", async ({ harness }) => {
@@ -118,7 +118,7 @@ export function lineageCases(open: OpenStore): void {
     const taken = harness.run("replicaset", RS);
     const result = await harness.take(taken);
     if (result.kind !== "ok" || !result.lineage) throw new Error(result.kind);
-    expect(result.lineage).toMatchObject({ token: T1, fence: "101", checkpoint: { fence: "101", number: 1 } });
+    expect(result.lineage).toMatchObject({ token: FIRST, fence: "101", checkpoint: { fence: "101", number: 1 } });
     const run = { ...taken, lineage: result.lineage };
     const pod = put(cachedPod({ resourceVersion: "300" }));
     const write = {
@@ -136,7 +136,7 @@ export function lineageCases(open: OpenStore): void {
     await harness.store.markSuspect("pods", "a test");
     expect(await harness.store.registerIntents(run, rs.metadata.uid, [])).toBe("stolen");
     expect(await harness.store.writeThrough(run, { ...write, items: [] })).toMatchObject({ kind: "ok" });
-    await lead(harness, "102", T2, "t1");
+    await lead(harness, "102", SECOND, "t1");
     expect(await harness.store.writeThrough(run, write)).toEqual({ kind: "otherEpoch" });
     expect(await harness.store.registerIntents({ ...run, lineage: { ...run.lineage, marks: 1 } }, rs.metadata.uid, [])).toBe("stolen");
   });
@@ -164,8 +164,8 @@ export function lineageCases(open: OpenStore): void {
   it("a leader without a term takes the term away, as an older build's checkpoint does", async ({ harness }) => {
     await harness.raiseFence("105");
     expect(await current(harness)).not.toHaveProperty("token");
-    expect(await lead(harness, "106", T2, undefined)).not.toBe("foreign");
-    expect(await current(harness)).toMatchObject({ token: T2 });
+    expect(await lead(harness, "106", SECOND, undefined)).not.toBe("foreign");
+    expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
   it("a checkpoint tells the greatest version that a run has written through", async ({ harness }) => {
@@ -176,7 +176,7 @@ export function lineageCases(open: OpenStore): void {
     await harness.writeThrough(run, "pods", [put(cachedPod({ name: "b", uid: "b", resourceVersion: "299" }))], {
       ownerUid: rs.metadata.uid,
     });
-    const answer = await beat(harness, "101", 2, T1);
+    const answer = await beat(harness, "101", 2, FIRST);
     const written = answer.kind === "ok" ? answer.resources.map(({ resource, written: version }) => [resource, version]) : answer;
     expect(written).toContainEqual(["pods", "300"]);
     expect(written).toContainEqual(["deployments", undefined]);

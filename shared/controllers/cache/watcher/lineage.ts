@@ -2,11 +2,11 @@
  * What a leader does with the epoch that it finds (informer §11.11): resume it, open a new one, or leave it to the other cluster that works
  * on it. Pure; checked as a whole by the model in test/simulation/lineage/model.mjs.
  *
- * LD1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
- * LD2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
+ * EN1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
+ * EN2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
  *    changes, the other cluster lives, and this leader releases its Lease and exits.
- * LD3 an epoch without a term is of an older build: it is resumed unless the Lease lists terms, which an older leader erases.
- * LD4 another identity (projection, digests, layout) replaces an epoch of its own lineage only.
+ * EN3 an epoch without a term is of an older build: it is resumed unless the Lease lists terms, which an older leader erases.
+ * EN4 another identity (projection, digests, layout) replaces an epoch of its own lineage only.
  */
 import { lists } from "@deltaloop/store/ports";
 import type { Lineage, Proof, TermToken } from "@deltaloop/store/ports";
@@ -64,7 +64,7 @@ export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen:
   return { kind: "resume", epoch: current.record.epoch, expected: current.token?.term };
 }
 
-/** LD1, LD3. */
+/** EN1, EN3. */
 export function isForeign({ token }: Lineage, { lease }: Pick<OwnLineage, "lease">): boolean {
   if (!lease) return false;
   if (!token) return lease.listed.length > 0;

@@ -11,7 +11,7 @@
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
  * WA7 a full Store is told, and what older epochs have left goes at once. What it left out is listed once it has had room for
  *    FULL_SETTLE_MS: before that a list would only be left out again.
- * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts LD1, LD2). While it waits, the leader keeps its Lease.
+ * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its Lease.
  *    If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
  * WA9 an unproven hand-over lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
  *    fence was opened, so it is not older than the fence.
