@@ -51,6 +51,11 @@ export interface TakenLineage {
   /** Number of SUSPECT marks in this epoch. */
   readonly marks: number;
   readonly checkpoint?: Checkpoint;
+  /**
+   * A loss between two checkpoints shows nowhere: primaries are not told apart (durability class A, Redis Cluster). A delete is to be decided
+   * on a live list there.
+   */
+  readonly losesUnseen?: true;
 }
 
 /** LN5. */

@@ -19,7 +19,7 @@ const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
   const { connection, names: root } = context;
-  const boundToPrimary = context.options.durability !== "A" && !connection.isCluster;
+  const boundToPrimary = isBoundToPrimary(context);
   const checkFence = (fence: string): string => {
     if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
     return fence;
@@ -201,12 +201,23 @@ function checkpointOf([fence, number]: readonly Reply[]): Checkpoint | undefined
   return fence === "" ? undefined : { fence: asText(fence), number: Number(asText(number)) };
 }
 
+/** SL2: whether another primary is told apart. Class A loses nothing; slots of a cluster move. */
+function isBoundToPrimary({ options, connection }: Context): boolean {
+  return options.durability !== "A" && !connection.isCluster;
+}
+
 /** What `take` returns of it. */
-export function takenLineageOf(reply: Reply | undefined): TakenLineage {
+export function takenLineageOf(reply: Reply | undefined, context: Context): TakenLineage {
   const [term, count, fence, marks, ...held] = asList(reply);
   const token = tokenOf([term ?? "", count ?? ""]);
   const checkpoint = checkpointOf(held);
-  return { ...(token && { token }), fence: asText(fence), marks: Number(asText(marks)), ...(checkpoint && { checkpoint }) };
+  return {
+    ...(token && { token }),
+    fence: asText(fence),
+    marks: Number(asText(marks)),
+    ...(checkpoint && { checkpoint }),
+    ...(!isBoundToPrimary(context) && { losesUnseen: true }),
+  };
 }
 
 /** As open-epoch.lua makes it. */

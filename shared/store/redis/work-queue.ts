@@ -140,7 +140,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         ...unendedOf(reply[8]),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
-      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[9]) };
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[9], context) };
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
@@ -154,7 +154,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         failures: asNumber(reply[2]),
         ...unendedOf(reply[6]),
       };
-      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7]) };
+      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7], context) };
     }
     default:
       throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
