@@ -10,7 +10,6 @@ import type { Configuration } from "./configuration.ts";
 import { connectLive } from "./connect-live.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import { createLogger } from "./logger.ts";
-import type { LeaseProof } from "../kit/lease-proof.ts";
 import { NAMESPACE, watcherLease } from "../registry/names.ts";
 import { serving } from "./wiring.ts";
 import type { FunctionWiring } from "./wiring.ts";
@@ -34,13 +33,11 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
-  let proof: LeaseProof | undefined;
-  const onNoAnswer = (): void => proof?.connectionFailed();
+  const onNoAnswer = (): void => served.cluster(cluster)?.proof?.connectionFailed();
   const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), onNoAnswer, ...(metrics && { metrics }) });
   const { clock } = outside;
   const lease = { namespace: configuration.leaseNamespace ?? NAMESPACE, name: watcherLease(configuration.deployment) };
   const served = serving(cluster, kube, mode, outside, mode === "act" ? { clock, log, metrics, lease } : undefined);
-  proof = served.cluster(cluster)?.proof;
   const queueUrl = ownQueue(component, queues);
   return {
     clock,
