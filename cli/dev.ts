@@ -115,7 +115,7 @@ class Dev {
       const redis = this.#flags.redis ?? (await this.#startRedis());
       const { endpoint, queues } = await this.#startQueue();
       const configuration = await this.#configuration(cid, redis, queueUrls(endpoint, queues));
-      const environment = environmentOf(configuration);
+      const environment = environmentOf({ ...configuration, leaseNamespace: this.#flags.leaseNamespace });
       let lost: Error | undefined;
       store = openCache(
         configuration,
@@ -128,7 +128,7 @@ class Dev {
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
       // In parallel with the watchers: their messages wait, and a start takes half a second of CPU.
       const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
-      const watchFlags = [...kubeFlags, "--lease-namespace", this.#flags.leaseNamespace, ...(act ? ["--guard"] : [])];
+      const watchFlags = [...kubeFlags, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
         await this.#keep(name, () => startVerb("watch", [...watchFlags, "--as", name], environment));

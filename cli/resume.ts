@@ -1,4 +1,6 @@
 /**
+ * `deltaloop resume --lineage`: ends the stop of four new epochs and approves that a foreign epoch is replaced (informer §11.11).
+ *
  * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints its name, refuses while it still writes, and
  * ignores the writes up to now only. Configured like the watcher; needs its rights to list and write access to Redis.
  */
@@ -7,7 +9,7 @@ import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { openCache, redisStore, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import { describeForeignWrite, describeStop } from "@deltaloop/store/ports";
-import { serviceAccount } from "@deltaloop/controllers/registry";
+import { NAMESPACE, serviceAccount, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "./cluster/api-server.ts";
 import { readClusterIdentity } from "@deltaloop/kube/client";
 import { readConfiguration } from "@deltaloop/local/processes";
@@ -20,6 +22,7 @@ import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { printable } from "@deltaloop/base/output";
 import { redisFailure } from "./cluster/redis-failure.ts";
 import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
+import { resumeLineage } from "./cluster/resume-lineage.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
@@ -28,6 +31,8 @@ interface ResumeFlags extends StartupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly force?: true;
+  readonly lineage?: true;
+  readonly leaseNamespace?: string;
 }
 
 const EXIT_REFUSED = 1;
@@ -46,13 +51,16 @@ export function registerResume(program: Command): void {
       )
       .option("--context <name>", "context of the kubeconfig")
       .addOption(startupTimeoutOption())
+      .optionsGroup("Clusters that share a cache:")
+      .option("--lineage", "replace another cluster's epoch of the shared cache by this cluster's, and end the stop of new epochs")
+      .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
       .action(async (flags: ResumeFlags) => {
         process.exitCode = await runResume(flags);
         process.stdout.write("", () => process.exit());
       }),
     {
       notes: ["Prints which controller wrote. Exits with 1 when it refuses to resume, because that controller still writes."],
-      examples: ["resume --env prod.env --kubeconfig roles.yaml", "resume --force"],
+      examples: ["resume --env prod.env --kubeconfig roles.yaml", "resume --force", "resume --lineage --kubeconfig roles.yaml"],
     },
   );
 }
@@ -80,6 +88,12 @@ async function runResume(flags: ResumeFlags): Promise<number> {
     const state = await store.guard().catch((error: unknown) => {
       throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
     });
+    if (flags.lineage) {
+      const namespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
+      const said = await resumeLineage(kube, store, { namespace, name: watcherLease(configuration.deployment) });
+      said.lines.forEach(say);
+      return said.isDone ? 0 : EXIT_REFUSED;
+    }
     if (state.stop) say(describeStop(state.stop));
     const { dateMs = Date.now() } = await readApiServer(client);
     const newest =

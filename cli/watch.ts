@@ -7,11 +7,11 @@ import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import { createForeignWriteGuard, acquireLease, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
+import { createForeignWriteGuard, acquireLease, SharedCacheError, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
-import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { AFFECTED_KEYS, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
@@ -31,7 +31,7 @@ import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 interface WatchFlags extends StartupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly leaseNamespace: string;
+  readonly leaseNamespace?: string;
   readonly child?: true;
   readonly as: string;
   readonly guard?: true;
@@ -44,6 +44,8 @@ interface WatchFlags extends StartupFlags {
 export const EXIT_UPSTREAM_ACTIVE = 3;
 /** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
 const EXIT_SECRETS_REPLACED = 4;
+/** Another cluster's watcher works on this cache (informer §11.11): whoever runs it restarts it, and it looks again. */
+const EXIT_SHARED_CACHE = 5;
 const END_MS_MAX = 2_000;
 
 export function registerWatch(program: Command): void {
@@ -63,7 +65,7 @@ export function registerWatch(program: Command): void {
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig to use instead of DELTALOOP_KUBE_*")
       .option("--context <name>", "context of the kubeconfig")
-      .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
+      .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
       .addOption(startupTimeoutOption())
       .optionsGroup("Logs, metrics and health:")
       .addOption(loggingFormatOption())
@@ -115,7 +117,8 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
-  const lease = { namespace: flags.leaseNamespace, name: `deltaloop-watcher-${deployment}`, identity: holder };
+  const namespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
+  const lease = { namespace, name: watcherLease(deployment), identity: holder };
   const stopped = new AbortController();
   const end = (found: Error): void => {
     if (stopped.signal.aborted) return;
@@ -178,7 +181,12 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
     },
     stops,
-  );
+  ).catch((error: unknown) => {
+    if (!(error instanceof SharedCacheError)) throw error;
+    log.error(`${error.message}; exiting so that the supervisor restarts the watcher`, { remedy: "deltaloop resume --lineage" });
+    process.exitCode = EXIT_SHARED_CACHE;
+    stopped.abort(error);
+  });
   await guarding;
   await outside.close();
   process.exit();

@@ -3,7 +3,16 @@ import type { Durability, OwnerIntents, StreamFacts, RedisServerFacts } from "@d
 import type { QueueFacts } from "@deltaloop/store/sqs";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import type { Audit } from "@deltaloop/controllers/cache";
-import type { EpochRecord, EpochStore, Forgery, GuardState, ParkedKey, QuarantineEntry, WorkQueue } from "@deltaloop/store/ports";
+import type {
+  EpochRecord,
+  EpochStore,
+  Forgery,
+  GuardState,
+  ParkedKey,
+  QuarantineEntry,
+  TermToken,
+  WorkQueue,
+} from "@deltaloop/store/ports";
 import type { ClusterIdentity } from "@deltaloop/kube/client";
 import type { Right } from "../cluster/rights.ts";
 
@@ -46,6 +55,8 @@ export interface LeaseFacts {
   readonly holder: string;
   readonly renewedAtMs: number;
   readonly durationSeconds: number;
+  /** Terms of the watchers that have led (informer §11.11). */
+  readonly terms: readonly TermToken[];
 }
 
 /** What the credentials at hand may do of what a role must. */
@@ -64,6 +75,7 @@ export interface QueueSight {
 
 export interface CacheFacts {
   readonly epoch: Seen<EpochRecord | undefined>;
+  readonly lineage: Seen<Awaited<ReturnType<EpochStore["lineage"]>>>;
   readonly streams: Seen<readonly StreamFacts[]>;
   readonly quarantine: Seen<readonly QuarantineEntry[]>;
   readonly forgeries: Seen<readonly Forgery[]>;

@@ -48,6 +48,7 @@ export const CHECKS = {
   "watcher.lease": { section: "watcher", looked: "the Lease, by the API server's clock", unit: "s since it was renewed" },
   "watcher.guard": { section: "watcher", looked: "writes of another controller, DELTALOOP_GUARD" },
   "watcher.fence": { section: "watcher", looked: "the fence in Redis against the Lease's resourceVersion" },
+  "watcher.lineage": { section: "watcher", looked: "whether another cluster shares the cache" },
   "cache.epoch": { section: "cache", looked: "the epoch" },
   "cache.gate": { section: "cache", looked: "the gate of a controller" },
   "cache.lag": {

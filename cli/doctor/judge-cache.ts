@@ -1,7 +1,8 @@
 /** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
 import { compareResourceVersions, minResourceVersion } from "@deltaloop/kube/objects";
 import type { LaneFacts, StreamFacts } from "@deltaloop/store/redis";
-import { describeStop } from "@deltaloop/store/ports";
+import { isForeign } from "@deltaloop/controllers/cache";
+import { describeStop, EPOCHS_MAX, EPOCHS_REASON } from "@deltaloop/store/ports";
 import { SWITCH_OFF } from "../cluster/end-on-foreign-write.ts";
 import { apiSkewMs } from "./judge-api.ts";
 import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
@@ -25,10 +26,11 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
       notChecked("watcher.lease", "shadow takes no Lease"),
       notChecked("watcher.guard", "shadow mode has no guard"),
       notChecked("watcher.fence", "shadow takes no Lease"),
+      notChecked("watcher.lineage", "shadow takes no Lease"),
     ];
   }
   const lease = judgeLease(api);
-  return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts)];
+  return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts), judgeLineage(facts)];
 }
 
 /** A stop is a failure even where it is ignored. */
@@ -94,6 +96,25 @@ function judgeFence({ api, cache }: Facts): Finding {
       "Delete the key ep in Redis: the API server was restored to an older state, no watcher can raise this fence, and a new epoch starts from a list.",
     );
   return ok("watcher.fence", `fence ${fence}`);
+}
+
+/** A clone or a restored backup has the same cluster id, keys and Redis, and another history of terms (informer §11.11). */
+function judgeLineage({ api, cache }: Facts): Finding {
+  const remedy =
+    "Find the other cluster (a clone, a restored backup), stop its watcher and functions, then run deltaloop resume --lineage against the right one.";
+  const { lineage } = cache;
+  if (lineage.kind === "unseen") return notChecked("watcher.lineage", lineage.why);
+  const { current, recentEpochs } = lineage.value;
+  if (recentEpochs >= EPOCHS_MAX) return failure("watcher.lineage", `${EPOCHS_REASON}: all gates are shut`, remedy);
+  const { seen } = api.lease;
+  if (seen.kind === "unseen" || seen.value === undefined || current === undefined)
+    return notChecked("watcher.lineage", "there is no Lease or no epoch to compare");
+  if (isForeign(current, { lease: { listed: seen.value.terms, minted: new Set() } }))
+    return failure("watcher.lineage", "two clusters share this cache: the Lease does not list the epoch's term", remedy);
+  return ok(
+    "watcher.lineage",
+    current.token ? "the Lease lists the epoch's term" : "an older build opened the epoch, which knows no terms",
+  );
 }
 
 export function judgeCache(facts: Facts): readonly Finding[] {

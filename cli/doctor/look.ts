@@ -14,7 +14,8 @@ import type { Configuration } from "@deltaloop/controllers/configuration";
 import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { AUDIT_SETTLE_MS } from "@deltaloop/base";
-import { serviceAccount, ROLES } from "@deltaloop/controllers/registry";
+import { LEASE_TERMS, parseTerms } from "@deltaloop/controllers/cache";
+import { serviceAccount, ROLES, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "../cluster/api-server.ts";
 import { reviewRole } from "../cluster/rights.ts";
 import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
@@ -86,7 +87,7 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
     const client = createClient({ ...config, ...CALL });
     return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
   });
-  const name = `deltaloop-watcher-${configuration.deployment}`;
+  const name = watcherLease(configuration.deployment);
   const [version, identity, lease, roles] = await Promise.all([
     seen(async (): Promise<SeenValue<ApiFacts["version"]>> => {
       const { server, client } = await reached;
@@ -130,6 +131,7 @@ function leaseFacts(lease: Lease | undefined): LeaseFacts | undefined {
     holder: holderIdentity ?? "",
     renewedAtMs: new Date(renewTime ?? 0).getTime(),
     durationSeconds: leaseDurationSeconds ?? 0,
+    terms: parseTerms(lease.metadata?.annotations?.[LEASE_TERMS]),
   };
 }
 
@@ -154,6 +156,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
   });
   const cache = {
     epoch: seen(() => store.epoch()),
+    lineage: seen(() => store.lineage()),
     streams: seen(() => inEpoch((epoch) => probe.streams(epoch))),
     quarantine: seen(() => store.quarantined()),
     forgeries: seen(() => store.forgeries()),
@@ -164,6 +167,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
   const ifSeen = <T>(part: Seen<T>): Seen<T> => (server.kind === "seen" || part.kind === "seen" ? part : unseen("Redis does not answer"));
   const facts: CacheFacts = {
     epoch: ifSeen(await cache.epoch),
+    lineage: ifSeen(await cache.lineage),
     streams: ifSeen(await cache.streams),
     quarantine: ifSeen(await cache.quarantine),
     forgeries: ifSeen(await cache.forgeries),

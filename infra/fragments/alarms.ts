@@ -95,6 +95,15 @@ function ofControllers(registry: Registry): readonly Alarm[] {
       minutes: 1,
       beyond: { above: 0 },
     },
+    {
+      logical: `${logical}Unproven`,
+      says: `Nothing proves that this cluster fills the cache of the ${words(logical)} controller, which reads and writes nothing`,
+      section: "shared-cache",
+      ...own("deltaloop_unproven", { function: name }),
+      statistic: "Maximum",
+      minutes: 1,
+      beyond: { above: 0 },
+    },
     // Whichever function went on to it.
     ...registry.controllers
       .filter((by) => by.name === name || by.followUps?.includes(name))

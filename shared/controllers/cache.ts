@@ -22,5 +22,6 @@ export type { Leadership, LeaseOptions } from "./cache/watcher/leader-election.t
 export { ResourceStream } from "./cache/watcher/resource-stream.ts";
 export { UPKEEP_TIMES } from "./cache/watcher/upkeep.ts";
 export type { UpkeepTimes } from "./cache/watcher/upkeep.ts";
-export { runWatcher } from "./cache/watcher/watcher.ts";
+export { isForeign, LEASE_APPROVED, LEASE_TERMS, lineageText, parseTerms, tokenText } from "./cache/watcher/lineage.ts";
+export { runWatcher, SharedCacheError } from "./cache/watcher/watcher.ts";
 export type { WatcherOptions, WatcherPorts } from "./cache/watcher/watcher.ts";

@@ -1,6 +1,16 @@
 export { functionsOf } from "./registry/functions.ts";
 export type { FunctionEntry } from "./registry/functions.ts";
-export { doorbellsVariable, kubeSecret, logicalName, pascalCase, secretName, serviceAccount, syncFunction } from "./registry/names.ts";
+export {
+  doorbellsVariable,
+  kubeSecret,
+  logicalName,
+  NAMESPACE,
+  pascalCase,
+  secretName,
+  serviceAccount,
+  syncFunction,
+  watcherLease,
+} from "./registry/names.ts";
 export { parameterTexts } from "./registry/parameter-texts.ts";
 export { AFFECTED_KEYS, REGISTRY } from "./registry/registry.ts";
 export type { ControllerEntry, Registry } from "./registry/registry.ts";

@@ -6,7 +6,7 @@ import type { Digester } from "@deltaloop/kube/pod-template";
 import { createMemoryDeltaQueue, createMemoryDoorbells, createMemoryStore } from "@deltaloop/store/memory";
 import type { DeltaQueueFaults, MemoryDeltaQueue, DoorbellFaults, MemoryDoorbells, MemoryData } from "@deltaloop/store/memory";
 import type { ApplierPorts, Leadership, LeaseOptions, UpkeepTimes, WatcherOptions, WatcherPorts } from "@deltaloop/controllers/cache";
-import { cacheIdentity, acquireLease, runWatcher } from "@deltaloop/controllers/cache";
+import { cacheIdentity, acquireLease, runWatcher, SharedCacheError } from "@deltaloop/controllers/cache";
 import type { WriteGateway } from "@deltaloop/controllers/kit";
 import { serving } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";
@@ -73,6 +73,9 @@ export interface System {
   stop(): Promise<void>;
 }
 
+/** As a container is restarted. */
+const RESTART_MS = 3_000;
+
 export function assembleSystem(ports: SystemPorts, options: SystemOptions): System {
   const { clock, random, log, digester, functionStore = ports.store } = ports;
   const { cluster, clusterUid, mode = "act", batchingWindowMs, knowsOwn, upkeep, trace } = options;
@@ -86,7 +89,13 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
       random,
       log,
       digester,
-      ...serving(cluster, ports.kube(name), mode, { ...ports, store: functionStore }),
+      ...serving(
+        cluster,
+        ports.kube(name),
+        mode,
+        { ...ports, store: functionStore },
+        options.lease && { clock, log, metrics, lease: options.lease },
+      ),
       ...(metrics && { metrics }),
       ...(trace && { trace }),
     };
@@ -96,6 +105,21 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
   const host = startFunctionHost({ sources: ports.sources, handlers, clock, log, ...(onInvocation && { onInvocation }) });
   const nodes = options.nodes?.(ends.signal);
   nodes?.catch(() => undefined); // stop() waits for it
+
+  /** A watcher that has found another cluster's epoch exits, and is restarted. */
+  async function supervise(signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await run(signal);
+      } catch (error) {
+        if (!(error instanceof SharedCacheError)) throw error;
+        log.error("the watcher exits and is restarted", { why: error.message });
+        await clock.after(RESTART_MS, signal).catch(() => undefined);
+        continue;
+      }
+      return;
+    }
+  }
 
   const startWatcher: System["startWatcher"] = (name, own) => {
     const kube = own?.kube ?? ports.kube("watcher");
@@ -111,18 +135,20 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
     const watcher: RunningWatcher = {
       identity: name,
       stop: () => stopped.abort(new Error(`${name} is stopped`)),
-      ended: runWatcher(
-        { ...outside, kube, lead },
-        {
-          cluster,
-          clusterUid,
-          identity,
-          holeRelistMs: options.holeRelistMs ?? HOLE_RELIST_MS,
-          ...(batchingWindowMs !== undefined && { batchingWindowMs }),
-          ...(knowsOwn !== undefined && { knowsOwn }),
-          ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: AFFECTED_KEYS } }),
-        },
-        AbortSignal.any([ends.signal, stopped.signal]),
+      ended: supervise(AbortSignal.any([ends.signal, stopped.signal]), (signal) =>
+        runWatcher(
+          { ...outside, kube, lead },
+          {
+            cluster,
+            clusterUid,
+            identity,
+            holeRelistMs: options.holeRelistMs ?? HOLE_RELIST_MS,
+            ...(batchingWindowMs !== undefined && { batchingWindowMs }),
+            ...(knowsOwn !== undefined && { knowsOwn }),
+            ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: AFFECTED_KEYS } }),
+          },
+          signal,
+        ),
       ),
     };
     return watcher;

@@ -4,10 +4,12 @@ export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts"
 export { LEFT_FIELD } from "./decision-mark.ts";
 export { ForgedRowsError } from "./ports/errors.ts";
 export { SKEW_MS, describeForeignWrite, describeStop } from "./ports/guard-store.ts";
+export { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS, isOlderCheckpoint, lists, UNPROVEN_REASON } from "./ports/lineage.ts";
 export { SecretError } from "./ports/secrets.ts";
 export type { SecretValues, Secrets } from "./ports/secrets.ts";
 export type {
   ApplyResult,
+  Checkpoint,
   CachedEntry,
   DoneResult,
   Effect,
@@ -26,11 +28,13 @@ export type {
   ItemChange,
   KeyStore,
   KeyUse,
+  Lineage,
   ManifestRow,
   NamespaceCount,
   Outcome,
   PackHeader,
   ParkedKey,
+  Proof,
   QuarantineEntry,
   ResourceHealth,
   Row,
@@ -41,6 +45,8 @@ export type {
   Store,
   TakeResult,
   Taken,
+  TakenLineage,
+  TermToken,
   ToldHappening,
   WorkQueue,
   WriteThrough,

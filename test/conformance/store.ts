@@ -17,6 +17,7 @@ import { indexCases } from "./store/index-rules.ts";
 import { intentCases } from "./store/intents.ts";
 import { laneCases } from "./store/lanes.ts";
 import { lossCases } from "./store/loss.ts";
+import { lineageCases } from "./store/lineage.ts";
 import { lookUpCases } from "./store/look-ups.ts";
 import { manifestCases } from "./store/manifests.ts";
 import { ownerCases } from "./store/owners.ts";
@@ -73,6 +74,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("loss", () => {
       lossCases(open);
+    });
+    describe("lineage", () => {
+      lineageCases(open);
     });
     describe("forgeries", () => {
       forgeryCases(open);

@@ -23,6 +23,8 @@ import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import { acquireLease } from "../../shared/controllers/cache/watcher/leader-election.ts";
 import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
+import { createLeaseProof } from "../../shared/controllers/kit/lease-proof.ts";
+import type { LeaseProof } from "../../shared/controllers/kit/lease-proof.ts";
 import { createWriteGateway } from "../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import type { FunctionWiring } from "../../shared/controllers/lambda/wiring.ts";
 import type { SqsHandler } from "../../shared/controllers/lambda/sqs-handler.ts";
@@ -56,6 +58,8 @@ import { drawHabits, Users } from "./users.ts";
 export interface SimulationOptions {
   readonly seed: number;
   readonly off?: ReadonlySet<Rule>;
+  /** Instead of the drawn one. */
+  readonly loss?: Loss;
   readonly trace?: (line: string) => void;
 }
 
@@ -107,6 +111,7 @@ class World {
   readonly #violations: Violation[] = [];
   readonly #stats: Record<string, number> = {};
   readonly #ends = new AbortController();
+  readonly #proofs = new Map<string, LeaseProof>();
   #watchers = 0;
 
   constructor(options: SimulationOptions) {
@@ -114,9 +119,7 @@ class World {
     this.#off = options.off ?? new Set();
     this.#random = createSeededRandom(options.seed * 7919 + 13);
     this.#mix = drawMix(this.#fork());
-    const loss = drawLoss(createSeededRandom(options.seed * 15_487_469 + 7));
-    // A leader that comes after a rewind that nobody saw cannot know of it: it has no checkpoint to miss.
-    this.#loss = loss === "rewind" && this.#mix.watcherCrash > 0 ? "restore" : loss;
+    this.#loss = options.loss ?? drawLoss(createSeededRandom(options.seed * 15_487_469 + 7));
     const habits = drawHabits(this.#fork());
     this.#server = createApiServer({
       clock: this.#clock,
@@ -350,6 +353,18 @@ class World {
     })();
   }
 
+  /** Of the process, which outlives its invocations. */
+  #proof(name: string): LeaseProof {
+    let proof = this.#proofs.get(name);
+    if (!proof) {
+      const reader = createInProcessKube(this.#server, { component: `deltaloop-${name}` });
+      const store = this.#store(createSeededRandom(this.#options.seed));
+      proof = createLeaseProof({ reader, store, clock: this.#clock, log: this.#log(name) }, LEASE);
+      this.#proofs.set(name, proof);
+    }
+    return proof;
+  }
+
   #wiring(name: string, fate: Fate, random: Random): FunctionWiring {
     const kube = fate.over(this.#kube(`deltaloop-${name}`, random));
     const cluster = {
@@ -357,6 +372,7 @@ class World {
       store: fate.over(this.#store(random)),
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
+      proof: this.#proof(name),
       gateway: (controller: (typeof CONTROLLERS)[number]) => createWriteGateway(kube, controller, "act"),
     };
     const source =
@@ -391,7 +407,8 @@ class World {
       const kube = fate.over(this.#kube("deltaloop-watcher", random));
       const clock = fate.clock();
       const log = this.#log(identity);
-      const leasePorts = { reader: kube, writer: kube, clock, random, log };
+      const terms = createSeededRandom(this.#options.seed * 6_700_417 + this.#watchers);
+      const leasePorts = { reader: kube, writer: kube, clock, random: terms, log };
       const ports = {
         kube,
         store: fate.over(this.#store(random)),

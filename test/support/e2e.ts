@@ -211,7 +211,7 @@ interface KubeconfigFile {
 }
 
 /** The kubeconfigs of the control plane are JSON with one user each; one with all of them has a context named like each role. */
-async function kubeconfigOfRoles(plane: ControlPlane): Promise<string> {
+export async function kubeconfigOfRoles(plane: ControlPlane): Promise<string> {
   const users: { readonly name: string; readonly user: object }[] = [];
   let clusters: KubeconfigFile["clusters"] = [];
   for (const name of [...ROLES.map((role) => role.name), NODES_CONTEXT]) {

@@ -150,7 +150,7 @@ describe("a fourth controller, as one more entry", () => {
         { apiGroup: "example.com", resource: "teams", verbs: ["get"] },
         { apiGroup: "example.com", resource: "teams/finalizers", verbs: ["update"] },
       ],
-      namespaceRules: [],
+      namespaceRules: [{ apiGroup: "coordination.k8s.io", resource: "leases", verbs: ["get"] }],
     });
     expect(roles[0]?.clusterRules).toContainEqual({ apiGroup: "example.com", resource: "teams", verbs: ["get", "list", "watch"] });
     expect(() => rolesOf({ ...OPEN, resources: REGISTRY.resources })).toThrow("resource teams is not in the registry");

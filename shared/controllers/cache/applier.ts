@@ -47,6 +47,8 @@ export interface AppliedCluster {
   readonly store: Store;
   readonly doorbells: Doorbells;
   readonly reader: KubeReader;
+  /** The same, with the Lease's proof before each read; absent: nothing is proven. */
+  readonly provenReader?: KubeReader;
   /** Tells the watcher's messages from others. */
   readonly signer: Signer;
 }
@@ -347,7 +349,7 @@ class MessageApplier {
     const resource = this.#envelope.r;
     const { store } = this.#cluster;
     const { registry } = this.#ports;
-    const live = (key: ObjectKey): Promise<Change> => readLive({ ...this.#ports, ...this.#cluster }, resource, key);
+    const live = (key: ObjectKey): Promise<Change> => readLive({ ...this.#ports, reader: this.#reader }, resource, key);
     const read = (): Promise<Prepared> =>
       look.kind === "unread"
         ? prepareUnread(store, registry, resource, changes, { live })
@@ -385,7 +387,8 @@ class MessageApplier {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {
       const controller = controllerOf(each.resource);
-      if (controller) await repair({ ...this.#ports, ...this.#cluster }, { epoch, controller, key: each.key, token: "" }, [each]);
+      if (controller)
+        await repair({ ...this.#ports, ...this.#cluster, reader: this.#reader }, { epoch, controller, key: each.key, token: "" }, [each]);
     }
   }
 
@@ -429,10 +432,14 @@ class MessageApplier {
     }
   }
 
+  get #reader(): KubeReader {
+    return this.#cluster.provenReader ?? this.#cluster.reader;
+  }
+
   async #readLive(item: EnvelopeItem): Promise<Change | undefined> {
     const { key, uid, rv } = item;
     const { namespace, name } = splitKey(key);
-    const live = await this.#cluster.reader.get(this.#envelope.r, namespace, name);
+    const live = await this.#reader.get(this.#envelope.r, namespace, name);
     if (!live) return { type: "gone", key, uid, rv, object: undefined };
     try {
       const object = strip(this.#envelope.r, live, this.#ports.digester);

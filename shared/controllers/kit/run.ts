@@ -6,6 +6,7 @@ import type { Clock, Log } from "@deltaloop/base";
 import type { Doorbells, Snapshot, Store, Taken } from "@deltaloop/store/ports";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
+import type { LeaseProof } from "./lease-proof.ts";
 import type { WriteGateway } from "./write-gateway/gateway.ts";
 import type { ReadYourWrites } from "./read-your-writes.ts";
 import type { Reason } from "./reason.ts";
@@ -24,11 +25,8 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /**
-   * Called before the live list that a run's first creates and deletes rest on. Rejects when the API server is not proven to be the one
-   * that the cache is of: then nothing is written. Absent: nothing is proven.
-   */
-  readonly proveLease?: (run: Taken) => Promise<void>;
+  /** Of the process. Absent: nothing is proven (shadow mode, replay). */
+  readonly proof?: LeaseProof;
   /** Of the invocation. Absent: every owner is read. */
   readonly readYourWrites?: ReadYourWrites;
   /** Tells people and replays what a sync decided, before anything is sent. */

@@ -15,6 +15,7 @@ const MEANINGS: { readonly [name in keyof typeof ENTRIES]: string } = {
   DELTALOOP_DEPLOYMENT: "Name of this installation: a part of every Redis key and of the name of the Lease",
   DELTALOOP_CLUSTER: "Id of the cluster: 12 hexadecimal digits, which `deltaloop dev` prints",
   DELTALOOP_MODE: "`act`, or `shadow`: decide and send nothing",
+  DELTALOOP_LEASE_NAMESPACE: "Namespace of the watcher's Lease, which functions read, too",
   DELTALOOP_GUARD: "`on` or `off`: in act mode, whether everything stops when another controller writes",
   DELTALOOP_DIGEST_KEY: "Key of the template digests, at least 16 characters; the same for functions and watcher",
   DELTALOOP_MAC_KEY:

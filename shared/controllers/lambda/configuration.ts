@@ -29,6 +29,8 @@ export interface Configuration<N extends string = Controller> {
   readonly mode: "act" | "shadow";
   /** Of watcher and functions alike; absent: on. */
   readonly guard?: "on" | "off";
+  /** Of the watcher's Lease; absent: NAMESPACE. */
+  readonly leaseNamespace?: string;
   readonly digestKey: string;
   /** The first signs, all are accepted. */
   readonly macKeys: readonly string[];
@@ -72,6 +74,7 @@ export const ENTRIES = {
   ),
   DELTALOOP_CLUSTER: v.pipe(v.string(), v.regex(/^[0-9a-f]{12}$/, "must be 12 hex digits")),
   DELTALOOP_MODE: v.optional(v.picklist(["act", "shadow"], "must be act or shadow"), "shadow"),
+  DELTALOOP_LEASE_NAMESPACE: v.optional(v.pipe(v.string(), v.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, "must be a namespace"))),
   DELTALOOP_GUARD: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),
   DELTALOOP_DIGEST_KEY: v.pipe(v.string(), v.minLength(KEY_LENGTH_MIN, `must have at least ${KEY_LENGTH_MIN} characters`)),
   DELTALOOP_MAC_KEY: MacKeys,
@@ -123,6 +126,7 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
     DELTALOOP_CLUSTER: rest.cluster,
     DELTALOOP_MODE: rest.mode,
     DELTALOOP_GUARD: rest.guard,
+    DELTALOOP_LEASE_NAMESPACE: rest.leaseNamespace,
     DELTALOOP_DIGEST_KEY: rest.digestKey,
     DELTALOOP_MAC_KEY: rest.macKeys.join(","),
     DELTALOOP_REDIS_URL: redis.url,
@@ -162,6 +166,7 @@ function configurationFrom(
     cluster: variables.DELTALOOP_CLUSTER,
     mode: variables.DELTALOOP_MODE,
     guard: variables.DELTALOOP_GUARD,
+    ...given("leaseNamespace", variables.DELTALOOP_LEASE_NAMESPACE),
     digestKey: variables.DELTALOOP_DIGEST_KEY,
     macKeys: variables.DELTALOOP_MAC_KEY,
     redis: {

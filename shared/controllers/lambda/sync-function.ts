@@ -94,7 +94,7 @@ function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSReco
 
 async function syncKey(
   { wiring, controller, syncs, startedMs, remainingMs }: Invocation,
-  { store, reader, gateway }: ClusterWiring,
+  { store, reader, gateway, proof }: ClusterWiring,
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
 ): Promise<void> {
@@ -112,6 +112,7 @@ async function syncKey(
     random,
     log,
     readYourWrites,
+    ...(proof && { proof }),
     ...(metrics && { metrics }),
     ...(trace && { trace }),
   };

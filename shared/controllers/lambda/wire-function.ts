@@ -10,6 +10,7 @@ import type { Configuration } from "./configuration.ts";
 import { connectLive } from "./connect-live.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import { createLogger } from "./logger.ts";
+import { NAMESPACE, watcherLease } from "../registry/names.ts";
 import { serving } from "./wiring.ts";
 import type { FunctionWiring } from "./wiring.ts";
 
@@ -32,15 +33,19 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);
-  const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), ...(metrics && { metrics }) });
+  const onNoAnswer = (): void => served.cluster(cluster)?.proof?.connectionFailed();
+  const kube = createKubeCalls({ ...kubeConfig, ...retryBudgetOf(component), onNoAnswer, ...(metrics && { metrics }) });
+  const { clock } = outside;
+  const lease = { namespace: configuration.leaseNamespace ?? NAMESPACE, name: watcherLease(configuration.deployment) };
+  const served = serving(cluster, kube, mode, outside, mode === "act" ? { clock, log, metrics, lease } : undefined);
   const queueUrl = ownQueue(component, queues);
   return {
-    clock: outside.clock,
+    clock,
     random: outside.random,
     log,
     ...(metrics && { metrics }),
     digester: outside.digester,
-    ...serving(cluster, kube, mode, outside),
+    ...served,
     ...(queueUrl === undefined ? {} : { source: createSqsMessageSource(outside.sqs, { queueUrl }) }),
     renewKeys: () => live.renew("macKey"),
     close: () => outside.close(),

@@ -2,6 +2,8 @@
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
+import { createLeaseProof, provenReader } from "../kit/lease-proof.ts";
+import type { LeaseProof } from "../kit/lease-proof.ts";
 import type { WriteGateway } from "../kit/write-gateway/gateway.ts";
 import type { TraceLine } from "../kit/run.ts";
 import { createWriteGateway } from "../kit/write-gateway/write-gateway.ts";
@@ -34,7 +36,17 @@ export interface ClusterWiring {
   readonly doorbells: Doorbells;
   /** Calls with the function's own component name, like the gateways, which name the field manager of their controller. */
   readonly reader: KubeReader;
+  /** Absent: nothing is proven (shadow mode, replay). */
+  readonly proof?: LeaseProof;
+  /** For who takes no key: proves with the Store's current token before each read. */
+  readonly provenReader?: KubeReader;
   readonly gateway: (controller: Controller) => WriteGateway;
+}
+
+/** The Lease that proves (lease-proof.ts), and what its proof needs. */
+export interface ProofOptions extends Pick<FunctionWiring, "clock" | "log"> {
+  readonly metrics?: Metrics | undefined;
+  readonly lease: { readonly namespace: string; readonly name: string };
 }
 
 /** The wiring of functions that serve one cluster and no other: reads and gateways on one client. */
@@ -43,8 +55,15 @@ export function serving(
   kube: KubeReader & KubeWriter,
   mode: WriteGateway["mode"],
   { store, signer, doorbells }: Pick<ClusterWiring, "store" | "signer" | "doorbells">,
+  options?: ProofOptions,
 ): Pick<FunctionWiring, "cluster" | "clusters"> {
   const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode);
-  const cluster: ClusterWiring = { store, signer, doorbells, reader: kube, gateway };
+  const proof = options && createLeaseProof({ ...options, reader: kube, store }, options.lease);
+  const requireCurrent = async (): Promise<void> => {
+    const { current } = await store.lineage();
+    if (current) await proof?.require(current.record.epoch, current.token);
+  };
+  const proven = proof && { proof, provenReader: provenReader(kube, proof, requireCurrent) };
+  const cluster: ClusterWiring = { store, signer, doorbells, reader: kube, ...proven, gateway };
   return { clusters: [cid], cluster: (asked) => (asked === cid ? cluster : undefined) };
 }

@@ -12,6 +12,14 @@ export function serviceAccount(component: string): string {
   return `deltaloop-${component}`;
 }
 
+/** Where our own objects are, unless DELTALOOP_LEASE_NAMESPACE says otherwise. */
+export const NAMESPACE = "deltaloop";
+
+/** The Lease that the watchers of a deployment compete for. */
+export function watcherLease(deployment: string): string {
+  return `deltaloop-watcher-${deployment}`;
+}
+
 /** The environment variable with the URL of its doorbell queue: `DELTALOOP_DOORBELLS_REPLICASET_URL`. */
 export function doorbellsVariable(controller: string): string {
   return `DELTALOOP_DOORBELLS_${variablePart(controller)}_URL`;

@@ -38,6 +38,8 @@ export function rolesOf(registry: Registry): readonly Role[] {
     resource: subresource === undefined ? resource : `${resource}/${subresource}`,
     verbs,
   });
+  // The proof that the cache is filled by this cluster's watcher (informer §11.11).
+  const readsLease = rule("leases", ["get"]);
   const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
     ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
     ...contract.map(({ resource, subresource, verb }) => rule(resource, [verb], subresource)),
@@ -49,7 +51,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
     name: serviceAccount(syncFunction(name)),
     controller: name,
     clusterRules: merged(registry.controllers.filter((entry) => entry.name === name || followUps.includes(entry.name)).flatMap(syncRules)),
-    namespaceRules: [],
+    namespaceRules: [readsLease],
   });
   return [
     {
@@ -68,7 +70,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
     {
       name: serviceAccount("apply-deltas"),
       clusterRules: merged(watchedBy(registry).map((resource) => rule(resource, ["get"]))),
-      namespaceRules: [],
+      namespaceRules: [readsLease],
     },
   ];
 }

@@ -45,7 +45,7 @@ const SECRETS = 7;
 const ENDPOINTS = 2;
 /** Logs and two of the image's registry. */
 const WATCHER_ENDPOINTS = 3;
-const ALARMS = { always: 22, metrics: 11, valkey: 5, thirdNode: 2, memorydb: 3 } as const;
+const ALARMS = { always: 22, metrics: 14, valkey: 5, thirdNode: 2, memorydb: 3 } as const;
 
 export function madeOf(stack: Stack): Made {
   const inVpc = stack.network !== "none";

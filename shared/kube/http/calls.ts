@@ -142,6 +142,7 @@ export function createCalls(
     } catch (error) {
       call.signal?.throwIfAborted();
       if (error instanceof TypeError || error instanceof AnswerTooLargeError) throw error;
+      config.onNoAnswer?.();
       const cause = error instanceof UnansweredError ? error : unanswered(error);
       // Of what had begun to be answered nothing is sent again.
       if (code !== NO_ANSWER) throw cause;

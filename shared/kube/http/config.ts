@@ -44,6 +44,8 @@ export interface KubeHttpConfig {
   readonly waitMsMax?: number;
   /** Counts the requests, as client-go's. */
   readonly metrics?: Metrics;
+  /** Called for each sending without a (whole) answer, also before it is sent again. */
+  readonly onNoAnswer?: () => void;
   /** Default 100 s without a byte; then a watch is aborted (KL5). */
   readonly inactivityMs?: number;
 }

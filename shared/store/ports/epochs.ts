@@ -1,5 +1,6 @@
 /** Epochs, fences, generations, gates: who may change what in the Store, and whether anybody may decide on it (informer §11). */
 import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Lineage, Proof, TermToken } from "./lineage.ts";
 import type { Ended } from "./tallies.ts";
 
 /** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
@@ -24,10 +25,18 @@ export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { rea
 
 export interface EpochStore {
   epoch(): Promise<EpochRecord | undefined>;
-  /** Creates `record` if there is none, or replaces the epoch named by `over`. Anything else in place: `exists`. */
+  /** The current epoch with its leader, and how many epochs were opened recently (LN5). */
+  lineage(): Promise<{ readonly current?: Lineage; readonly recentEpochs: number }>;
+  /** Forgets the recent epochs, which ends the stop of LN5. */
+  forgetRecentEpochs(): Promise<void>;
+  /**
+   * Creates `record` if there is none, or replaces the epoch `over`; a Lineage is compared with token and checkpoint (LN1). Anything else
+   * in place: `exists`. `token`: of the leader that opens it.
+   */
   openEpoch(
     record: EpochRecord,
-    over?: string,
+    over?: string | Lineage,
+    token?: TermToken,
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
    * Takes away some of what is left of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
@@ -44,7 +53,15 @@ export interface EpochStore {
     readonly fence: string;
     readonly resource: CachedResource;
     readonly lanes: number;
+    /** LN1, LN2. Absent: no Lease. `expected`: the stored term that the caller has seen. */
+    readonly token?: TermToken;
+    readonly expected?: string | undefined;
+    readonly proof?: Proof | undefined;
   }): Promise<
+    /** Another term than `expected` is stored. */
+    | { readonly kind: "foreign" }
+    /** The fence is stored under another term. */
+    | { readonly kind: "equalFence" }
     | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced
@@ -66,6 +83,9 @@ export interface EpochStore {
     readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
     readonly beat: number;
     readonly answered: number;
+    /** LN3. `confirmed`: the greatest count that a checkpoint was answered for. */
+    readonly token?: TermToken;
+    readonly confirmed?: number;
   }): Promise<
     | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
     | { readonly kind: "setBack"; readonly why: string }
@@ -113,6 +133,8 @@ export interface ResourceHealth {
   /** Keys whose payload a manifest found missing. */
   readonly needed: readonly ObjectKey[];
   readonly watermarks: readonly string[];
+  /** The greatest version that a run has written through; absent: none has. */
+  readonly written?: string;
 }
 
 /** Something that could not be applied: named, kept (the last 1000), in nobody's way. */

@@ -55,6 +55,8 @@
  * WQ8  a write-through that ends its run is the two calls in one step, the write first: so what it queues of its own key is rung. What it
  *      tells is true whoever holds the key; the run ends only by its own token, and not while some of the write must come again.
  *
+ * Lineage (informer §11.11): LN1–LN5 in store/ports/lineage.ts.
+ *
  * Guard (informer §11.9): GD1–GD7 in store/guard-store.ts.
  *
  * Intents (informer §13)
@@ -73,6 +75,7 @@ import type { TallyStore } from "./tallies.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 export type * from "./epochs.ts";
+export type * from "./lineage.ts";
 export type * from "./index-store.ts";
 export type * from "./taken.ts";
 export type * from "./work-queue.ts";

@@ -1,6 +1,7 @@
 /** A run of a key, as the work queue hands it out and the intents ask for it. */
 import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
+import type { TakenLineage } from "./lineage.ts";
 
 export interface Taken {
   readonly epoch: string;
@@ -8,6 +9,8 @@ export interface Taken {
   readonly key: ObjectKey;
   /** Random, one per take. */
   readonly token: string;
+  /** As `take` returned it (LN4); absent: not compared. */
+  readonly lineage?: TakenLineage;
 }
 
 /** How it ends. */

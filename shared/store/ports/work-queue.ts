@@ -4,6 +4,7 @@ import type { Doorbell } from "./doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
 import type { Stop } from "./guard-store.ts";
 import type { DecisionMark, Intent } from "./intents.ts";
+import type { TakenLineage } from "./lineage.ts";
 import type { DoneResult, Outcome, Taken } from "./taken.ts";
 
 /** The state of the pod cache when a key was taken. */
@@ -42,12 +43,12 @@ export interface Snapshot {
 }
 
 export type TakeResult =
-  | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
   /**
    * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
    * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
    */
-  | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number }
+  | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
   /** Another controller is at work, and no person has said that we go on (GD1). */
   | { readonly kind: "stopped"; readonly stop: Stop }
   | { readonly kind: "gated"; readonly reason: string }

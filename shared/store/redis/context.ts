@@ -100,6 +100,7 @@ export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, re
       const lanes = context.lanes(resource);
       return { resource, metaSlot: table.slot(names.meta(resource)), lanesBase: table.block(firstOfLanes(names, resource, lanes)), lanes };
     }),
+    openedSlot: table.slot(context.names.opened),
     stopSlot: ignoresStop ? 0 : table.slot(context.names.stop),
   };
 }

@@ -3,11 +3,14 @@ import { isResourceVersion, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } fro
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../ports/store.ts";
 import { describeStop } from "../ports/guard-store.ts";
+import { UNPROVEN_REASON } from "../ports/lineage.ts";
+import type { Checkpoint, Lineage, Proof, TakenLineage, TermToken } from "../ports/store.ts";
 import { cutForgery, FORGERIES_MAX } from "../forgery-list.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { firstOfLanes, gateArgs } from "./context.ts";
 import type { Context } from "./context.ts";
+import { US } from "./rows.ts";
 import { openStop } from "./stop-store.ts";
 import { endedArgs } from "./tally-store.ts";
 
@@ -16,7 +19,7 @@ const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
   const { connection, names: root } = context;
-  const boundToPrimary = context.options.durability !== "A" && !connection.isCluster;
+  const boundToPrimary = isBoundToPrimary(context);
   const checkFence = (fence: string): string => {
     if (!isResourceVersion(fence)) throw new RangeError(`not a fence: "${fence}"`);
     return fence;
@@ -27,23 +30,50 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return values[0] === null ? undefined : recordOf(RECORD_FIELDS.map((field, i) => [field, values[i] ?? ""] as const));
     },
 
-    async openEpoch(record, over) {
+    async lineage() {
+      const reply = asList(await context.run(context.keys("lineage", { opened: root.opened }).call("", {})));
+      const recentEpochs = asNumber(reply[0]);
+      if (reply.length === 1) return { recentEpochs };
+      const record = recordOf(asPairs(reply.slice(5)));
+      const [token, checkpoint] = [tokenOf(reply.slice(1, 3)), checkpointOf(reply.slice(3, 5))];
+      return { current: { record, ...(token && { token }), ...(checkpoint && { checkpoint }) }, recentEpochs };
+    },
+
+    async forgetRecentEpochs() {
+      await context.run(context.keys("forgetOpened", { opened: root.opened }).call("", {}));
+    },
+
+    async openEpoch(record, over, token) {
       const { epoch, clusterUid, projection, digestPrefix, hashLayout, fence } = record;
       const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
-      const call = context.keys("openEpoch", {}).call(epoch, { over: over ?? "", ...identity, fence: checkFence(fence) });
+      const call = context.keys("openEpoch", { opened: root.opened }).call(epoch, {
+        over: typeof over === "object" ? over.record.epoch : (over ?? ""),
+        overLineage: typeof over === "object" ? lineageText(over) : "",
+        ...identity,
+        fence: checkFence(fence),
+        term: token?.term ?? "",
+        termCount: String(token?.count ?? ""),
+      });
       const [kind, ...fields] = asList(await context.run(call));
       return kind === "opened" ? { kind: "opened" } : { kind: "exists", record: recordOf(asPairs(fields)) };
     },
 
-    async openFence({ epoch, fence, resource, lanes }) {
+    async openFence({ epoch, fence, resource, lanes, token, expected, proof }) {
       const names = root.of(epoch);
       const table = context.keys("openFence", {
         meta: names.meta(resource),
         lanes: Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)).flat(),
       });
-      const given = { fence: checkFence(fence), laneCount: String(lanes), isBoundToPrimary: boundToPrimary, resource };
+      const given = {
+        fence: checkFence(fence),
+        laneCount: String(lanes),
+        isBoundToPrimary: boundToPrimary,
+        resource,
+        ...fenceTermArgs(token, expected, proof),
+      };
       const reply = asList(await context.run(table.call(epoch, given)));
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
+      if (reply[0] === "foreign" || reply[0] === "equalFence") return { kind: reply[0] };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
       if (reply[0] === "lanes")
@@ -71,7 +101,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent, beat, answered }) {
+    async checkpoint({ epoch, fence, sent, beat, answered, token, confirmed = 0 }) {
       const names = root.of(epoch);
       const { reply: answer } = await context.runByLanes(() => {
         const table = context.keys("checkpoint", {});
@@ -79,6 +109,9 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           fence: checkFence(fence),
           beat,
           answered,
+          term: token?.term ?? "",
+          termCount: token?.count,
+          confirmed,
           queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
           resources: CACHED_RESOURCES.map((resource) => {
             const lanes = context.lanes(resource);
@@ -160,6 +193,52 @@ function recordOf(pairs: readonly (readonly [field: string, value: string])[]): 
   };
 }
 
+function tokenOf([term, count]: readonly Reply[]): TermToken | undefined {
+  return term === "" ? undefined : { term: asText(term), count: Number(asText(count)) };
+}
+
+function checkpointOf([fence, number]: readonly Reply[]): Checkpoint | undefined {
+  return fence === "" ? undefined : { fence: asText(fence), number: Number(asText(number)) };
+}
+
+/** SL2: whether another primary is told apart. Class A loses nothing; slots of a cluster move. */
+function isBoundToPrimary({ options, connection }: Context): boolean {
+  return options.durability !== "A" && !connection.isCluster;
+}
+
+/** What `take` returns of it. */
+export function takenLineageOf(reply: Reply | undefined, context: Context): TakenLineage {
+  const [term, count, fence, marks, ...held] = asList(reply);
+  const token = tokenOf([term ?? "", count ?? ""]);
+  const checkpoint = checkpointOf(held);
+  return {
+    ...(token && { token }),
+    fence: asText(fence),
+    marks: Number(asText(marks)),
+    ...(checkpoint && { checkpoint }),
+    ...(!isBoundToPrimary(context) && { losesUnseen: true }),
+  };
+}
+
+/** As open-epoch.lua makes it. */
+function lineageText({ token, checkpoint }: Lineage): string {
+  return [token?.term, token?.count, checkpoint?.fence, checkpoint?.number].map((part) => part ?? "").join(US);
+}
+
+function fenceTermArgs(token: TermToken | undefined, expected: string | undefined, proof: Proof | undefined) {
+  return {
+    term: token?.term ?? "",
+    termCount: String(token?.count ?? ""),
+    expected: expected ?? "",
+    proofTerm: proof?.token.term ?? "",
+    proofCount: proof?.token.count,
+    proofFence: proof?.checkpoint.fence ?? "",
+    proofNumber: proof?.checkpoint.number,
+    isProofExact: proof?.isExact ?? false,
+    unprovenReason: UNPROVEN_REASON,
+  };
+}
+
 /** Members of `need` are `<lane>:<key>`, so that a lane's manifest can replace its own. */
 function withoutLane(member: string): ObjectKey {
   return member.slice(member.indexOf(":") + 1);
@@ -178,7 +257,7 @@ function stateOf(reply: Reply | undefined): ResourceState {
 }
 
 function healthOf(reply: Reply): ResourceHealth {
-  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks] = asList(reply);
+  const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written] = asList(reply);
   const resource = CACHED_RESOURCES.find((each: CachedResource) => each === name);
   if (!resource) throw new TypeError(`no resource: ${JSON.stringify(name)}`);
   const holeForMs = asNumber(hole);
@@ -193,5 +272,6 @@ function healthOf(reply: Reply): ResourceHealth {
       .map((member) => withoutLane(asText(member)))
       .toSorted(),
     watermarks: asList(watermarks).map(asText),
+    ...(written !== "" && { written: asText(written) }),
   };
 }

@@ -25,7 +25,10 @@ export function createIntentStore(context: Context): IntentStore {
       const ops = intents.map(({ id, verb, name, uid = "", mayLandUntilMs = "" }) => ({ id, verb, name, uid, mayLandUntilMs }));
       const { key, token, controller } = run;
       const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
-      const registered = (await context.run(table.call(run.epoch, { key, token, ownerUid, controller, ops }))) === 1;
+      const registered =
+        (await context.run(
+          table.call(run.epoch, { key, token, ownerUid, controller, ...termArgs(run), marks: String(run.lineage?.marks ?? 0), ops }),
+        )) === 1;
       if (registered && intents.length > 0) await context.durable(); // else a failover would have the calls made again
       return registered ? "ok" : "stolen";
     },
@@ -64,6 +67,7 @@ async function writeThrough(
       key: run.key,
       token: run.token,
       resource,
+      ...termArgs(run),
       ownStatus: write.ownStatus,
       laneCount: String(lanes),
       ...(write.ends ? outcomeArgs(write.ends) : { outcome: "", delayMs: undefined }),
@@ -112,6 +116,11 @@ async function writeThrough(
     default:
       throw new TypeError(`no answer of writeThrough: ${JSON.stringify(reply[0])}`);
   }
+}
+
+/** LN4. */
+function termArgs({ lineage }: Taken): { readonly term: string; readonly termFence: string } {
+  return { term: lineage?.token?.term ?? "", termFence: lineage?.token ? lineage.fence : "" };
 }
 
 /** Where gone pods stand: with the owner nearly always; else among the orphans, or where the script found them. */

@@ -17,6 +17,8 @@ export interface DeploymentKeys {
   readonly forgeries: string;
   /** Whether another controller is at work, which stops this one. */
   readonly stop: string;
+  /** When the last epochs were opened (LN5). */
+  readonly opened: string;
   /** What became of the items that came. */
   readonly tally: string;
   /** The limiter of a controller's retries. */
@@ -63,6 +65,7 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
     epoch: `${prefix}ep`,
     forgeries: `${prefix}forged`,
     stop: `${prefix}guard`,
+    opened: `${prefix}opened`,
     tally: `${prefix}tally`,
     limiter: (controller) => `${prefix}${LIMITER}${controller}`,
     events(controller) {

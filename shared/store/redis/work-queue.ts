@@ -11,6 +11,7 @@ import { asList, asNumber, asPairs, asText } from "./connection.ts";
 import type { Reply } from "./connection.ts";
 import { gateArgs, readerArgs } from "./context.ts";
 import type { Context } from "./context.ts";
+import { takenLineageOf } from "./epoch-store.ts";
 import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
 import { sliceName } from "./keys.ts";
@@ -140,10 +141,10 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         intents: parseIntents(fields),
         failures: asNumber(reply[2]),
         ...unendedOf(reply[8]),
-        ...basisOf(new Map(fields), place.nowMs, reply.slice(9)),
+        ...basisOf(new Map(fields), place.nowMs, reply.slice(9, 13)),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
-      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]) };
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[13], context) };
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));
@@ -157,7 +158,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         failures: asNumber(reply[2]),
         ...unendedOf(reply[6]),
       };
-      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]) };
+      return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7], context) };
     }
     default:
       throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);

@@ -36,6 +36,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.take(run)).toEqual({
       kind: "ok",
       leaseUntilMs: harness.now() + LEASE_MS,
+      lineage: expect.objectContaining({ fence: harness.fence, marks: 0 }),
       snapshot: {
         primary: { key: KEY, uid: rs.metadata.uid, rv: "1", gone: false, object: rs },
         dependents: [{ key: "shop/own", uid: own.uid, rv: "1", owner: asOwner("replicaset", rs), gone: false, object: own }],
@@ -526,6 +527,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, {})).toEqual({
       kind: "ok",
       leaseUntilMs: harness.now() + LEASE_MS,
+      lineage: expect.objectContaining({ fence: harness.fence, marks: 0 }),
       snapshot: { dependents: [], orphans: [], intents: [], failures: 0 },
     });
     expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });

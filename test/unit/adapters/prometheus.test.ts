@@ -26,6 +26,7 @@ it("counts, sets and observes; what another process counts is nothing here", asy
     'workqueue_work_duration_seconds_count{name="replicaset"} 1',
     'deltaloop_syncs_total{controller="replicaset",outcome="ok"} 3',
     "deltaloop_sweeper_rings_total 0",
+    "deltaloop_unproven 0",
   ]);
 });
 

@@ -5,6 +5,7 @@ import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
 import type { Lease } from "../../../shared/kube/objects/wire.ts";
 import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
+import { LEASE_FINAL, LEASE_TERMS } from "../../../shared/controllers/cache/watcher/lineage.ts";
 import type { Leadership, LeasePorts } from "../../../shared/controllers/cache/watcher/leader-election.ts";
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
 import type { Clock } from "../../../shared/base/clock.ts";
@@ -324,5 +325,122 @@ describe("the watcher's Lease", () => {
     await clock.advance(5_000);
     expect(a.leader()).toBeDefined();
     expect(log.lines[0]).toMatchObject({ level: "warn", message: "the watcher's Lease cannot be taken" });
+  });
+});
+
+describe("the terms that the Lease lists", () => {
+  const annotations = (s: ReturnType<typeof scene>): Readonly<Record<string, string>> =>
+    (s.server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name) as Lease | undefined)?.metadata?.annotations ?? {};
+  const terms = (s: ReturnType<typeof scene>): readonly string[] => (annotations(s)[LEASE_TERMS] ?? "").split(" ");
+  const leading = async () => {
+    const s = scene();
+    const a = s.candidate("a");
+    await s.clock.advance(100);
+    const leader = a.leader();
+    if (!leader?.lineage) throw new Error("nobody leads");
+    return { ...s, s, leader, lineage: leader.lineage };
+  };
+
+  it("LE6 a renewal raises the count once the Store has confirmed the last one", async () => {
+    const { s, clock, lineage } = await leading();
+    const { term } = lineage.token();
+    await clock.advance(5_000);
+    expect(terms(s)).toEqual([`${term}.0`]);
+    lineage.confirm(0);
+    await clock.advance(2_500);
+    expect(terms(s)).toEqual([`${term}.1`]);
+    await clock.advance(5_000);
+    expect(terms(s)).toEqual([`${term}.1`]);
+    lineage.confirm(1);
+    await clock.advance(2_500);
+    expect(terms(s)).toEqual([`${term}.2`]);
+  });
+
+  it("LE6 a raise begins a term and keeps the confirmed count of the last one; a term that was not sent leaves the list", async () => {
+    const { s, clock, leader, lineage } = await leading();
+    const raise = async (): Promise<string> => {
+      const raising = leader.raise();
+      await clock.advance(100);
+      await raising;
+      return lineage.token().term;
+    };
+    const first = lineage.token().term;
+    lineage.use();
+    lineage.confirm(0);
+    await clock.advance(2_500);
+    expect(terms(s)).toEqual([`${first}.1`]);
+    const second = await raise();
+    expect(terms(s)).toEqual([`${first}.0`, `${second}.0`]);
+    const third = await raise();
+    expect(terms(s)).toEqual([`${first}.0`, `${third}.0`]);
+    expect([...lineage.minted]).toEqual([first, second, third]);
+    for (let i = 0; i < 12; i++) {
+      lineage.use();
+      await raise();
+    }
+    expect(terms(s)).toHaveLength(9);
+    expect(terms(s).at(-1)).toBe(`${lineage.token().term}.0`);
+  });
+
+  it("LE7 another list than was written last is not overwritten; the next raise empties it", async () => {
+    const { s, clock, server, leader, lineage } = await leading();
+    lineage.use();
+    lineage.confirm(0);
+    const restore = server.backup();
+    await clock.advance(2_500);
+    lineage.confirm(1);
+    await clock.advance(2_500);
+    const listed = terms(s);
+    restore();
+    const restored = terms(s);
+    expect(restored).not.toEqual(listed);
+    await clock.advance(4_500);
+    expect(terms(s)).toEqual(restored);
+    expect([lineage.wentBack(), leader.lost.aborted]).toEqual([1, false]);
+    const raising = leader.raise();
+    await clock.advance(100);
+    await raising;
+    expect(terms(s)).toEqual([`${lineage.token().term}.0`]);
+    await clock.advance(20_000);
+    expect([lineage.wentBack(), leader.lost.aborted]).toEqual([1, false]);
+  });
+
+  it("LE5 a person's label or annotation is no other list", async () => {
+    const { s, clock, touch, leader, lineage } = await leading();
+    lineage.confirm(0);
+    for (let i = 0; i < 5; i++) {
+      await touch();
+      await clock.advance(2_500);
+    }
+    expect([lineage.wentBack(), leader.lost.aborted]).toEqual([0, false]);
+    expect(terms(s)).toEqual([`${lineage.token().term}.1`]);
+  });
+
+  it("LE8 a returned Lease names the final checkpoint, and the acquiring write erases it", async () => {
+    const { s, clock, leader, lineage, candidate, server } = await leading();
+    lineage.use();
+    const final = { token: lineage.token(), checkpoint: { fence: leader.fence(), number: 7 } };
+    const released = leader.release(final);
+    await clock.advance(100);
+    await released;
+    expect(annotations(s)[LEASE_FINAL]).toBe(`${final.token.term}.0 ${final.checkpoint.fence} 7 0`);
+    const kept = server.backup();
+    const b = candidate("b");
+    await clock.advance(2_500);
+    expect(b.leader()?.lineage?.final).toEqual({ ...final, isExact: true });
+    expect(b.leader()?.lineage?.listed()).toEqual([final.token]);
+    expect(annotations(s)).not.toHaveProperty([LEASE_FINAL]);
+    b.ends.abort();
+    kept();
+    // An older build held it meanwhile, and kept what it does not know.
+    await server.request({
+      method: "PATCH",
+      path: `${PATH}/${LEASE.name}`,
+      headers: { "content-type": "application/merge-patch+json" },
+      body: JSON.stringify({ spec: { leaseTransitions: 1 } }),
+    });
+    const c = candidate("c");
+    await clock.advance(2_500);
+    expect(c.leader()?.lineage?.final).toBeUndefined();
   });
 });

@@ -70,17 +70,6 @@ describe.each([
     expect([harness.api.writes, await harness.failures()]).toEqual([[], 1]);
   });
 
-  it("asks for the Lease's proof before the list, and writes nothing without it", async () => {
-    await create(2);
-    await harness.stream();
-    Object.assign(harness.ports, { proveLease: () => Promise.reject(new Error("not proven")) });
-    await harness.sync();
-    expect([harness.api.writes, lists()]).toEqual([[], 0]);
-    Object.assign(harness.ports, { proveLease: () => Promise.resolve() });
-    await harness.sync();
-    expect([harness.pods.length, lists()]).toEqual([2, 1]);
-  });
-
   it("lists before it lowers its status below what the cache explains", async () => {
     await create(2);
     for (const name of ["a", "b"]) await owned(name);

@@ -9,13 +9,21 @@
  * LE4 whoever sends asks `holds` first: a process that stood still learns it there, before any of its timers.
  * LE5 a leader writes its Lease over any version of it that is its own, so renewing, raising and releasing at the same time, or a
  *    person's label, make none of them fail.
+ * LE6 the Lease lists the leader's token and its last TERMS_MAX earlier terms (informer §11.11). Each acquisition and raise begins a term;
+ *    a renewal raises the count once the Store has confirmed the last one. A term that was never sent to the Store leaves the list with
+ *    the next write.
+ * LE7 a leader that finds another list than it wrote last overwrites nothing: the API server's history went back. The next raise empties
+ *    the list.
+ * LE8 a returned Lease names the final checkpoint. Each acquiring write erases it.
  */
 import type { Lease } from "@deltaloop/kube/objects";
+import type { Proof, TermToken } from "@deltaloop/store/ports";
 import { describeError, isAlreadyExists, isConflict, isNotFound } from "@deltaloop/kube/client";
 import type { Clock, Log, RetryBudget, Random } from "@deltaloop/base";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { retryBudgetUntil, LEASE_CALL_TIMEOUT_MS, LEASE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
+import { LEASE_APPROVED, LEASE_FINAL, LEASE_TERMS, finalText, parseFinal, parseTerms, tokenText } from "./lineage.ts";
 
 export interface LeasePorts {
   readonly reader: KubeReader;
@@ -38,14 +46,46 @@ export interface Leadership {
   readonly fence: () => string;
   /** Whether it may still be sent under this Lease (LE3, LE4); a no has aborted `lost`. */
   readonly holds: () => boolean;
-  /** Renews now and answers the new, greater fence. @throws when it cannot. */
-  readonly raise: () => Promise<string>;
+  /** Renews now, begins a term and answers the new, greater fence. `forgets`: the earlier terms are not listed any more. @throws when it cannot. */
+  readonly raise: (forgets?: boolean) => Promise<string>;
   /** Aborts when the Lease is lost. */
   readonly lost: AbortSignal;
-  /** Gives the Lease away so that a successor need not wait. */
-  readonly release: () => Promise<void>;
+  /** Gives the Lease away so that a successor need not wait, and with `final` need not list (LE8). */
+  readonly release: (final?: Omit<Proof, "isExact">) => Promise<void>;
+  /** Absent without a Lease: shadow mode and replay. */
+  readonly lineage?: LeaseLineage;
 }
 
+/** LE6. */
+export interface LeaseLineage {
+  readonly token: () => TermToken;
+  /** Earlier terms. */
+  readonly listed: () => readonly TermToken[];
+  readonly minted: ReadonlySet<string>;
+  /** What the predecessor returned the Lease with; of the first term only. */
+  readonly final: Proof | undefined;
+  /** The foreign epoch that a person has approved to be replaced. */
+  readonly approved: () => string | undefined;
+  /** Called before the term is sent to the Store for the first time. */
+  readonly use: () => void;
+  /** The Store holds that count of the term. */
+  readonly confirm: (count: number) => void;
+  readonly confirmed: () => number;
+  /** How often LE7 was found. */
+  readonly wentBack: () => number;
+}
+
+/** The Lease was not written: it lists other terms than were written last (LE7). */
+class WentBackError extends Error {
+  override readonly name = "WentBackError";
+  constructor() {
+    super("the Lease lists other terms than were written last: the API server's history went back");
+  }
+}
+
+/** Earlier terms that the Lease lists. */
+const TERMS_MAX = 8;
+const TERM_CHARACTERS = 12;
 const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2000;
@@ -71,7 +111,13 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       const durationMs = (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
       if (!lease || holder === "" || holder === options.identity || (seen && clock.now() - seen.atMs >= durationMs)) {
         const askedMs = clock.now();
-        return hold(ports, options, { lease: await write(ports, options, lease, true), askedMs }, signal);
+        const annotations = lease?.metadata?.annotations;
+        const listed = parseTerms(annotations?.[LEASE_TERMS]).slice(-TERMS_MAX);
+        const token = newToken(random);
+        const final = holder === "" ? parseFinal(annotations?.[LEASE_FINAL], lease?.spec?.leaseTransitions ?? 0) : undefined;
+        const approved = annotations?.[LEASE_APPROVED];
+        const written = await write(ports, options, lease, { acquire: true, terms: termsText([...listed, token]) });
+        return hold(ports, options, { lease: written, askedMs, listed, token, final, approved }, signal);
       }
       if (holder !== waitingFor) log.info("waiting for the watcher's Lease", { lease: where, holder });
       waitingFor = holder;
@@ -87,16 +133,31 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
 interface Acquired {
   readonly lease: Lease;
   readonly askedMs: number;
+  readonly listed: readonly TermToken[];
+  readonly token: TermToken;
+  readonly final: Proof | undefined;
+  readonly approved: string | undefined;
 }
 
 function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, signal: AbortSignal): Leadership {
-  const { clock, log, metrics } = ports;
+  const { clock, log, metrics, random } = ports;
   const lost = new AbortController();
   metrics?.set("leader_election_master_status", { name: options.name }, 1);
   lost.signal.addEventListener("abort", () => metrics?.set("leader_election_master_status", { name: options.name }, 0));
   const over = AbortSignal.any([signal, lost.signal]);
   let { lease, askedMs: renewedMs } = acquired;
   let fence = versionOf(lease);
+  let { listed, token, approved } = acquired;
+  const minted = new Set([token.term]);
+  /** Of the token; undefined before the Store has answered any. */
+  let confirmed: number | undefined;
+  let isUsed = false;
+  /** LE7, until the next raise has been answered. */
+  let hasWentBack = false;
+  let wentBack = 0;
+  /** Lists of writes, from the last answered one on. */
+  let attempts = [termsText([...listed, token])];
+  const kept = (): readonly TermToken[] => (isUsed ? [...listed, { ...token, count: confirmed ?? token.count }] : listed);
 
   const holds = (): boolean => {
     if (!lost.signal.aborted && clock.now() - renewedMs > RENEW_DEADLINE_MS) lost.abort(new Error("the Lease was not renewed for 10 s"));
@@ -104,10 +165,14 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   };
 
   /** @returns whether the Lease was still ours to write. @throws when that cannot be known */
-  const writeOurs = async (identity: string, seconds: number): Promise<boolean> => {
+  const writeOurs = async (terms: () => string, given: { readonly released?: true; readonly final?: string } = {}): Promise<boolean> => {
     for (let tries = 1; ; tries++) {
+      const text = terms();
+      attempts = [...attempts, text];
       try {
-        lease = await write(ports, { ...options, identity }, lease, false, seconds);
+        const identity = given.released ? "" : options.identity;
+        lease = await write(ports, { ...options, identity }, lease, { ...given, terms: text });
+        attempts = attempts.slice(attempts.indexOf(text));
         return true;
       } catch (error) {
         if ((!isConflict(error) && !isNotFound(error)) || tries === WRITES_MAX) throw error;
@@ -119,19 +184,44 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
           return false;
         }
         lease = current ?? lease;
+        const annotations = lease.metadata?.annotations;
+        approved = annotations?.[LEASE_APPROVED] ?? approved;
+        if (!hasWentBack && !attempts.includes(annotations?.[LEASE_TERMS] ?? "")) {
+          hasWentBack = true;
+          wentBack++;
+          throw new WentBackError();
+        }
       }
     }
   };
   const renew = async (): Promise<void> => {
     const askedMs = clock.now();
-    if (!holds() || !(await writeOurs(options.identity, LEASE_SECONDS))) throw lost.signal.reason as Error;
+    if (!holds()) throw lost.signal.reason as Error;
+    if (confirmed === token.count) token = { ...token, count: token.count + 1 };
+    if (!(await writeOurs(() => termsText([...listed, token])))) throw lost.signal.reason as Error;
     renewedMs = askedMs;
+  };
+  const raise = async (forgets: boolean): Promise<string> => {
+    listed = forgets || hasWentBack ? [] : kept().slice(-TERMS_MAX);
+    token = newToken(random);
+    minted.add(token.term);
+    [confirmed, isUsed] = [undefined, false];
+    try {
+      await renew();
+    } catch (error) {
+      if (!(error instanceof WentBackError)) throw error;
+      return await raise(true);
+    }
+    hasWentBack = false;
+    fence = versionOf(lease);
+    return fence;
   };
 
   const keep = async (): Promise<void> => {
     for (;;) {
       await clock.after(RETRY_MS, over).catch(() => undefined);
       if (over.aborted) return;
+      if (hasWentBack) continue; // LE7: the next write is a raise
       await renew().catch((error: unknown) => {
         if (!lost.signal.aborted) log.warn("the watcher's Lease was not renewed", { lease: options.name, error: describeError(error) });
       });
@@ -146,15 +236,24 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   return {
     fence: () => fence,
     holds,
-    raise: async () => {
-      await renew();
-      fence = versionOf(lease);
-      return fence;
-    },
+    raise: (forgets = false) => raise(forgets),
     lost: lost.signal,
-    release: async () => {
+    release: async (final) => {
       lost.abort(new Error("released"));
-      await writeOurs("", 1);
+      const transitions = lease.spec?.leaseTransitions ?? 0;
+      const given = { released: true, ...(final && !hasWentBack && { final: finalText(final, transitions) }) } as const;
+      await writeOurs(() => termsText(kept()), given);
+    },
+    lineage: {
+      token: () => token,
+      listed: () => listed,
+      minted,
+      final: acquired.final,
+      approved: () => approved,
+      use: () => void (isUsed = true),
+      confirm: (count) => void (confirmed = count),
+      confirmed: () => confirmed ?? 0,
+      wentBack: () => wentBack,
     },
   };
 }
@@ -168,12 +267,18 @@ async function readLease(ports: LeasePorts, options: LeaseOptions): Promise<Leas
   return (await ports.reader.get("leases", options.namespace, options.name, { retryBudget: retryBudgetOf(ports) })) as Lease | undefined; // the resource names the type
 }
 
+interface WriteOptions {
+  readonly acquire?: boolean;
+  readonly released?: boolean;
+  readonly terms: string;
+  readonly final?: string;
+}
+
 async function write(
   ports: LeasePorts,
   options: LeaseOptions,
   current: Lease | undefined,
-  acquire: boolean,
-  seconds = LEASE_SECONDS,
+  { acquire = false, released = false, terms, final }: WriteOptions,
 ): Promise<Lease> {
   const now = microTime(ports.clock.now());
   const before = current?.spec;
@@ -184,11 +289,16 @@ async function write(
     metadata: {
       namespace: options.namespace,
       name: options.name,
+      annotations: {
+        ...othersAnnotations(current),
+        [LEASE_TERMS]: terms,
+        ...(final !== undefined && { [LEASE_FINAL]: final }),
+      },
       ...(current?.metadata?.resourceVersion !== undefined && { resourceVersion: current.metadata.resourceVersion }),
     },
     spec: {
       holderIdentity: options.identity,
-      leaseDurationSeconds: seconds,
+      leaseDurationSeconds: released ? 1 : LEASE_SECONDS,
       acquireTime: acquire && taken ? now : (before?.acquireTime ?? now),
       renewTime: now,
       leaseTransitions: (before?.leaseTransitions ?? 0) + (acquire && taken && before ? 1 : 0),
@@ -197,6 +307,19 @@ async function write(
   const request = { resource: "leases" as const, namespace: options.namespace, body, retryBudget: retryBudgetOf(ports) };
   // The server answers a Lease to a Lease.
   return (current ? await ports.writer.replace({ ...request, name: options.name }) : await ports.writer.create(request)) as Lease;
+}
+
+function othersAnnotations(lease: Lease | undefined): Readonly<Record<string, string>> {
+  const { [LEASE_TERMS]: _, [LEASE_FINAL]: __, [LEASE_APPROVED]: ___, ...others } = lease?.metadata?.annotations ?? {};
+  return others;
+}
+
+function termsText(tokens: readonly TermToken[]): string {
+  return tokens.map(tokenText).join(" ");
+}
+
+function newToken(random: Random): TermToken {
+  return { term: Array.from({ length: TERM_CHARACTERS }, () => Math.floor(random.next() * 36).toString(36)).join(""), count: 0 };
 }
 
 function versionOf(lease: Lease): string {

@@ -4,7 +4,7 @@
  */
 import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { objectKey, messageOf } from "@deltaloop/kube/objects";
+import { maxResourceVersion, objectKey, messageOf } from "@deltaloop/kube/objects";
 import { strip } from "@deltaloop/kube/strip";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
@@ -37,6 +37,8 @@ export class ResourceStream implements Listener {
   readonly #ports: ResourceStreamPorts;
   readonly #resource: CachedResource;
   readonly #loop: ListWatch;
+  /** The greatest version that has come: of an event, a bookmark or a whole list. */
+  accepted: string | undefined;
 
   /**
    * `resumeFrom`: the version up to which the cache is known to be whole; absent = list first. `known`: the greatest version that
@@ -45,6 +47,7 @@ export class ResourceStream implements Listener {
   constructor(ports: ResourceStreamPorts, resource: CachedResource, resumeFrom: string | undefined, known?: string) {
     this.#ports = ports;
     this.#resource = resource;
+    this.accepted = known;
     this.#loop = new ListWatch({ ...ports, resource, resumeFrom, known }, this);
   }
 
@@ -83,16 +86,25 @@ export class ResourceStream implements Listener {
         // The manifest is what says that an object is gone.
         if (type === "M") sink.listed(changed, listRV, generation);
       },
-      listed: (listRV) => sink.manifest(listRV, rows, generation),
+      listed: (listRV) => {
+        this.#accept(listRV);
+        return sink.manifest(listRV, rows, generation);
+      },
     };
   }
 
   async change(type: SinkItem["type"], object: unknown, rv: string): Promise<void> {
+    this.#accept(rv);
     const item = await this.#read(type, object, `watch at ${rv}`);
     if (item) this.#ports.sink.live(isOwnWrite(this.#resource, type, object) ? { ...item, isOwn: true } : item);
   }
 
+  #accept(rv: string): void {
+    this.accepted = maxResourceVersion(this.accepted ?? "0", rv);
+  }
+
   bookmark(rv: string): void {
+    this.#accept(rv);
     this.#ports.sink.watermark(rv);
   }
 

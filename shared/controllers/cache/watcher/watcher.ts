@@ -11,13 +11,18 @@
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
  * WA7 a full Store is told, and what older epochs have left goes at once. What it left out is listed once it has had room for
  *    FULL_SETTLE_MS: before that a list would only be left out again.
+ * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its Lease.
+ *    If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
+ * WA9 an unproven hand-over lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
+ *    fence was opened, so it is not older than the fence.
+ * WA10 a version that a run has written through, and that is above what the API server has, is of another history: a new epoch.
  * WA6 a term begins with the fence of a Lease that was written by us, and answered, after the last one ended. So one that was paused
  *    in a history that is no more, whose fence is greater than any new one, opens nothing.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { LANES } from "@deltaloop/store/ports";
 import { CACHED_RESOURCES, compareResourceVersions, maxResourceVersion, minResourceVersion } from "@deltaloop/kube/objects";
-import type { Signer, DeltaQueue, Doorbells, EpochRecord, ResourceHealth, Store } from "@deltaloop/store/ports";
+import type { Signer, DeltaQueue, Doorbells, EpochRecord, Lineage, Proof, ResourceHealth, Store } from "@deltaloop/store/ports";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
@@ -28,6 +33,8 @@ import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "../informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
 import type { Leadership } from "./leader-election.ts";
+import { decideEpoch, STILL_MS } from "./lineage.ts";
+import type { OwnLineage, Sighting } from "./lineage.ts";
 import { HistoryRegressedError } from "@deltaloop/kube/list-watch";
 import { VersionSet } from "./listed-rows.ts";
 import { ResourceStream } from "./resource-stream.ts";
@@ -74,6 +81,8 @@ const FAILED_LISTS_MAX = 5;
 /** How long a list and its manifests get before a lane that is still frozen asks for the next one. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
+/** How long a written version may be above its stream before the server is asked (WA10). */
+const ABOVE_STREAM_MS = 15_000;
 /** What a double holds exactly, as upstream tells it. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
 
@@ -81,9 +90,23 @@ const VERSION_DIGITS = 15;
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
-  | { readonly kind: "newEpoch"; readonly why: string }
+  /** `forgets`: the API server's history went back, so the earlier terms are not listed any more. */
+  | { readonly kind: "newEpoch"; readonly why: string; readonly forgets?: true }
   /** The stored one is greater than ours. */
-  | { readonly kind: "fenced"; readonly fence: string };
+  | { readonly kind: "fenced"; readonly fence: string; readonly isOpening?: true }
+  /** Another leader has taken the epoch since it was looked at. */
+  | { readonly kind: "foreign" };
+
+/**
+ * Another cluster's leader works on this cache: a clone, a restored backup, or a collision of cluster ids. Not normal; a person decides
+ * which cluster goes on. The process exits and is restarted, so this cluster takes over within minutes once the other one is gone.
+ */
+export class SharedCacheError extends Error {
+  override readonly name = "SharedCacheError";
+  constructor() {
+    super("two clusters share this cache: another cluster's watcher works on its epoch");
+  }
+}
 
 /** Runs until `signal` aborts; gives the Lease back at the end. */
 export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, signal: AbortSignal): Promise<void> {
@@ -92,12 +115,15 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     if (!leadership) return;
     ports.log.info("leading", { cluster: options.cluster, fence: leadership.fence() });
     let fenced = false;
+    let final: Proof | undefined;
     try {
-      fenced = await leadUntilLost({ ...ports, queue: whileLeading(ports.queue, leadership) }, options, leadership, signal);
+      ({ fenced, final } = await leadUntilLost({ ...ports, queue: whileLeading(ports.queue, leadership) }, options, leadership, signal));
       const why = fenced ? "another watcher has a newer fence" : describeError(leadership.lost.reason);
       if (!signal.aborted) ports.log.warn("not leading any more", { fence: leadership.fence(), why });
     } finally {
-      await leadership.release().catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
+      await leadership
+        .release(final)
+        .catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
     }
     if (fenced) await ports.clock.after(RETRY_MS, signal).catch(() => undefined);
   }
@@ -108,40 +134,61 @@ function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
   return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
 }
 
-/** @returns whether another watcher has a newer fence */
-async function leadUntilLost(ports: WatcherPorts, options: WatcherOptions, leadership: Leadership, signal: AbortSignal): Promise<boolean> {
+/** @returns whether another watcher has a newer fence, and the final checkpoint of an orderly end. @throws {SharedCacheError} (WA8) */
+async function leadUntilLost(
+  ports: WatcherPorts,
+  options: WatcherOptions,
+  leadership: Leadership,
+  signal: AbortSignal,
+): Promise<{ readonly fenced: boolean; readonly final?: Proof }> {
   const leading = AbortSignal.any([signal, leadership.lost]);
+  const { lineage } = leadership;
+  let epoch: string | undefined;
   let replaceEpoch: string | undefined;
   let raises = false;
+  let forgets = false;
+  let wentBack = 0;
+  let proof = lineage?.final;
   while (!leading.aborted) {
     try {
       // WA6: until this has succeeded we do not know that we still lead.
-      if (raises) await leadership.raise();
-      raises = false;
+      if (raises) await leadership.raise(forgets);
+      [raises, forgets] = [false, false];
+      if (lineage && lineage.wentBack() > wentBack) [wentBack, replaceEpoch] = [lineage.wentBack(), epoch]; // LE7
       await ports.guard?.beforeTerm(); // FG4
-      const epoch = await openEpoch(ports, options, leadership.fence(), replaceEpoch);
+      const chosen = await chooseEpoch(ports, options, leadership, replaceEpoch, leading);
+      if (chosen === undefined) break;
+      epoch = chosen.epoch;
       replaceEpoch = undefined;
-      const end = await new Term(ports, options, epoch, leadership.fence()).run(leading);
+      const term = new Term(ports, options, leadership, { ...chosen, proof });
+      const end = await term.run(leading);
       ports.metrics?.count("deltaloop_terms_total", { end: end.kind });
-      if (end.kind === "stopped") return false;
+      if (end.kind === "stopped") {
+        const final = leadership.holds() ? await term.lastCheckpoint() : undefined;
+        return { fenced: false, ...(final && { final }) };
+      }
+      proof = term.proof;
+      if (end.kind === "foreign") continue;
       if (end.kind === "fenced") {
+        if (lineage && !end.isOpening) return { fenced: true };
         const why = await provesRegression(leadership, end.fence);
-        if (why === undefined) return true;
+        if (why === undefined) return { fenced: true };
         ports.log.error("opening a new epoch", { why });
         replaceEpoch = epoch;
         continue;
       }
       ports.log.warn(end.kind === "raise" ? "raising the fence" : "opening a new epoch", { why: end.why });
-      if (end.kind === "newEpoch") replaceEpoch = epoch;
+      if (end.kind === "newEpoch") [replaceEpoch, forgets] = [epoch, end.forgets === true];
       raises = true;
     } catch (error) {
+      if (error instanceof SharedCacheError) throw error;
       ports.metrics?.count("deltaloop_terms_total", { end: "failed" });
       ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
       raises = true;
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
     }
   }
-  return false;
+  return { fenced: false };
 }
 
 /**
@@ -154,16 +201,71 @@ async function provesRegression(leadership: Leadership, stored: string): Promise
   return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
 
-/** The epoch to work in: the one in place if it is of our making, else a new one over it (WA4). */
-async function openEpoch(ports: WatcherPorts, options: WatcherOptions, fence: string, replace: string | undefined): Promise<string> {
-  const { store, random, log } = ports;
-  const current = await store.epoch();
-  if (current && current.epoch !== replace && sameIdentity(current, options)) return current.epoch;
-  const record = { ...options.identity, epoch: randomEpoch(random), clusterUid: options.clusterUid, fence };
-  const opened = await store.openEpoch(record, current?.epoch);
-  if (opened.kind === "exists") return opened.record.epoch;
-  log.info("epoch opened", { epoch: record.epoch, over: current?.epoch });
-  return record.epoch;
+interface ChosenEpoch {
+  readonly epoch: string;
+  /** The stored term. */
+  readonly expected: string | undefined;
+}
+
+/**
+ * The epoch to work in: the one in place if this cluster's leaders made it, else a new one over it (WA4, WA8); undefined when `leading` aborted.
+ * @throws {SharedCacheError}
+ */
+async function chooseEpoch(
+  ports: WatcherPorts,
+  options: WatcherOptions,
+  { lineage, fence }: Leadership,
+  replaces: string | undefined,
+  leading: AbortSignal,
+): Promise<ChosenEpoch | undefined> {
+  const { store, random, log, clock, metrics } = ports;
+  let seen: Sighting | undefined;
+  try {
+    while (!leading.aborted) {
+      const { current } = await store.lineage();
+      const decision = decideEpoch(current, ownLineage(lineage, replaces, options), seen, clock.now());
+      switch (decision.kind) {
+        case "resume":
+          return decision;
+        case "exit":
+          throw new SharedCacheError();
+        case "wait":
+          if (seen === undefined) {
+            log.error("two clusters share this cache: sending nothing", {
+              epoch: current?.record.epoch,
+              why: `the Lease does not list the epoch's term; a new epoch is opened if nothing changes for ${STILL_MS / 1_000} s`,
+            });
+            metrics?.set("deltaloop_foreign_epoch", {}, 1);
+          }
+          seen = decision.sighting;
+          await clock.after(RETRY_MS, leading).catch(() => undefined);
+          break;
+        case "open": {
+          const record = { ...options.identity, epoch: randomEpoch(random), clusterUid: options.clusterUid, fence: fence() };
+          const token = lineage?.token();
+          lineage?.use();
+          const opened = await store.openEpoch(record, lineage ? decision.over : decision.over?.record.epoch, token);
+          if (opened.kind === "exists") break; // decided anew
+          log.info("epoch opened", { epoch: record.epoch, over: decision.over?.record.epoch, why: decision.why });
+          return { epoch: record.epoch, expected: token?.term };
+        }
+        default:
+          decision satisfies never;
+      }
+    }
+    return undefined;
+  } finally {
+    if (seen) metrics?.set("deltaloop_foreign_epoch", {}, 0);
+  }
+}
+
+function ownLineage(lineage: Leadership["lineage"], replaces: string | undefined, options: WatcherOptions): OwnLineage {
+  const approved = lineage?.approved();
+  return {
+    ...(lineage && { lease: { listed: lineage.listed(), minted: lineage.minted, ...(approved !== undefined && { approved }) } }),
+    ...(replaces !== undefined && { replaces }),
+    isSameIdentity: ({ record }: Lineage) => sameIdentity(record, options),
+  };
 }
 
 function sameIdentity(record: EpochRecord, { clusterUid, identity }: WatcherOptions): boolean {
@@ -185,6 +287,11 @@ class Term {
   readonly #options: WatcherOptions;
   readonly #epoch: string;
   readonly #fence: string;
+  readonly #leadership: Leadership;
+  readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
+  readonly #wentBack: number;
+  /** Since when a version that was written through has been above its resource's stream. */
+  readonly #aboveSinceMs = new Map<CachedResource, number>();
   readonly #streams = new Map<CachedResource, { readonly stream: ResourceStream; readonly sender: LaneSender }>();
   readonly #failedLists = new Map<CachedResource, { readonly lists: number; readonly askedMs: number }>();
   readonly #ended = new AbortController();
@@ -196,19 +303,39 @@ class Term {
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
 
-  constructor(ports: WatcherPorts, options: WatcherOptions, epoch: string, fence: string) {
+  /** What the Store has answered last: the proof for the next term of this leader. */
+  proof: Proof | undefined;
+
+  constructor(
+    ports: WatcherPorts,
+    options: WatcherOptions,
+    leadership: Leadership,
+    { epoch, ...opening }: ChosenEpoch & { readonly proof: Proof | undefined },
+  ) {
     this.#ports = ports;
     this.#options = options;
+    this.#leadership = leadership;
     this.#epoch = epoch;
-    this.#fence = fence;
+    this.#fence = leadership.fence();
+    this.#opening = opening;
+    this.#wentBack = leadership.lineage?.wentBack() ?? 0;
   }
 
   async run(leading: AbortSignal): Promise<End> {
     const signal = AbortSignal.any([leading, this.#ended.signal]);
     const starts: (() => void)[] = [];
+    const { lineage } = this.#leadership;
+    const token = lineage?.token();
+    let { expected } = this.#opening;
+    lineage?.use();
     for (const resource of CACHED_RESOURCES) {
-      const opened = await this.#ports.store.openFence({ epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] });
-      if (opened.kind === "fenced") return opened;
+      const stored = { epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] };
+      const terms = token && { token, expected, proof: this.#opening.proof };
+      const opened = await this.#ports.store.openFence({ ...stored, ...terms });
+      expected = token?.term;
+      if (opened.kind === "fenced") return { ...opened, isOpening: true };
+      if (opened.kind === "foreign") return opened;
+      if (opened.kind === "equalFence") return { kind: "raise", why: "the fence is stored under another term" };
       if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
       if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
@@ -216,6 +343,7 @@ class Term {
       const from = whole ? { least: watermarks.reduce(minResourceVersion), greatest: watermarks.reduce(maxResourceVersion) } : undefined;
       starts.push(() => this.#start(resource, from, signal));
     }
+    if (token) lineage?.confirm(token.count);
     for (const start of starts) start();
     const running = [...this.#streams].map(([resource, { stream }]) => this.#guard(resource, stream.run(signal)));
     await Promise.all([...running, this.#tend(signal), this.#keepUp(signal)]);
@@ -253,7 +381,7 @@ class Term {
     try {
       await running;
     } catch (error) {
-      if (error instanceof HistoryRegressedError) return this.#finish({ kind: "newEpoch", why: error.message });
+      if (error instanceof HistoryRegressedError) return this.#finish({ kind: "newEpoch", why: error.message, forgets: true });
       this.#finish({ kind: "raise", why: `the stream of ${resource} failed: ${describeError(error)}` });
     }
   }
@@ -285,18 +413,49 @@ class Term {
   async #checkpoint(): Promise<void> {
     const sent = Object.fromEntries([...this.#streams].map(([resource, { sender }]) => [resource, sender.sentRV]));
     const beat = ++this.#beat;
-    const result = await this.#ports.store.checkpoint({ epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered });
+    const { lineage } = this.#leadership;
+    if (lineage && lineage.wentBack() > this.#wentBack)
+      return this.#finish({ kind: "newEpoch", why: "the Lease went back: the API server was restored" });
+    const token = lineage?.token();
+    const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
+    const request = { epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered, ...terms };
+    const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);
     if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
     this.#answered = beat;
+    if (token) lineage?.confirm(token.count);
+    this.proof = token && { token, checkpoint: { fence: this.#fence, number: beat }, isExact: false };
     this.#noteFull(result.full ?? false);
     for (const health of result.resources) {
       this.#tell(health);
       this.#mend(health);
+      await this.#compareWritten(health);
     }
+  }
+
+  /** The final checkpoint of an orderly end; undefined when the Store does not confirm it. */
+  async lastCheckpoint(): Promise<Proof | undefined> {
+    const before = this.#answered;
+    await this.#checkpoint().catch((error: unknown) => this.#ports.log.warn("final checkpoint failed", { error: describeError(error) }));
+    return this.#answered > before ? this.proof : undefined;
+  }
+
+  /** WA10. A stream that is only late is asked for the server's newest version before anything is concluded. */
+  async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
+    const { clock, kube } = this.#ports;
+    const accepted = this.#streams.get(resource)?.stream.accepted;
+    if (!this.#leadership.lineage || written === undefined || accepted === undefined || compareResourceVersions(written, accepted) <= 0)
+      return void this.#aboveSinceMs.delete(resource);
+    const sinceMs = this.#aboveSinceMs.get(resource) ?? clock.now();
+    this.#aboveSinceMs.set(resource, sinceMs);
+    if (clock.now() - sinceMs < ABOVE_STREAM_MS) return;
+    const { resourceVersion } = await kube.listPage(resource, { limit: 1, metadataOnly: true }, this.#ended.signal);
+    this.#aboveSinceMs.delete(resource);
+    if (compareResourceVersions(resourceVersion, written) < 0)
+      this.#finish({ kind: "newEpoch", why: `${resource} are cached at ${written}, the server is at ${resourceVersion}` });
   }
 
   #noteFull(isFull: boolean): void {

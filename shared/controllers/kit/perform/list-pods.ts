@@ -27,7 +27,6 @@ export async function listPods(calls: RunCalls, owner: Owner, selector: Selector
   const { snapshot, controller, key } = calls.run;
   const { pods } = snapshot;
   if (pods === undefined) return snapshot;
-  await calls.ports.proveLease?.(calls.run);
   const { items, resourceVersion: listRV } = await calls.listWithVersion("pods", owner.namespace, { selector });
 
   const rows = [...snapshot.dependents, ...snapshot.orphans];

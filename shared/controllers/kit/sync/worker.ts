@@ -12,13 +12,14 @@
  *    its handler had thrown, so a key that kills who runs it does not do so for ever.
  * WK6 where another controller is at work (informer §11.9) no key is handed out, and people are told why. A run that hears of it at its
  *    renewal begins no call any more; it has not failed, and its key is due again at once.
+ * WK7 without the Lease's proof (lease-proof.ts) nothing is read live or written; the key has not failed, and is due again after a second.
  */
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
 import { repair } from "../../cache/repair.ts";
 import { ring } from "../../cache/ring.ts";
 import { describeError, isConflict, TerminalError } from "@deltaloop/kube/client";
-import type { Doorbell, DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, WorkQueue } from "@deltaloop/store/ports";
+import type { Doorbell, DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, TakenLineage, WorkQueue } from "@deltaloop/store/ports";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { LabelsOf } from "@deltaloop/base/metrics";
 import { ForgedRowsError, describeStop } from "@deltaloop/store/ports";
@@ -27,6 +28,8 @@ import { LEASE_MS, RENEWAL_MS, RETRY_WAIT_MS_MAX, WRITE_MARGIN_MS } from "@delta
 import { toError } from "../errors.ts";
 import { outcomeOf } from "../outcome.ts";
 import { withRetryBudget } from "../budgeted-ports.ts";
+import { PROOF_RETRY_MS, UnprovenError } from "../lease-proof.ts";
+import { withProof } from "../proven-ports.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncPorts, SyncResult } from "../run.ts";
 import { createSession } from "./session.ts";
@@ -74,7 +77,8 @@ export async function runKey(
     mayStart: mayWrite,
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
-  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite };
+  const { lineage } = take;
+  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }) };
   ports.trace?.({ controller, key: run.key, kind: "started" });
   const { metrics } = ports;
   const name = WORK_QUEUES[controller];
@@ -83,7 +87,13 @@ export async function runKey(
   if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
   let ended: Ended;
   try {
-    ended = await endOf(withRetryBudget(ports, retryBudget), run, take.kind === "recover" ? recover : sync, options, lease.isStopped);
+    ended = await endOf(
+      withProof(withRetryBudget(ports, retryBudget), run),
+      run,
+      take.kind === "recover" ? recover : sync,
+      options,
+      lease.isStopped,
+    );
   } finally {
     await lease.release();
   }
@@ -99,6 +109,7 @@ export async function runKey(
 interface Take {
   readonly kind: "ok" | "recover";
   readonly snapshot: Snapshot;
+  readonly lineage: TakenLineage | undefined;
   /** Before the call that took it, by our own clock: the Store's may differ, and a lease may only be thought too short. */
   readonly takenAtMs: number;
 }
@@ -113,12 +124,17 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   };
   for (;;) {
     const takenAtMs = ports.clock.now();
+    const before = ports.proof?.seen();
     const result: TakeResult = await ports.store.take(taken, known);
     ports.metrics?.count("deltaloop_doorbells_total", { controller: taken.controller, result: result.kind });
     switch (result.kind) {
       case "ok":
       case "recover":
-        return { kind: result.kind, snapshot: result.snapshot, takenAtMs };
+        if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
+          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate is shut now, and its opening rings
+          return nothing("the store was set back");
+        }
+        return { kind: result.kind, snapshot: result.snapshot, lineage: result.lineage, takenAtMs };
       case "moved":
         // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
         if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
@@ -252,6 +268,11 @@ async function endOf(
       ports.log.warn("sync ended: another controller is at work", { key, controller });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
       return { outcome: { kind: "requeueAfter", delayMs: 0 } };
+    }
+    if (error instanceof UnprovenError) {
+      ports.log.warn("sync ended: not proven to work for the cluster that fills the cache", { key, controller, why: error.message });
+      ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
+      return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
     // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.

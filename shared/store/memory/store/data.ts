@@ -13,12 +13,14 @@ import type {
   Forged,
   Forgery,
   GuardState,
+  Checkpoint,
   Intent,
   ManifestRow,
   LaneTally,
   QuarantineEntry,
   ResourceState,
   Row,
+  TermToken,
 } from "../../ports/store.ts";
 
 export interface MemoryData {
@@ -32,6 +34,8 @@ export interface MemoryData {
   readonly tallies: Map<string, LaneTally>;
   /** Outside of epochs (GD2). */
   guard: GuardState;
+  /** When the last epochs were opened (LN5). */
+  openedMs: readonly number[];
 }
 
 export interface EpochData {
@@ -49,13 +53,24 @@ export interface EpochData {
   /** When it is the turn of what is done seldom. */
   readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
-  checkpoint: { readonly fence: string; readonly beat: number } | undefined;
+  checkpoint: Checkpoint | undefined;
+  token: TermToken | undefined;
+  /** The fence that the token came with. */
+  tokenFence: string;
+  /** LN2: whether the token's leader had a proof. */
+  isProven: boolean;
+  /** SUSPECT marks so far. */
+  suspectMarks: number;
 }
 
 export interface ResourceData {
   fence: string;
   /** The primary that the fence was opened on. */
   primary: string;
+  /** The term that opened the fence. */
+  term: string | undefined;
+  /** The greatest version that a run has written through. */
+  written: string | undefined;
   /** Last one opened. */
   generation: number;
   /** Last one that every lane has reached. */
@@ -143,10 +158,11 @@ export function createMemoryData(): MemoryData {
     events: tableOf(CONTROLLERS, noCorrelations),
     tallies: new Map(),
     guard: { forgivenMs: 0, version: "0" },
+    openedMs: [],
   };
 }
 
-export function newEpoch(record: EpochRecord): EpochData {
+export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
   return {
     record,
     resources: new Map(),
@@ -158,6 +174,10 @@ export function newEpoch(record: EpochRecord): EpochData {
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,
+    token,
+    tokenFence: record.fence,
+    isProven: true,
+    suspectMarks: 0,
   };
 }
 
@@ -178,6 +198,8 @@ export function newResource(fence: string, lanes: number, primary: string): Reso
   return {
     fence,
     primary,
+    term: undefined,
+    written: undefined,
     generation: 0,
     syncedGeneration: 0,
     state: "INIT",

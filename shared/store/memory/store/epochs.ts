@@ -7,6 +7,9 @@ import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
 import { tally } from "./tallies.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
+import { UNPROVEN_REASON } from "../../ports/lineage.ts";
+import type { Lineage, TermToken } from "../../ports/store.ts";
+import { isOver, lineageOf, proves } from "./lineage.ts";
 
 type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
@@ -15,10 +18,20 @@ const QUARANTINE_MAX = 1_000;
 /** What a fence is compared with before any was opened. */
 const NO_FENCE = "0";
 
-export function openEpoch(data: MemoryData, record: Asked<"openEpoch">, over: string | undefined): Answer<"openEpoch"> {
+/** How many times of openings are kept. */
+const OPENED_MAX = 8;
+
+export function openEpoch(
+  data: MemoryData,
+  record: Asked<"openEpoch">,
+  over: string | Lineage | undefined,
+  token: TermToken | undefined,
+  nowMs: number,
+): Answer<"openEpoch"> {
   const current = data.epoch?.record;
-  if (current && (current.epoch === record.epoch || current.epoch !== over)) return { kind: "exists", record: current };
-  data.epoch = newEpoch(Object.freeze({ ...record }));
+  if (current && (current.epoch === record.epoch || !isOver(data.epoch, over))) return { kind: "exists", record: current };
+  data.epoch = newEpoch(Object.freeze({ ...record }), token);
+  data.openedMs = [...data.openedMs, nowMs].slice(-OPENED_MAX);
   return { kind: "opened" };
 }
 
@@ -35,10 +48,21 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   }
   const order = compareResourceVersions(request.fence, resource.fence);
   if (order < 0) return { kind: "fenced", fence: resource.fence };
+  const { token, expected, proof } = request;
+  if (token) {
+    const isFirst = epoch.token?.term !== token.term;
+    if (isFirst && lineageOf(epoch).token?.term !== expected) return { kind: "foreign" };
+    if (order === 0 && resource.term !== token.term) return { kind: "equalFence" };
+    if (isFirst) epoch.isProven = proves(epoch, proof);
+    if (isFirst || epoch.tokenFence !== request.fence) [epoch.token, epoch.tokenFence] = [token, request.fence];
+    if (order > 0 && resource.state === "SYNCED" && !epoch.isProven) suspect(epoch, resource, UNPROVEN_REASON);
+  }
+  if (order > 0) resource.term = token?.term;
+  if (order > 0 && !token) epoch.token = undefined;
   epoch.resources.set(request.resource, resource);
   epoch.opened.add(request.resource);
   if (order > 0) raiseFence(resource, request.fence);
-  if (resource.primary !== data.primary) suspect(resource, OTHER_PRIMARY);
+  if (resource.primary !== data.primary) suspect(epoch, resource, OTHER_PRIMARY);
   resource.primary = data.primary;
   return {
     kind: "open",
@@ -90,9 +114,14 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs
   const smaller = opened.find(({ fence }) => fence !== request.fence);
   if (smaller) return lost(epoch, "setBack", `its fence is ${smaller.fence}`, nowMs);
   if (opened.some(({ primary }) => primary !== data.primary)) return lost(epoch, "setBack", OTHER_PRIMARY, nowMs);
-  const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.beat : 0;
+  const { token, confirmed = 0 } = request;
+  if (token && epoch.token?.term !== token.term) return lost(epoch, "setBack", "its term is another leader's or an earlier one", nowMs);
+  if (token && epoch.token && epoch.token.count < confirmed)
+    return lost(epoch, "setBack", `it holds count ${epoch.token.count} of the term and has confirmed ${confirmed}`, nowMs);
+  const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.number : 0;
   if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
-  epoch.checkpoint = { fence: request.fence, beat: request.beat };
+  epoch.checkpoint = { fence: request.fence, number: request.beat };
+  if (token) epoch.token = token;
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
   const resources = CACHED_RESOURCES.flatMap((name) => {
     const resource = epoch.resources.get(name);
@@ -103,7 +132,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs
 
 /** SL1, SL3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
 function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
-  for (const resource of epoch.resources.values()) suspect(resource, why);
+  for (const resource of epoch.resources.values()) suspect(epoch, resource, why);
   for (const queue of Object.values(epoch.queues)) {
     for (const key of queue.runs.keys()) queue.ready.set(key, Math.min(queue.ready.get(key) ?? nowMs, nowMs));
     queue.runs.clear();
@@ -122,17 +151,19 @@ function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): 
     frozenLanes: [...resource.lanes.entries()].flatMap(([lane, { frozen }]) => (frozen ? [lane] : [])),
     needed: [...resource.needed].sort(),
     watermarks: resource.lanes.map((lane) => lane.watermark),
+    ...(resource.written !== undefined && { written: resource.written }),
   };
 }
 
 /** A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway. */
 export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
   const resource = data.epoch?.resources.get(name);
-  if (resource) suspect(resource, reason);
+  if (data.epoch && resource) suspect(data.epoch, resource, reason);
 }
 
-function suspect(resource: ResourceData, reason: string): void {
+function suspect(epoch: EpochData, resource: ResourceData, reason: string): void {
   if (resource.state === "INIT") return;
+  epoch.suspectMarks++;
   resource.state = "SUSPECT";
   resource.suspects++;
   resource.suspectReason = reason;

@@ -6,6 +6,7 @@ import type { EpochRecord } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
+import { EPOCHS_MAX, EPOCHS_REASON, recentEpochs } from "../../ports/lineage.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { stopFor } from "./guard-store.ts";
 
@@ -14,7 +15,7 @@ const SILENCE_MS_MAX = 60_000;
 
 /** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
 export function gateReason(
-  data: Pick<MemoryData, "epoch" | "primary" | "guard">,
+  data: Pick<MemoryData, "epoch" | "primary" | "guard" | "openedMs">,
   controller: Controller,
   options: StoreOptions,
   nowMs: number,
@@ -23,6 +24,7 @@ export function gateReason(
   if (!epoch) return "there is no epoch";
   const stop = stopFor(data, options);
   if (stop) return describeStop(stop);
+  if (recentEpochs(data.openedMs, nowMs) >= EPOCHS_MAX) return EPOCHS_REASON;
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
   for (const name of CONTROLLER_INFO[controller].reads) {

@@ -17,8 +17,9 @@ import { gateReason } from "./gate.ts";
 import { reportForeignWrite, resume, stopFor } from "./guard-store.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
+import { lineage } from "./lineage.ts";
 import { doorbell } from "./ring.ts";
-import { addKey, finishRun, holds, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
+import { addKey, finishRun, holds, isOfLineage, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
 import { correlate } from "@deltaloop/kube/events";
 import { tallies } from "./tallies.ts";
 import { writeThrough } from "./write-through.ts";
@@ -58,6 +59,8 @@ function epochVerbs(
   clock: Clock,
 ): Verbs<
   | "epoch"
+  | "lineage"
+  | "forgetRecentEpochs"
   | "openEpoch"
   | "forgetEpochs"
   | "openFence"
@@ -73,7 +76,9 @@ function epochVerbs(
 > {
   return {
     epoch: async () => data.epoch?.record,
-    openEpoch: async (record, over) => openEpoch(data, record, over),
+    lineage: async () => lineage(data, clock.now()),
+    forgetRecentEpochs: async () => void (data.openedMs = []),
+    openEpoch: async (record, over, token) => openEpoch(data, record, over, token, clock.now()),
     forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
@@ -129,6 +134,7 @@ function indexVerbs(
       const queue = epoch?.queues[run.controller];
       // Ops under the uid of a primary that has been replaced meanwhile would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
+      if (!isOfLineage(epoch, run) || (run.lineage && run.lineage.marks !== epoch.suspectMarks)) return "stolen"; // LN4
       register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
       return "ok";
     },

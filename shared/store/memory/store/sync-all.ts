@@ -17,6 +17,7 @@ export interface Synced {
   readonly epoch: EpochData;
   readonly primary: string;
   readonly guard: GuardState;
+  readonly openedMs: readonly number[];
 }
 
 /** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open now. */

@@ -13,12 +13,13 @@ import {
   primaryAsOwner,
 } from "@deltaloop/kube/objects";
 import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
-import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakeResult, WorkQueue } from "../../ports/store.ts";
+import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakenLineage, TakeResult, WorkQueue } from "../../ports/store.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
 import type { EpochData, QueueData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
 import { LEASE_MS } from "@deltaloop/base";
+import { lineageOf } from "./lineage.ts";
 import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { retryDelayMs } from "./rate-limiter.ts";
 import { doorbell } from "./ring.ts";
@@ -81,6 +82,23 @@ function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
   return run !== undefined && run.leaseUntilMs > nowMs;
 }
 
+/** LN4: term and fence are those that the run was taken under. */
+export function isOfLineage({ token, tokenFence }: EpochData, { lineage }: Taken): boolean {
+  return lineage?.token === undefined || (token?.term === lineage.token.term && tokenFence === lineage.fence);
+}
+
+function takenLineage(epoch: EpochData, controller: Controller): TakenLineage {
+  const { tokenFence, suspectMarks, resources } = epoch;
+  const { token, checkpoint } = lineageOf(epoch);
+  const fences = CONTROLLER_INFO[controller].reads.map((name) => resources.get(name)?.fence ?? "0");
+  return {
+    ...(token && { token }),
+    fence: token ? tokenFence : fences.reduce(maxResourceVersion),
+    marks: suspectMarks,
+    ...(checkpoint && { checkpoint }),
+  };
+}
+
 export function holds(queue: QueueData, key: ObjectKey, token: string): boolean {
   return queue.runs.get(key)?.token === token;
 }
@@ -137,10 +155,11 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
         ...(spoilt.length > 0 && { forged: spoilt }),
       },
       leaseUntilMs,
+      lineage: takenLineage(epoch, run.controller),
     };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs };
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage: takenLineage(epoch, run.controller) };
 }
 
 function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {

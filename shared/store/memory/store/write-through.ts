@@ -1,5 +1,5 @@
 /** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
-import { primaryAsOwner } from "@deltaloop/kube/objects";
+import { maxResourceVersion, primaryAsOwner } from "@deltaloop/kube/objects";
 import type { OwnerId } from "@deltaloop/kube/objects";
 import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
@@ -9,7 +9,7 @@ import { laneOfKey } from "./data.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
-import { addKey, finishRun } from "./work-queue.ts";
+import { addKey, finishRun, isOfLineage } from "./work-queue.ts";
 
 const ITEMS_MAX = 500;
 
@@ -21,7 +21,7 @@ const ITEMS_MAX = 500;
 export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
   const { epoch } = data;
-  if (!epoch || epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
+  if (!epoch || epoch.record.epoch !== run.epoch || !isOfLineage(epoch, run)) return { kind: "otherEpoch" };
   const resource = epoch.resources.get(write.resource);
   if (!resource) throw new Error(`${write.resource} is not open, so no run can have read or written it`);
   const ring = createRing(epoch, nowMs);
@@ -35,6 +35,7 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
     moved = outcome === "moved";
     if (outcome === "moved") break;
     outcomes.push(outcome);
+    resource.written = maxResourceVersion(item.rv, resource.written ?? "0");
   }
   const flagged = moved ? 0 : write.gone.filter((pod) => flagGone(step, pod)).length;
   const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);

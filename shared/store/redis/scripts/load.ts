@@ -18,6 +18,7 @@ import {
   SIMILAR_MESSAGES_MAX,
   SIMILAR_WITHIN_MS,
 } from "@deltaloop/kube/events";
+import { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS } from "../../ports/lineage.ts";
 import { EVENT_MEMORY_MS } from "../../ports/events.ts";
 import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import { CHANGES, GATE, LAYOUTS } from "./layout-table.ts";
@@ -42,6 +43,8 @@ const ending = readFileSync(new URL("./lib/ending.lua", import.meta.url), "utf8"
 const index = numbered(CHANGES, readFileSync(new URL("./lib/index.lua", import.meta.url), "utf8"));
 const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "utf8");
 const tally = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
+const lineageRules = locals({ EPOCHS_MAX, EPOCHS_WINDOW_MS }) + `local EPOCHS_REASON = ${JSON.stringify(EPOCHS_REASON)}\n`;
+const lineage = lineageRules + readFileSync(new URL("./lib/lineage.lua", import.meta.url), "utf8");
 const gate = numbered(GATE, readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8"));
 
 /** The text of a script, with the libraries that it needs. lib/base.lua is in front of each. */
@@ -52,6 +55,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
     intents,
     index,
     sequence,
+    lineage,
     gate,
     tally,
     readFileSync(new URL("./index/apply-manifest.lua", import.meta.url), "utf8"),
@@ -62,12 +66,14 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   correlateEvents: [eventRules, readFileSync(new URL("./audit/correlate-events.lua", import.meta.url), "utf8")],
   done: [queue, ending, readFileSync(new URL("./work-queue/done.lua", import.meta.url), "utf8")],
   forgeries: [readFileSync(new URL("./audit/forgeries.lua", import.meta.url), "utf8")],
+  forgetOpened: [readFileSync(new URL("./epochs/forget-opened.lua", import.meta.url), "utf8")],
+  lineage: [lineage, readFileSync(new URL("./epochs/lineage.lua", import.meta.url), "utf8")],
   forget: [readFileSync(new URL("./epochs/forget.lua", import.meta.url), "utf8")],
-  gate: [gate, readFileSync(new URL("./epochs/gate.lua", import.meta.url), "utf8")],
+  gate: [lineage, gate, readFileSync(new URL("./epochs/gate.lua", import.meta.url), "utf8")],
   markSuspect: [readFileSync(new URL("./epochs/mark-suspect.lua", import.meta.url), "utf8")],
   noteForgery: [readFileSync(new URL("./audit/note-forgery.lua", import.meta.url), "utf8")],
-  openEpoch: [readFileSync(new URL("./epochs/open-epoch.lua", import.meta.url), "utf8")],
-  openFence: [queue, intents, index, readFileSync(new URL("./epochs/open-fence.lua", import.meta.url), "utf8")],
+  openEpoch: [lineage, readFileSync(new URL("./epochs/open-epoch.lua", import.meta.url), "utf8")],
+  openFence: [queue, intents, index, lineage, readFileSync(new URL("./epochs/open-fence.lua", import.meta.url), "utf8")],
   openGeneration: [readFileSync(new URL("./epochs/open-generation.lua", import.meta.url), "utf8")],
   parked: [queue, readFileSync(new URL("./work-queue/parked.lua", import.meta.url), "utf8")],
   quarantine: [tally, readFileSync(new URL("./audit/quarantine.lua", import.meta.url), "utf8")],
@@ -86,8 +92,8 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   scan: [readFileSync(new URL("./epochs/scan.lua", import.meta.url), "utf8")],
   setStop: [readFileSync(new URL("./foreign-writes/set-stop.lua", import.meta.url), "utf8")],
   stashManifest: [queue, intents, index, sequence, readFileSync(new URL("./index/stash-manifest.lua", import.meta.url), "utf8")],
-  sweep: [queue, gate, readFileSync(new URL("./work-queue/sweep.lua", import.meta.url), "utf8")],
-  take: [times, queue, intents, gate, readFileSync(new URL("./work-queue/take.lua", import.meta.url), "utf8")],
+  sweep: [queue, lineage, gate, readFileSync(new URL("./work-queue/sweep.lua", import.meta.url), "utf8")],
+  take: [times, queue, intents, lineage, gate, readFileSync(new URL("./work-queue/take.lua", import.meta.url), "utf8")],
   tallies: [readFileSync(new URL("./audit/tallies.lua", import.meta.url), "utf8")],
   writeThrough: [times, queue, ending, intents, index, readFileSync(new URL("./intents/write-through.lua", import.meta.url), "utf8")],
 };

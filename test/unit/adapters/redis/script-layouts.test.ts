@@ -65,19 +65,18 @@ it("orders names, counts lists, and leaves what is absent empty", () => {
   });
   const ops = [{ name: "a", id: "c:a", uid: "", mayLandUntilMs: 5, verb: "create" }];
   const register = new KeyTable("registerIntents", "ep", { queue, intents: "i" });
-  expect(register.call("e1", { ops, controller: "replicaset", ownerUid: "u", token: "t", key: "shop/web" }).args).toEqual([
-    "e1",
-    "shop/web",
-    "t",
-    "u",
-    "replicaset",
-    "1",
-    "c:a",
-    "create",
-    "a",
-    "",
-    "5",
-  ]);
+  expect(
+    register.call("e1", {
+      ops,
+      term: "t",
+      termFence: "7",
+      marks: "0",
+      controller: "replicaset",
+      ownerUid: "u",
+      token: "t",
+      key: "shop/web",
+    }).args,
+  ).toEqual(["e1", "shop/web", "t", "u", "replicaset", "t", "7", "0", "1", "c:a", "create", "a", "", "5"]);
   // @ts-expect-error the token is missing
   done.call("e1", { delayMs: undefined, outcome: "ok", key: "shop/web" });
   // @ts-expect-error no script has such an argument

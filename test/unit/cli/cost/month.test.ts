@@ -35,7 +35,7 @@ it("an idle month has each item once, and five long polls of each queue go on al
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
     secrets: 8,
     "reads of secrets": 5 * 12 * 730 * 4,
-    alarms: 38,
+    alarms: 41,
     "custom metrics": 10,
     logs: 0.077,
     "logs, kept 30 days": 0.077,

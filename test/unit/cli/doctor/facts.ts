@@ -29,7 +29,13 @@ export const HEALTHY: Facts = {
     identity: seen({ cid: CLUSTER, uid: "kube-system-uid" }),
     lease: {
       name: "deltaloop/deltaloop-watcher-prod",
-      seen: seen({ resourceVersion: "120", holder: "host-1", renewedAtMs: NOW_MS - 1_000, durationSeconds: 15 }),
+      seen: seen({
+        resourceVersion: "120",
+        holder: "host-1",
+        renewedAtMs: NOW_MS - 1_000,
+        durationSeconds: 15,
+        terms: [{ term: "t1", count: 5 }],
+      }),
     },
   },
   roles: ROLES.map(({ name }) => ({
@@ -59,6 +65,13 @@ export const HEALTHY: Facts = {
     };
   }),
   cache: {
+    lineage: seen({
+      current: {
+        record: { epoch: "e1", clusterUid: "u", projection: 1, digestPrefix: "d", hashLayout: "h", fence: "1" },
+        token: { term: "t1", count: 4 },
+      },
+      recentEpochs: 1,
+    }),
     epoch: seen({
       epoch: "e1",
       clusterUid: "kube-system-uid",

@@ -23,7 +23,17 @@ const apiSays = (gitVersion: string, dateMs: number = NOW_MS): Facts =>
   api({ version: seen({ server: "https://kube", gitVersion, dateMs }) });
 const lease = (change: object): Facts =>
   api({
-    lease: { name: "a/b", seen: seen({ resourceVersion: "120", holder: "host-1", renewedAtMs: NOW_MS, durationSeconds: 15, ...change }) },
+    lease: {
+      name: "a/b",
+      seen: seen({
+        resourceVersion: "120",
+        holder: "host-1",
+        renewedAtMs: NOW_MS,
+        durationSeconds: 15,
+        terms: [{ term: "t1", count: 5 }],
+        ...change,
+      }),
+    },
   });
 const role = (user: string, allowed: boolean): Facts => ({
   ...HEALTHY,
@@ -345,6 +355,16 @@ const ROWS: readonly Row[] = [
     facts: fences("121"),
     want: ["watcher.fence", "failure", /121, the Lease is at 120/, /Delete the key ep/],
   },
+  {
+    name: "a Lease that does not list the epoch's term",
+    facts: lease({ terms: [{ term: "t0", count: 9 }] }),
+    want: ["watcher.lineage", "failure", /two clusters share this cache/, /resume --lineage/],
+  },
+  {
+    name: "four new epochs",
+    facts: cache({ lineage: seen({ recentEpochs: 4 }) }),
+    want: ["watcher.lineage", "failure", /4 new epochs/, /resume --lineage/],
+  },
   { name: "a fence as new as the Lease", facts: fences("120"), want: ["watcher.fence", "ok", /120/] },
   { name: "two fences", facts: fences("99", "100"), want: ["watcher.fence", "warning", /2 fences/, /few seconds/] },
 
@@ -524,6 +544,7 @@ it("what is dead costs its own checks, and those that rest on it, and no other",
     server: gone,
     cache: {
       epoch: gone,
+      lineage: gone,
       streams: gone,
       quarantine: gone,
       forgeries: gone,

@@ -1,11 +1,12 @@
 -- checkpoint: records what was sent, proves the fence, and reports a loss (SL1, SL3) and what the watcher must repair.
 -- KEYS  none
--- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered · queues: their bases
+-- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered
+--       term: of the leader, or "" · termCount · confirmed: the greatest count that was answered (LN3) · queues: their bases
 --       resources: with their number of lanes as the caller believes and the RV that was sent, or "". Every open resource, and every one
 --         with a sent RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis
 --         lost writes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
---         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws }, … }
+--         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "" }, … }
 local FULL_MS = 10000 -- what was refused comes again each 5 s
 
 if otherEpoch() then return { "noEpoch" } end
@@ -14,7 +15,7 @@ local resources, greatest, missing, smaller, moved, servedBy = {}, "0", nil, nil
 for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
   local name, sent = ARGV[at + RESOURCES_NAME], ARGV[at + RESOURCES_SENT_RV]
   local m = KEYS[tonumber(ARGV[at + RESOURCES_META_SLOT])]
-  local fields = call("HMGET", m, "fence", "lanes", "state", "syncedGen", "gen", "primary")
+  local fields = call("HMGET", m, "fence", "lanes", "state", "syncedGen", "gen", "primary", "written")
   if fields[1] then
     if less(greatest, fields[1]) then greatest = fields[1] end
     if less(fields[1], fence) then smaller = smaller or fields[1] end
@@ -25,7 +26,7 @@ for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
     end
     resources[#resources + 1] = {
       name = name, m = m, need = KEYS[tonumber(ARGV[at + RESOURCES_NEEDED_SLOT])], l = tonumber(ARGV[at + RESOURCES_LANES_BASE]),
-      lanes = tonumber(fields[2]), sent = sent, state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0),
+      lanes = tonumber(fields[2]), sent = sent, state = fields[3], syncedGen = tonumber(fields[4] or 0), gen = tonumber(fields[5] or 0), written = fields[7] or "",
     }
   elseif sent ~= "" then
     missing = missing or name
@@ -49,7 +50,13 @@ end
 if missing then return lost("damaged", missing .. " is not there") end
 if smaller then return lost("setBack", "its fence is " .. smaller) end
 if moved then return lost("setBack", OTHER_PRIMARY) end
-local stored = call("HMGET", epochKey, "checkpoint", "evicted")
+local stored = call("HMGET", epochKey, "checkpoint", "evicted", "term", "termCount")
+if term ~= "" then -- LN3
+  if stored[3] ~= term then return lost("setBack", "its term is another leader's or an earlier one") end
+  if tonumber(stored[4]) < (confirmed or 0) then
+    return lost("setBack", "it holds count " .. stored[4] .. " of the term and has confirmed " .. text(confirmed))
+  end
+end
 local ofFence, held = string.match(stored[1] or "", "^(%d+)\31(%d+)$")
 held = ofFence == fence and tonumber(held) or 0
 if held < answered then
@@ -77,11 +84,12 @@ for _, resource in ipairs(resources) do
   end
   out[#out + 1] = {
     resource.name, resource.state, resource.syncedGen, resource.gen, oldest and now - oldest or -1, frozen,
-    call("SMEMBERS", resource.need), marks, -- need: "<lane>:<key>"
+    call("SMEMBERS", resource.need), marks, resource.written, -- need: "<lane>:<key>"
   }
 end
 for _, resource in ipairs(resources) do
   if resource.sent ~= "" then call("HSET", resource.m, "sentRV", resource.sent) end
 end
 call("HSET", epochKey, "checkpoint", fence .. US .. text(beat), "evicted", (servedBy or "") .. US .. evicted)
+if term ~= "" then call("HSET", epochKey, "termCount", text(termCount)) end
 return out

@@ -1,11 +1,13 @@
 -- openFence: makes a fence the stream of a resource (informer §14 step 3): a greater one resets sequences and holes and keeps W.
 -- KEYS  meta: of the resource · lanes: l, v, t, h, mp of each
 -- ARGV  fence · laneCount · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
--- Returns { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
+--       term: of the leader, or "" · termCount · expected: the stored term that it has seen · proofTerm: "" for no proof (LN2) · proofCount
+--       proofFence · proofNumber · isProofExact · unprovenReason
+-- Returns { "foreign" }: another term than expected · { "equalFence" }: stored under another term · { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
 if otherEpoch() then return { "noEpoch" } end
 evenIfFull()
-local fields = call("HMGET", metaKey, "fence", "lanes", "state", "syncedGen", "primary")
+local fields = call("HMGET", metaKey, "fence", "lanes", "state", "syncedGen", "primary", "term")
 local stored, lanesStored = fields[1], fields[2]
 if stored and less(fence, stored) then return { "fenced", stored } end
 if lanesStored and lanesStored ~= laneCount then return { "lanes", tonumber(lanesStored) } end
@@ -18,13 +20,36 @@ if stored then
     end
   end
 end
+local raises = not stored or less(stored, fence)
+if term ~= "" then
+  local of = lineageNow()
+  local isFirst = call("HGET", epochKey, "term") ~= term
+  if isFirst and (of.term or "") ~= expected then return { "foreign" } end
+  if not raises and fields[6] ~= term then return { "equalFence" } end
+  if isFirst then
+    local isProven = proofTerm ~= "" and of.term == proofTerm and of.fence == proofFence
+    if isProven then
+      local counts, numbers = tonumber(of.count) - proofCount, tonumber(of.number) - proofNumber
+      isProven = counts == 0 and numbers == 0 or not isProofExact and counts >= 0 and numbers >= 0
+    end
+    call("HSET", epochKey, "term", term, "termCount", termCount, "termFence", fence, "proven", isProven and "1" or "0")
+  elseif call("HGET", epochKey, "termFence") ~= fence then
+    call("HSET", epochKey, "termFence", fence)
+  end
+  if raises and fields[3] == "SYNCED" and call("HGET", epochKey, "proven") ~= "1" then
+    suspect(metaKey, unprovenReason)
+    fields[3] = "SUSPECT"
+  end
+elseif raises then
+  call("HDEL", epochKey, "term", "termCount", "termFence", "proven")
+end
 local primary = isBoundToPrimary and primaryNow() or ""
 if fields[5] and fields[5] ~= "" and primary ~= "" and fields[5] ~= primary then
   suspect(metaKey, OTHER_PRIMARY)
   fields[3] = call("HGET", metaKey, "state")
 end
-if not stored or less(stored, fence) then
-  call("HSET", metaKey, "fence", fence, "lanes", laneCount, "state", fields[3] or "INIT")
+if raises then
+  call("HSET", metaKey, "fence", fence, "lanes", laneCount, "state", fields[3] or "INIT", "term", term)
   for base = lanesFrom, #KEYS, LANE_SIZE do
     call("HSET", KEYS[base], "fence", fence, "last", "0", "holeSince", "")
     call("DEL", KEYS[base + H], KEYS[base + MP])

@@ -1,8 +1,12 @@
 -- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (IT1).
 -- KEYS  queue: of the controller · intents: of the owner
--- ARGV  key · token · ownerUid · controller · ops
--- Returns 1, or 0: another epoch, another run holds the key, or the key's primary has another uid
+-- ARGV  key · token · ownerUid · controller · term: as `take` returned it (LN4), "": not compared · termFence · marks · ops
+-- Returns 1, or 0: another epoch, another run holds the key, the key's primary has another uid, or LN4
 if otherEpoch() then return 0 end
+if term ~= "" then
+  local fields = call("HMGET", epochKey, "term", "termFence", "marks")
+  if fields[1] ~= term or fields[2] ~= termFence or (fields[3] or "0") ~= marks then return 0 end
+end
 if holder(queueBase, key) ~= token or not uidIs(call("HGET", KEYS[queueBase + U], key), ownerUid) then return 0 end
 local deadline = now + OP_DEADLINE_MS
 if opsCount > 0 then

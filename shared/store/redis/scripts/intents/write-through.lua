@@ -1,6 +1,6 @@
 -- writeThrough: own answers and live reads by A1, A4–A7, A10, and the outcome of the run's own ops (informer §13 layer 2).
 -- KEYS  queue: of the run's controller · intents: of the owner · meta: of the resource · limiter: of the controller's retries
--- ARGV  key · token · resource · ownStatus · laneCount: as the caller believes
+-- ARGV  key · token · resource · term: as `take` returned it (LN4), "": not compared · termFence · ownStatus · laneCount: as the caller believes
 --       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
 --       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
 --       marks: of owners · left: of t:left, what an own status counts no more
@@ -8,7 +8,12 @@
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
 --         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
 if otherEpoch() then return { "otherEpoch" } end
-local storedLanes = call("HGET", metaKey, "lanes")
+if term ~= "" then
+  local fields = call("HMGET", epochKey, "term", "termFence")
+  if fields[1] ~= term or fields[2] ~= termFence then return { "otherEpoch" } end
+end
+local meta = call("HMGET", metaKey, "lanes", "written")
+local storedLanes = meta[1]
 if storedLanes and storedLanes ~= laneCount then return { "lanes", resource, tonumber(storedLanes) } end
 readChanges()
 
@@ -30,6 +35,12 @@ if itemsCount > 0 and countsMoved() then return { "retry", {}, "", 0 } end
 local own = keyState(queueBase, key)
 local outcomes, moved = applyItems(false, "", true, ownStatus and own or nil)
 flush()
+local written = meta[2] or ""
+for i = 1, #outcomes do
+  local version = head(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_VALUE])
+  if less(written, version) then written = version end
+end
+if written ~= (meta[2] or "") then call("HSET", metaKey, "written", written) end
 local changed = string.find(outcomes, "[cla]") ~= nil
 local count, deadline = pendingOf(intentsKey, token)
 local stamped = count > 0

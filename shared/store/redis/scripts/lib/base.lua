@@ -44,6 +44,7 @@ local function suspect(meta, reason)
   if (fields[1] or "INIT") ~= "INIT" then
     call("HSET", meta, "state", "SUSPECT", "suspect", reason, "suspectGen", fields[2] or "0")
     call("HINCRBY", meta, "suspects", 1) -- decision marks of before do not count any more
+    call("HINCRBY", epochKey, "marks", 1)
   end
 end
 

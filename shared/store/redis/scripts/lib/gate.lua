@@ -23,7 +23,7 @@ local function otherLanes()
 end
 
 -- Why a controller that reads `names` (nil: all that were passed) gets nothing, or nil when the gate is open. After otherLanes().
-local closedReason, servedBy = {}, nil
+local closedReason, servedBy, isOverEpochsMax = {}, nil, nil
 local function resourceClosed(resource)
   if resource.primary ~= "" then -- SL2; asked here, within the step, since a client may not know yet whom it talks to
     servedBy = servedBy or primaryNow()
@@ -56,6 +56,8 @@ end
 
 local function closed(names)
   if stop then return "stopped" end
+  if isOverEpochsMax == nil then isOverEpochsMax = recentEpochs(call("GET", KEYS[openedSlot]) or "") >= EPOCHS_MAX end
+  if isOverEpochsMax then return EPOCHS_REASON end
   local reason = identityDiffers()
   if reason then return reason end
   for _, resource in ipairs(gateResources) do

@@ -7,8 +7,8 @@
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
---           an earlier primary of the key was gone or "" }
---         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended }
+--           an earlier primary of the key was gone or "", lineage }
+--         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended, lineage }
 
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
@@ -19,6 +19,19 @@ if refused then return refused end
 if stop then return { "stopped", stop } end
 local reason = closed(nil)
 if reason then return { "gated", reason } end
+
+-- { term, count, fence, SUSPECT marks, fence and number of the checkpoint }
+local function lineageReply()
+  local of = lineageNow()
+  local fence = of.term and of.termFence or "0"
+  if not of.term then
+    for _, resource in ipairs(gateResources) do
+      local opened = call("HGET", KEYS[resource.m], "fence") or "0"
+      if less(fence, opened) then fence = opened end
+    end
+  end
+  return { of.term or "", of.count, fence, of.marks, of.fence, of.number }
+end
 
 local state = keyState(queueBase, key)
 local held, untilMs, unended = holder(queueBase, key)
@@ -38,7 +51,7 @@ local leaseUntil = now + LEASE_MS
 if held ~= token then unended = held and unended + 1 or 0 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended } end
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, lineageReply() } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
 if #intents > 0 then -- IT3: whatever is pending is of a dead token
@@ -72,7 +85,7 @@ if #intents > 0 then -- IT3: whatever is pending is of a dead token
       out[#out + 1] = value
     end
     setPending(intentsKey, token, #expired, 0)
-    return { "recover", leaseUntil, failures, entry, out, row, unended }
+    return { "recover", leaseUntil, failures, entry, out, row, unended, lineageReply() }
   end
   if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, and the sweeper if we die
 end
@@ -82,5 +95,5 @@ for _, resource in ipairs(gateResources) do
 end
 return {
   "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
-  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key),
+  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(),
 }

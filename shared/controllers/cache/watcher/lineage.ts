@@ -1,0 +1,102 @@
+/**
+ * What a leader does with the epoch that it finds (informer §11.11): resume it, open a new one, or leave it to the other cluster that works
+ * on it. Pure; checked as a whole by the model in test/simulation/lineage/model.mjs.
+ *
+ * EN1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
+ * EN2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
+ *    changes, the other cluster lives, and this leader releases its Lease and exits.
+ * EN3 an epoch without a term is of an older build: it is resumed unless the Lease lists terms, which an older leader erases.
+ * EN4 another identity (projection, digests, layout) replaces an epoch of its own lineage only.
+ */
+import { lists } from "@deltaloop/store/ports";
+import type { Lineage, Proof, TermToken } from "@deltaloop/store/ports";
+
+/** Annotations of the Lease: terms, oldest first, the token last (LE6); the final checkpoint (LE8); the epoch that `resume --lineage` approves to be replaced. */
+export const LEASE_TERMS = "deltaloop.dev/terms";
+export const LEASE_FINAL = "deltaloop.dev/final-checkpoint";
+export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
+
+/** How long a foreign epoch must stand still. */
+export const STILL_MS = 60_000;
+
+/** What the Lease and this process know. */
+export interface OwnLineage {
+  /** Absent: there is no Lease, and so no other cluster can be told apart. */
+  readonly lease?: {
+    /** Earlier terms, as the Lease lists them. */
+    readonly listed: readonly TermToken[];
+    /** Terms of this process. */
+    readonly minted: ReadonlySet<string>;
+    /** The epoch that a person has approved to be replaced (`deltaloop resume --lineage`). */
+    readonly approved?: string;
+  };
+  /** The epoch that this leader has decided to replace. */
+  readonly replaces?: string;
+  /** Whether the epoch's record is of this build and cluster. */
+  readonly isSameIdentity: (lineage: Lineage) => boolean;
+}
+
+/** A foreign epoch, when it was first seen as it is now. */
+export interface Sighting {
+  readonly text: string;
+  readonly sinceMs: number;
+}
+
+export type Decision =
+  /** `expected`: the stored term. */
+  | { readonly kind: "resume"; readonly epoch: string; readonly expected: string | undefined }
+  | { readonly kind: "open"; readonly over: Lineage | undefined; readonly why: string }
+  | { readonly kind: "wait"; readonly sighting: Sighting }
+  | { readonly kind: "exit" };
+
+export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen: Sighting | undefined, nowMs: number): Decision {
+  if (current === undefined) return { kind: "open", over: undefined, why: "there is none" };
+  const text = lineageText(current);
+  if (isForeign(current, own)) {
+    if (own.lease?.approved === current.record.epoch) return { kind: "open", over: current, why: "a person approved it" };
+    if (seen === undefined) return { kind: "wait", sighting: { text, sinceMs: nowMs } };
+    if (seen.text !== text) return { kind: "exit" };
+    if (nowMs - seen.sinceMs < STILL_MS) return { kind: "wait", sighting: seen };
+    return { kind: "open", over: current, why: `another cluster's epoch has not changed for ${STILL_MS / 1_000} s` };
+  }
+  if (current.record.epoch === own.replaces) return { kind: "open", over: current, why: "this leader replaces it" };
+  if (!own.isSameIdentity(current)) return { kind: "open", over: current, why: "another build or cluster made it" };
+  return { kind: "resume", epoch: current.record.epoch, expected: current.token?.term };
+}
+
+/** EN1, EN3. */
+export function isForeign({ token }: Lineage, { lease }: Pick<OwnLineage, "lease">): boolean {
+  if (!lease) return false;
+  if (!token) return lease.listed.length > 0;
+  return !lease.minted.has(token.term) && !lists(lease.listed, token);
+}
+
+/** Epoch, token and checkpoint in one text. */
+export function lineageText({ record, token, checkpoint }: Lineage): string {
+  return [record.epoch, token?.term, token?.count, checkpoint?.fence, checkpoint?.number].map((part) => part ?? "").join(" ");
+}
+
+/** A proof for `openFence`, as the Lease's annotation has it: `<term>.<count> <fence> <number> <leaseTransitions>`. */
+export function finalText({ token, checkpoint }: Omit<Proof, "isExact">, transitions: number): string {
+  return `${tokenText(token)} ${checkpoint.fence} ${checkpoint.number} ${transitions}`;
+}
+
+/** The proof, if it was written for these `transitions`: an older build may keep an annotation that it does not know. */
+export function parseFinal(text: string | undefined, transitions: number): Proof | undefined {
+  const [token, fence, number, written] = (text ?? "").split(" ");
+  const [parsed] = parseTerms(token);
+  if (!parsed || fence === undefined || number === undefined || written !== String(transitions)) return undefined;
+  return { token: parsed, checkpoint: { fence, number: Number(number) }, isExact: true };
+}
+
+export function tokenText({ term, count }: TermToken): string {
+  return `${term}.${count}`;
+}
+
+/** Terms as the Lease's annotation has them, oldest first. What cannot be read is left out. */
+export function parseTerms(text: string | undefined): readonly TermToken[] {
+  return (text ?? "").split(" ").flatMap((part) => {
+    const [, term, count] = /^([0-9a-z]+)\.(\d{1,15})$/.exec(part) ?? [];
+    return term === undefined ? [] : [{ term, count: Number(count) }];
+  });
+}

@@ -1,0 +1,154 @@
+/**
+ * A function's proof that it works for the cluster whose watcher fills the cache (informer §11.11): the Lease of the function's own API
+ * server lists the token that the Store holds. A clone's functions share queue and Store, but their Lease lists other terms.
+ *
+ * LP1 no live read and no write, to the Store too, starts without a proof. `take` and `done` are no such writes: a key goes back unproven.
+ * LP2 a proof holds for one term and PROOF_MS, and ends with any connection error: the next connection may lead to another API server.
+ * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not.
+ * LP4 an epoch without a term (an older build, shadow mode) needs no proof.
+ * LP5 a checkpoint never goes back within an epoch. A process that has seen a greater one than `take` returns marks every resource SUSPECT.
+ */
+import type { Clock, Log } from "@deltaloop/base";
+import { LEASE_CALL_TIMEOUT_MS, LEASE_CALL_WAIT_MS_MAX, retryBudgetUntil } from "@deltaloop/base";
+import type { Metrics } from "@deltaloop/base/metrics";
+import { describeError, UnansweredError } from "@deltaloop/kube/client";
+import type { KubeReader } from "@deltaloop/kube/client";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import type { Lease } from "@deltaloop/kube/objects";
+import { isOlderCheckpoint, lists } from "@deltaloop/store/ports";
+import type { Checkpoint, Store, TakenLineage, TermToken } from "@deltaloop/store/ports";
+import { LEASE_TERMS, parseTerms, tokenText } from "../cache/watcher/lineage.ts";
+
+export const PROOF_MS = 10_000;
+export const PROOF_RETRY_MS = 1_000;
+const ALARM_MS = 30_000;
+
+/** The Lease does not list the Store's token, or cannot be read. Normal for a second while a leader begins a term; else two clusters share the cache. */
+export class UnprovenError extends Error {
+  override readonly name = "UnprovenError";
+}
+
+/** What `take` has shown before a call of it. */
+export interface SeenCheckpoint {
+  readonly epoch: string;
+  readonly checkpoint: Checkpoint;
+}
+
+/** Of one process and cluster. */
+export interface LeaseProof {
+  /** @throws {UnprovenError} */
+  require(epoch: string, token: TermToken | undefined): Promise<void>;
+  /** LP2. */
+  connectionFailed(): void;
+  /** LP5: what has been seen up to now; to be asked before `take` is called. */
+  seen(): SeenCheckpoint | undefined;
+  /** LP5. @returns whether the Store was set back, and is SUSPECT now */
+  compare(before: SeenCheckpoint | undefined, epoch: string, lineage: TakenLineage | undefined): Promise<boolean>;
+}
+
+export interface LeaseProofPorts {
+  readonly reader: Pick<KubeReader, "get">;
+  readonly store: Pick<Store, "markSuspect">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics?: Metrics | undefined;
+}
+
+export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly namespace: string; readonly name: string }): LeaseProof {
+  const { reader, store, clock, log, metrics } = ports;
+  let proven: { readonly of: string; readonly untilMs: number } | undefined;
+  let refused: { readonly of: string; readonly untilMs: number; readonly why: string } | undefined;
+  let asking: { readonly of: string; readonly answer: Promise<void> } | undefined;
+  let unprovenSinceMs: number | undefined;
+  let isAlarmed = false;
+  let seen: SeenCheckpoint | undefined;
+  /** Grows with each connection error, so that an answer that was on its way proves nothing. */
+  let failures = 0;
+
+  async function ask(of: string, token: TermToken): Promise<void> {
+    const sentMs = clock.now();
+    const before = failures;
+    let why: string | undefined;
+    try {
+      const retryBudget = retryBudgetUntil(clock, sentMs + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
+      const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource names the type
+      const listed = parseTerms(found?.metadata?.annotations?.[LEASE_TERMS]);
+      if (!lists(listed, token)) why = found ? `it does not list ${tokenText(token)}` : "there is none";
+      else if (before !== failures) why = "the connection failed meanwhile";
+    } catch (error) {
+      why = describeError(error);
+    }
+    if (why === undefined) {
+      [proven, refused, unprovenSinceMs] = [{ of, untilMs: sentMs + PROOF_MS }, undefined, undefined];
+      if (isAlarmed) metrics?.set("deltaloop_unproven", {}, 0);
+      isAlarmed = false;
+      return;
+    }
+    unprovenSinceMs ??= sentMs;
+    if (clock.now() - unprovenSinceMs >= ALARM_MS) {
+      isAlarmed = true;
+      metrics?.set("deltaloop_unproven", {}, 1);
+      log.error("nothing is read or written: the Lease does not prove that this cluster fills the cache", { lease: lease.name, why });
+    }
+    refused = { of, untilMs: clock.now() + PROOF_RETRY_MS, why };
+    throw new UnprovenError(`Lease ${lease.namespace}/${lease.name}: ${why}`);
+  }
+
+  return {
+    async require(epoch, token) {
+      if (!token) return; // LP4
+      const of = `${epoch} ${token.term}`;
+      const nowMs = clock.now();
+      if (proven?.of === of && nowMs < proven.untilMs) return;
+      if (refused?.of === of && nowMs < refused.untilMs) throw new UnprovenError(`Lease ${lease.namespace}/${lease.name}: ${refused.why}`);
+      if (asking?.of !== of) {
+        const answer = ask(of, token).finally(() => {
+          if (asking?.answer === answer) asking = undefined;
+        });
+        asking = { of, answer };
+      }
+      await asking.answer;
+    },
+    connectionFailed: () => {
+      failures++;
+      proven = undefined;
+    },
+    seen: () => seen,
+    async compare(before, epoch, lineage) {
+      if (!lineage?.token) return false;
+      const { checkpoint } = lineage;
+      if (before?.epoch === epoch && (!checkpoint || isOlderCheckpoint(checkpoint, before.checkpoint))) {
+        seen = undefined;
+        log.error("the store was set back: it holds an older checkpoint than this function has seen", { epoch });
+        for (const resource of CACHED_RESOURCES) await store.markSuspect(resource, "a function has seen a later checkpoint");
+        return true;
+      }
+      if (checkpoint && !(seen?.epoch === epoch && isOlderCheckpoint(checkpoint, seen.checkpoint))) seen = { epoch, checkpoint };
+      return false;
+    },
+  };
+}
+
+/** LP1 and LP2 for a reader. `require` asks for the proof. */
+export function provenReader(reader: KubeReader, proof: LeaseProof, require: () => Promise<void>): KubeReader {
+  return {
+    get: async (...request) => {
+      await require();
+      return await watched(proof, reader.get(...request));
+    },
+    list: async (...request) => {
+      await require();
+      return await watched(proof, reader.list(...request));
+    },
+  };
+}
+
+/** LP2. */
+export async function watched<T>(proof: LeaseProof, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof UnansweredError) proof.connectionFailed();
+    throw error;
+  }
+}

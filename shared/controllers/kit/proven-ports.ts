@@ -1,0 +1,51 @@
+/** Asks for the Lease's proof before each call that needs one, so that syncs need not (lease-proof.ts LP1). */
+import type { Taken } from "@deltaloop/store/ports";
+import { provenReader, watched } from "./lease-proof.ts";
+import type { SyncPorts } from "./run.ts";
+
+/** Returns the same ports with a proof in front of each live read and each write, to the Store too. */
+export function withProof<P extends Pick<SyncPorts, "reader" | "gateway" | "store" | "proof">>(ports: P, { epoch, lineage }: Taken): P {
+  const { proof, reader, gateway, store } = ports;
+  const token = lineage?.token;
+  if (!proof || !token) return ports;
+  const require = (): Promise<void> => proof.require(epoch, token);
+  return {
+    ...ports,
+    reader: provenReader(reader, proof, require),
+    store: {
+      ...store,
+      registerIntents: async (...request) => {
+        await require();
+        return await store.registerIntents(...request);
+      },
+      writeThrough: async (...request) => {
+        await require();
+        return await store.writeThrough(...request);
+      },
+      correlateEvents: async (...request) => {
+        await require();
+        return await store.correlateEvents(...request);
+      },
+    },
+    gateway: {
+      mode: gateway.mode,
+      forRun(owner) {
+        const run = gateway.forRun(owner);
+        return {
+          create: async (request) => {
+            await require();
+            return await watched(proof, run.create(request));
+          },
+          patch: async (request, row) => {
+            await require();
+            return await watched(proof, run.patch(request, row));
+          },
+          delete: async (request, row) => {
+            await require();
+            return await watched(proof, run.delete(request, row));
+          },
+        };
+      },
+    },
+  };
+}

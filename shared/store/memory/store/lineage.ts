@@ -1,0 +1,32 @@
+/** Cluster lineage (shared/store/ports/lineage.ts) as the memory Store keeps it. */
+import { compareResourceVersions } from "@deltaloop/kube/objects";
+import { recentEpochs } from "../../ports/lineage.ts";
+import type { EpochStore, Lineage, Proof } from "../../ports/store.ts";
+import type { EpochData, MemoryData } from "./data.ts";
+
+/** LN1. */
+export function isOver(epoch: EpochData | undefined, over: string | Lineage | undefined): boolean {
+  if (over === undefined || typeof over === "string") return epoch?.record.epoch === over;
+  return epoch !== undefined && lineageText(lineageOf(epoch)) === lineageText(over);
+}
+
+function lineageText({ record, token, checkpoint }: Lineage): string {
+  return [record.epoch, token?.term, token?.count, checkpoint?.fence, checkpoint?.number].join(" ");
+}
+
+export function lineageOf({ record, token, tokenFence, checkpoint }: EpochData): Lineage {
+  // An older build has led since the token came.
+  const isStale = checkpoint !== undefined && compareResourceVersions(checkpoint.fence, tokenFence) > 0;
+  return { record, ...(token && !isStale && { token }), ...(checkpoint && { checkpoint }) };
+}
+
+export function lineage(data: MemoryData, nowMs: number): Awaited<ReturnType<EpochStore["lineage"]>> {
+  return { ...(data.epoch && { current: lineageOf(data.epoch) }), recentEpochs: recentEpochs(data.openedMs, nowMs) };
+}
+
+/** LN2. */
+export function proves({ token, checkpoint: held }: EpochData, proof: Proof | undefined): boolean {
+  if (!proof || !token || !held || token.term !== proof.token.term || held.fence !== proof.checkpoint.fence) return false;
+  const [counts, numbers] = [token.count - proof.token.count, held.number - proof.checkpoint.number];
+  return proof.isExact ? counts === 0 && numbers === 0 : counts >= 0 && numbers >= 0;
+}

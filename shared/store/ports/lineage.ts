@@ -1,0 +1,82 @@
+/**
+ * Cluster lineage (informer §11.11): which cluster's leader works on an epoch, so that a cloned cluster, a restored cluster and a restored
+ * Store are told apart. The executable model is test/simulation/lineage/model.mjs.
+ *
+ * LN1 `openEpoch` and `openFence` store the caller's term by compare-and-set over the one that the caller has seen. An equal fence under
+ *     another term is refused.
+ * LN2 `openFence` marks the resource SUSPECT unless the caller proves that the Store holds what the last leader left: the returned Lease's
+ *     final checkpoint exactly, or at least the last checkpoint that the caller itself was answered.
+ * LN3 a checkpoint stores the token's count. A Store that holds a smaller count than the confirmed one, or another term, was set back.
+ * LN4 `registerIntents` of a run is refused once term, fence or number of SUSPECT marks differ from what `take` returned; `writeThrough`
+ *     once term or fence differ.
+ * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS shut every gate. The times are kept outside of epochs, and times ahead of now do not
+ *     count.
+ *
+ * A caller without a term (no Lease: shadow mode, replay; or an older build) is not compared.
+ */
+import type { EpochRecord } from "./epochs.ts";
+
+/** A leader's term: random, one for each acquisition and raise of the Lease. `count` grows with each confirmed renewal. */
+export interface TermToken {
+  readonly term: string;
+  readonly count: number;
+}
+
+export interface Checkpoint {
+  readonly fence: string;
+  readonly number: number;
+}
+
+/** What the Store holds of the epoch's leader. */
+export interface Lineage {
+  readonly record: EpochRecord;
+  /** Absent: an older build, or a leader without a Lease, has opened the newest fence. */
+  readonly token?: TermToken;
+  readonly checkpoint?: Checkpoint;
+}
+
+/** LN2. */
+export interface Proof {
+  readonly token: TermToken;
+  readonly checkpoint: Checkpoint;
+  /** The Store must hold exactly this; else this or a later one of the same term and fence. */
+  readonly isExact: boolean;
+}
+
+/** The lineage that `take` returns: whatever a run decides rests on it. */
+export interface TakenLineage {
+  readonly token?: TermToken;
+  /** The greatest of the resources that the controller reads. */
+  readonly fence: string;
+  /** Number of SUSPECT marks in this epoch. */
+  readonly marks: number;
+  readonly checkpoint?: Checkpoint;
+  /**
+   * A loss between two checkpoints shows nowhere: primaries are not told apart (durability class A, Redis Cluster). A delete is to be decided
+   * on a live list there.
+   */
+  readonly losesUnseen?: true;
+}
+
+/** LN5. */
+export const EPOCHS_MAX = 4;
+export const EPOCHS_WINDOW_MS = 600_000;
+export const EPOCHS_REASON = `${EPOCHS_MAX} new epochs within ${EPOCHS_WINDOW_MS / 60_000} minutes: two clusters may share this cache (deltaloop resume --lineage)`;
+/** SUSPECT reason of a resource whose new leader has no proof (LN2). */
+export const UNPROVEN_REASON = "the last leader did not return its Lease with the checkpoint that the store holds";
+
+/** Whether `listed` allows `token`: the same term, and at least its count. */
+export function lists(listed: readonly TermToken[], token: TermToken): boolean {
+  return listed.some(({ term, count }) => term === token.term && token.count <= count);
+}
+
+/** LN5: how many of `openedMs` count. */
+export function recentEpochs(openedMs: readonly number[], nowMs: number): number {
+  return openedMs.filter((atMs) => atMs <= nowMs && nowMs - atMs < EPOCHS_WINDOW_MS).length;
+}
+
+/** Orders checkpoints of one epoch: by fence, then by number. */
+export function isOlderCheckpoint(a: Checkpoint, b: Checkpoint): boolean {
+  if (a.fence === b.fence) return a.number < b.number;
+  return a.fence.length === b.fence.length ? a.fence < b.fence : a.fence.length < b.fence.length;
+}

@@ -1,0 +1,45 @@
+/**
+ * A bounded number of the model's schedules (README.md) with every rule, and one schedule for each rule that shows what it is for: with the
+ * rule nothing is violated outside the stated windows, without it something is. More: `node test/simulation/lineage/model.mjs --seeds 1-200000`.
+ */
+import { describe, expect, it } from "vitest";
+
+import { run, VARIANTS } from "./model.mjs";
+
+const RULES = (VARIANTS["RN"] ?? "").split(",");
+const SEEDS = 1_500;
+/** Windows that the specification states (informer §11.11). */
+const WINDOWS = /[ryzwc]/;
+
+/** Violations outside the windows. */
+const violations = (seed: number, rules: readonly string[]): readonly string[] =>
+  Object.entries(run(seed, rules, false)).flatMap(([id, why]) =>
+    WINDOWS.test(id.slice(2)) && id !== "I3c" ? [] : [`seed ${seed}: ${id} ${why}`],
+  );
+
+it(`no schedule of ${SEEDS} violates anything outside the stated windows`, () => {
+  expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, RULES)).flat()).toEqual([]);
+});
+
+describe("a rule that is taken away is missed", () => {
+  it.each([
+    ["tok", 3],
+    ["live", 80],
+    ["reproof", 13_140],
+    ["auto", 2544],
+    ["fcheck", 168],
+    ["first", 332],
+    ["clamp", 838],
+    ["still", 4680],
+    ["own", 4703],
+  ])("%s", (rule, seed) => {
+    expect(violations(seed, RULES)).toEqual([]);
+    expect(RULES).toContain(rule);
+    expect(
+      violations(
+        seed,
+        RULES.filter((each) => each !== rule),
+      ),
+    ).not.toEqual([]);
+  });
+});

@@ -1,0 +1,155 @@
+// Would catch: a clone that resumes or replaces a living epoch, a cluster that never takes over from one that is gone, an upgrade that stops.
+import { expect, it } from "vitest";
+
+import {
+  decideEpoch,
+  finalText,
+  lineageText,
+  parseFinal,
+  parseTerms,
+  STILL_MS,
+} from "../../../shared/controllers/cache/watcher/lineage.ts";
+import type { Decision, OwnLineage, Sighting } from "../../../shared/controllers/cache/watcher/lineage.ts";
+import type { Lineage } from "../../../shared/store/ports/store.ts";
+
+const NOW = 1_000_000;
+const record = { epoch: "e1", clusterUid: "uid", projection: 1, digestPrefix: "k.f", hashLayout: "v1", fence: "5" };
+const at = (term: string | undefined, count = 0, number = 7): Lineage => ({
+  record,
+  ...(term !== undefined && { token: { term, count } }),
+  checkpoint: { fence: "5", number },
+});
+const own = (listed: string, more: Partial<OwnLineage> & { readonly minted?: string; readonly approved?: string } = {}): OwnLineage => ({
+  lease: {
+    listed: parseTerms(listed),
+    minted: new Set([more.minted ?? "new"]),
+    ...(more.approved !== undefined && { approved: more.approved }),
+  },
+  isSameIdentity: more.isSameIdentity ?? (() => true),
+  ...(more.replaces !== undefined && { replaces: more.replaces }),
+});
+const seen = (lineage: Lineage, agoMs: number): Sighting => ({ text: lineageText(lineage), sinceMs: NOW - agoMs });
+
+interface Row {
+  readonly name: string;
+  readonly store: Lineage | undefined;
+  readonly own: OwnLineage;
+  readonly seen?: Sighting;
+  readonly want: Partial<Decision>;
+}
+
+const ROWS: readonly Row[] = [
+  {
+    name: "opens an epoch where there is none",
+    store: undefined,
+    own: own(""),
+    want: { kind: "open", over: undefined } as Partial<Decision>,
+  },
+  {
+    name: "resumes the term that the Lease lists",
+    store: at("a", 4),
+    own: own("a.4"),
+    want: { kind: "resume", expected: "a" } as Partial<Decision>,
+  },
+  { name: "resumes a listed term whose count was raised since", store: at("a", 4), own: own("a.5"), want: { kind: "resume" } },
+  {
+    name: "resumes an earlier term: the Store was set back, and openFence marks it",
+    store: at("a", 2),
+    own: own("a.9 b.3"),
+    want: { kind: "resume" },
+  },
+  {
+    name: "resumes a term of this process, whatever the Lease lists",
+    store: at("mine", 9),
+    own: own("", { minted: "mine" }),
+    want: { kind: "resume" },
+  },
+  {
+    name: "waits for a count above the listed one: the Lease is a copy of before",
+    store: at("a", 6),
+    own: own("a.5"),
+    want: { kind: "wait" },
+  },
+  { name: "waits for a term that is not listed", store: at("x", 1), own: own("a.5"), want: { kind: "wait" } },
+  {
+    name: "goes on waiting while nothing changes",
+    store: at("x", 1),
+    own: own("a.5"),
+    seen: seen(at("x", 1), STILL_MS - 1),
+    want: { kind: "wait" },
+  },
+  {
+    name: "replaces what has not changed for long enough",
+    store: at("x", 1),
+    own: own("a.5"),
+    seen: seen(at("x", 1), STILL_MS),
+    want: { kind: "open" },
+  },
+  {
+    name: "exits when the checkpoint changes",
+    store: at("x", 1, 8),
+    own: own("a.5"),
+    seen: seen(at("x", 1, 7), 1),
+    want: { kind: "exit" },
+  },
+  { name: "exits when the token changes", store: at("x", 2), own: own("a.5"), seen: seen(at("x", 1), STILL_MS), want: { kind: "exit" } },
+  {
+    name: "replaces at once what a person has approved",
+    store: at("x", 1),
+    own: own("a.5", { approved: "e1" }),
+    want: { kind: "open" },
+  },
+  { name: "no other epoch than that", store: at("x", 2), own: own("a.5", { approved: "e0" }), want: { kind: "wait" } },
+  {
+    name: "replaces its own epoch when this leader has decided so",
+    store: at("a", 4),
+    own: own("a.4", { replaces: "e1" }),
+    want: { kind: "open" },
+  },
+  { name: "a foreign one not even then", store: at("x", 4), own: own("a.4", { replaces: "e1" }), want: { kind: "wait" } },
+  {
+    name: "replaces its own epoch of another build",
+    store: at("a", 4),
+    own: own("a.4", { isSameIdentity: () => false }),
+    want: { kind: "open" },
+  },
+  {
+    name: "a foreign one of another build it leaves alone",
+    store: at("x", 4),
+    own: own("a.4", { isSameIdentity: () => false }),
+    want: { kind: "wait" },
+  },
+  {
+    name: "resumes an older build's epoch under an older build's Lease",
+    store: at(undefined),
+    own: own(""),
+    want: { kind: "resume", expected: undefined } as Partial<Decision>,
+  },
+  { name: "an older build's epoch is foreign to a Lease that lists terms", store: at(undefined), own: own("a.4"), want: { kind: "wait" } },
+  { name: "knows no foreign epoch without a Lease", store: at("x", 4), own: { isSameIdentity: () => true }, want: { kind: "resume" } },
+];
+
+it.each(ROWS)("$name", ({ store, own: mine, seen: sighting, want }) => {
+  expect(decideEpoch(store, mine, sighting, NOW)).toMatchObject(want);
+});
+
+it("reads a final checkpoint only with the transitions that it was written for", () => {
+  const final = { token: { term: "a", count: 4 }, checkpoint: { fence: "5", number: 7 } };
+  const text = finalText(final, 3);
+  expect(parseFinal(text, 3)).toEqual({ ...final, isExact: true });
+  for (const [damaged, transitions] of [
+    [text, 4],
+    [undefined, 0],
+    ["", 0],
+    ["a.4 5", 3],
+    ["junk 5 7 3", 3],
+  ] as const)
+    expect(parseFinal(damaged, transitions)).toBeUndefined();
+});
+
+it("leaves out of the list what is no term", () => {
+  expect(parseTerms("a.1 B.2 c c. .4 d.4x e.0")).toEqual([
+    { term: "a", count: 1 },
+    { term: "e", count: 0 },
+  ]);
+});

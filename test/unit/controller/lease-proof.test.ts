@@ -1,0 +1,91 @@
+// Would catch: a clone's function that writes, a request for each call, a proof that outlives its connection or its term, an alarm that never comes.
+import { expect, it as base } from "vitest";
+
+import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { LEASE_TERMS } from "../../../shared/controllers/cache/watcher/lineage.ts";
+import { createLeaseProof, PROOF_MS, provenReader, UnprovenError } from "../../../shared/controllers/kit/lease-proof.ts";
+import { UnansweredError } from "../../../shared/kube/client/errors.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import { recordingLog } from "../recording-log.ts";
+
+const TOKEN = { term: "a", count: 4 };
+
+const it = base.extend("s", async () => {
+  const clock = createVirtualClock(1_000_000);
+  const log = recordingLog();
+  const marked: string[] = [];
+  const state = { terms: "a.4", gets: 0, isAway: false };
+  const get = async (): Promise<never> => {
+    state.gets++;
+    if (state.isAway) throw new UnansweredError("away");
+    return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // all that is read of it
+  };
+  const store = { markSuspect: async (resource: string) => void marked.push(resource) };
+  const proof = createLeaseProof({ reader: { get }, store, clock, log }, { namespace: "deltaloop", name: "lease" });
+  return { clock, log, marked, state, proof };
+});
+
+it("reads the Lease once in ten seconds, however many ask", async ({ s: { proof, clock, state } }) => {
+  await Promise.all(Array.from({ length: 50 }, () => proof.require("e1", TOKEN)));
+  await clock.advance(PROOF_MS - 1);
+  await proof.require("e1", { term: "a", count: 9 }); // the same term
+  expect(state.gets).toBe(1);
+  await clock.advance(1);
+  await proof.require("e1", TOKEN);
+  expect(state.gets).toBe(2);
+});
+
+it("holds for one term of one epoch", async ({ s: { proof, state } }) => {
+  await proof.require("e1", TOKEN);
+  await expect(proof.require("e1", { term: "b", count: 0 })).rejects.toThrow(UnprovenError);
+  state.terms = "a.4 b.0";
+  await expect(proof.require("e1", { term: "b", count: 1 })).rejects.toThrow(UnprovenError);
+  await proof.require("e2", TOKEN);
+  expect(state.gets).toBe(3); // the second refusal of `b` within a second is the first one's
+});
+
+it("proves nothing for a term that the Lease lists with a smaller count, and nothing is asked of an older build's epoch", async ({ s }) => {
+  await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
+  await s.proof.require("e1", undefined);
+  expect(s.state.gets).toBe(1);
+});
+
+it("ends with a connection error, also of a call that it stood in front of", async ({ s: { proof, state } }) => {
+  await proof.require("e1", TOKEN);
+  const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
+  const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));
+  await expect(reader.get("pods", "shop", "a")).rejects.toThrow("away");
+  expect(state.gets).toBe(1);
+  await expect(reader.list("pods", "shop")).rejects.toThrow("away");
+  expect(state.gets).toBe(2);
+});
+
+it("is asked for once a second without success, and is an alarm after half a minute", async ({ s: { proof, clock, state, log } }) => {
+  state.isAway = true;
+  const alarms = () => log.lines.filter(({ level }) => level === "error").length;
+  for (let ms = 0; ms < 30_000; ms += 100) {
+    await expect(proof.require("e1", TOKEN)).rejects.toThrow(UnprovenError);
+    await clock.advance(100);
+  }
+  expect([state.gets, alarms()]).toEqual([30, 0]);
+  await expect(proof.require("e1", TOKEN)).rejects.toThrow(UnprovenError);
+  expect(alarms()).toBe(1);
+  state.isAway = false;
+  await clock.advance(1_000);
+  await proof.require("e1", TOKEN);
+});
+
+it("marks everything SUSPECT when `take` shows an older checkpoint than before", async ({ s: { proof, marked } }) => {
+  const shown = (number: number, fence = "100") => ({ token: TOKEN, fence, marks: 0, checkpoint: { fence, number } });
+  expect(await proof.compare(proof.seen(), "e1", shown(5))).toBe(false);
+  const before = proof.seen();
+  expect(await proof.compare(proof.seen(), "e1", shown(6))).toBe(false);
+  expect(await proof.compare(before, "e1", shown(5))).toBe(false); // its take was sent before 6 was seen
+  expect(await proof.compare(proof.seen(), "e1", shown(1, "101"))).toBe(false);
+  expect(await proof.compare(proof.seen(), "e2", shown(1, "7"))).toBe(false);
+  expect(marked).toEqual([]);
+  await proof.compare(proof.seen(), "e2", shown(2, "7"));
+  expect(await proof.compare(proof.seen(), "e2", shown(1, "7"))).toBe(true);
+  expect(marked).toEqual([...CACHED_RESOURCES]);
+  expect(proof.seen()).toBeUndefined();
+});
