@@ -240,7 +240,7 @@ it.each([
   {
     what: "a parameter",
     flags: ["--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"],
-    says: /^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/,
+    says: /^deploy: unknown parameter kubeSever; valid parameters: .*kubeServer.*\n$/,
   },
   { what: "a flag", flags: ["--dry-run"], says: /^package: Unknown option '--dry-run'; see npm run package -- --help\n$/ },
   { what: "a file", flags: ["--params", "nowhere.yml"], says: /^deploy: ENOENT.*nowhere\.yml'\n$/ },
@@ -258,7 +258,7 @@ describe("[informer T118] two deployments at once in one checkout", () => {
   it("are one, and the second is told whose it is; after its end, however it ended, the next one begins", async () => {
     const order: string[] = [];
     const first = alone(lock, async () => {
-      await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is at it`);
+      await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is deploying`);
       order.push("first");
       throw new Error("osls failed");
     });

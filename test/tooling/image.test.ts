@@ -5,6 +5,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { mkdtempSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +15,7 @@ import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { licensesOf } from "../../infra/build/licenses.ts";
-import { readPins } from "../../infra/image/debian.ts";
+import { debianPackages, readPins } from "../../infra/image/debian.ts";
 import { dockerfile } from "../../infra/image/dockerfile.ts";
 import { buildLabels, imageConfig, IMAGE_NAME } from "../../infra/image/image.ts";
 import { gzippedLayer, ociImage, plainLayer, platformsArchive } from "../../infra/image/oci-archive.ts";
@@ -219,6 +220,40 @@ describe("the image", () => {
       ...Object.entries(config.labels ?? {}).map(([name, value]) => `LABEL ${name}=${JSON.stringify(value)}`),
     ])
       expect(lines).toContain(line);
+  });
+});
+
+describe("the cache of Debian packages", () => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-cache-"));
+  const cached = join(folder, "cache", "deltaloop", "debian");
+  const before = { XDG_CACHE_HOME: process.env["XDG_CACHE_HOME"], PATH: process.env["PATH"] };
+  afterAll(async () => {
+    for (const [name, value] of Object.entries(before))
+      if (value === undefined) Reflect.deleteProperty(process.env, name);
+      else process.env[name] = value;
+    await rm(folder, { recursive: true });
+  });
+
+  it("hashes a package on each use, and downloads it again if its content is not the pinned one", async () => {
+    const tools = join(folder, "bin");
+    await mkdir(tools);
+    await mkdir(cached, { recursive: true });
+    const program = async (name: string, script: string): Promise<void> =>
+      await writeFile(join(tools, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    // `apt-get … download` writes the package into the working folder; dpkg-deb prints the package itself.
+    await program("apt-get", `case "$*" in *download*) printf good > package.deb; echo x >> ${join(folder, "downloads")};; esac`);
+    await program("dpkg-deb", 'cat "$2"');
+    Object.assign(process.env, { XDG_CACHE_HOME: join(folder, "cache"), PATH: `${tools}:${before.PATH}` });
+    const sha256 = createHash("sha256").update("good").digest("hex");
+    const pins = { release: "bookworm", packages: { hello: { version: "1.0", sha256: { amd64: sha256, arm64: sha256 } } } };
+    const downloads = async (): Promise<number> => (await readFile(join(folder, "downloads"), "utf8")).length / 2;
+
+    expect(await debianPackages("amd64", pins)).toMatchObject([{ name: "hello", control: "good" }]);
+    await debianPackages("amd64", pins);
+    expect(await downloads()).toBe(1);
+    await writeFile(join(cached, `${sha256}.deb`), "evil");
+    expect(await debianPackages("amd64", pins)).toMatchObject([{ control: "good" }]);
+    expect(await downloads()).toBe(2);
   });
 });
 
