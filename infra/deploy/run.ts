@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { PARAMETERS, parameterTexts } from "@deltaloop/controllers/registry";
 import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
-import { chosenIn, lacksOf } from "./lacks.ts";
+import { settingsOf, checkSettings } from "./check-settings.ts";
 import { wrongValuesIn } from "./values.ts";
 import { scriptOptions } from "../script-options.ts";
 
@@ -50,8 +50,8 @@ async function packageAndDeploy(verb: "package" | "deploy", stage: string, args:
   const code = await osls(["package", ...args]);
   if (code !== 0) return code;
   const state: unknown = JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"));
-  const { refused: lacking, noted } = lacksOf(chosenIn(stage, state));
-  const refused = [...wrongValuesIn(state), ...lacking];
+  const { refused: missing, noted } = checkSettings(settingsOf(stage, state));
+  const refused = [...wrongValuesIn(state), ...missing];
   if (verb === "package") {
     const heading = refused.length === 0 ? "Notes for the deployment" : "Missing or invalid; npm run deploy would refuse it";
     printList(`Packaged in ${OUT}/. ${heading}:`, [...refused, ...noted]);

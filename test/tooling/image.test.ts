@@ -1,7 +1,6 @@
 /**
- * How the watcher's image is put together, on small packages. Catches: bytes that differ from run to run, an index that leads to nothing,
- * a file of Debian's that nobody runs or a licence that is left out, a package without a licence, a pin that is none.
- * test/e2e/watcher-image.test.ts makes it of the real packages, and runs it.
+ * The watcher's image, built from small packages. Catches bytes that differ from run to run, an index with broken digests, unneeded files of
+ * Debian, a missing licence, an invalid pin. test/e2e/watcher-image.test.ts builds it from the real packages and runs it.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -31,7 +30,7 @@ const textOf = (entries: readonly TarEntry[], name: string): string => {
 };
 
 describe("tar", () => {
-  it("reads what it wrote", () => {
+  it("round-trips entries", () => {
     const entries: readonly TarEntry[] = [
       { kind: "folder", name: "bin", mode: 0o755 },
       { kind: "file", name: "bin/true", content: Buffer.from("x".repeat(513)), mode: 0o755 },
@@ -40,7 +39,7 @@ describe("tar", () => {
     expect(untar(tar(entries))).toEqual(entries);
   });
 
-  it("reads names that a header cannot hold, as GNU tar and pax write them", () => {
+  it("reads names longer than a header holds, in the formats of GNU tar and pax", () => {
     const long = `usr/share/${"n".repeat(120)}`;
     const pax = `${String(long.length + 10)} path=${long}\n`;
     for (const [type, name, content] of [
@@ -53,15 +52,15 @@ describe("tar", () => {
     }
   });
 
-  it("refuses what has no end, and what is no file, link or folder", () => {
-    expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("a tar without its end");
+  it("rejects a truncated archive, and an entry that is no file, link or folder", () => {
+    expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("truncated tar archive");
     const device = tar([file("null", "")]);
     device.write("3", 156, "latin1");
-    expect(() => untar(device)).toThrow("null is a 3");
+    expect(() => untar(device)).toThrow("null has the unsupported type 3");
   });
 });
 
-describe("an archive for two machines", () => {
+describe("an archive for two architectures", () => {
   const labels = { "org.opencontainers.image.version": "1" };
   const make = async () => {
     const shared = await gzippedLayer([file("shared")]);
@@ -77,7 +76,7 @@ describe("an archive for two machines", () => {
     expect(one.digest).toBe(two.digest);
   });
 
-  it("leads from its index to every byte, by digests that hold", async () => {
+  it("refers from its index to every blob by a correct digest", async () => {
     const { archive, digest } = await make();
     const entries = untar(archive);
     const blob = (of: string): Buffer => {
@@ -142,7 +141,7 @@ describe("Debian's layer", () => {
     { kind: "link", name: "lib64/ld-linux-x86-64.so.2", target: "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" },
   );
 
-  it("has libraries, licences, authorities, accounts and what scanners read, each after its folder, and nothing else", () => {
+  it("has only libraries, licences, certificate authorities, accounts and package status, each after its folder", () => {
     const entries = debianLayer([libc, authority]);
     expect(entries.filter(({ kind }) => kind !== "folder").map(({ name }) => name)).toEqual([
       "etc/group",
@@ -164,14 +163,14 @@ describe("Debian's layer", () => {
     expect(textOf(entries, "etc/passwd")).toContain("nonroot:x:65532:65532:");
   });
 
-  it("refuses a file that two packages have, and packages without an authority", () => {
-    expect(() => debianLayer([libc, authority, { ...libc, name: "libc6-again" }])).toThrow("is in another package, too");
-    expect(() => debianLayer([libc])).toThrow("no certificate authority");
+  it("rejects a file that two packages contain, and packages without a certificate authority", () => {
+    expect(() => debianLayer([libc, authority, { ...libc, name: "libc6-again" }])).toThrow("is also in another package");
+    expect(() => debianLayer([libc])).toThrow("contain no certificate authority");
   });
 });
 
 describe("the image", () => {
-  it("is pinned: each package of Debian with its version and checksums, Node at one version for both machines", async () => {
+  it("is pinned: each Debian package by version and checksums, Node at one version for both architectures", async () => {
     const { packages } = await readPins();
     expect(Object.keys(packages)).toEqual(["base-files", "ca-certificates", "gcc-12-base", "libc6", "libgcc-s1", "libstdc++6"]);
     for (const [name, { version, sha256 }] of Object.entries(packages)) {
@@ -186,7 +185,7 @@ describe("the image", () => {
     expect(arm64).toBe(x64);
   });
 
-  it("runs the watcher as nobody, and says which commit it is of and when that was asked for", async () => {
+  it("runs the watcher as an unprivileged user, and is labelled with its commit and SOURCE_DATE_EPOCH", async () => {
     const labels = await buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "86400" });
     const config = imageConfig("arm64", labels);
     expect(config).toMatchObject({
@@ -200,15 +199,15 @@ describe("the image", () => {
     const { status, stdout } = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
     const revision = config.labels?.["org.opencontainers.image.revision"];
     expect(revision?.replace(/-dirty$/, "")).toBe(status === 0 ? stdout.trim() : undefined);
-    await expect(buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "today" })).rejects.toThrow("a number of seconds");
+    await expect(buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "today" })).rejects.toThrow("number of seconds");
     expect(imageConfig("amd64")).not.toHaveProperty("created");
   });
 
-  it("is the one that the manifests name", async () => {
+  it("has the name that the manifests use", async () => {
     expect(await readFile("infra/manifests/watcher.yaml", "utf8")).toContain(`\n          image: ${IMAGE_NAME}\n`);
   });
 
-  it("has a Dockerfile that says the same", () => {
+  it("has a Dockerfile with the same configuration", () => {
     const config = imageConfig("amd64", { "org.opencontainers.image.revision": "abc" });
     const lines = dockerfile(config).split("\n");
     expect(lines[0]).toBe("FROM scratch");
@@ -284,7 +283,7 @@ describe("licences of a bundle", () => {
     await rm(root, { recursive: true });
   });
 
-  it("are each there once, under the packages that have it", async () => {
+  it("appear once each, below the packages that have them", async () => {
     const metafile = madeOf(
       "shared/x.ts",
       "node_modules/a/index.js",
@@ -298,6 +297,6 @@ describe("licences of a bundle", () => {
   });
 
   it("fail the build when a package has none", async () => {
-    await expect(licensesOf(root, madeOf("node_modules/silent/index.js"))).rejects.toThrow("no licence, or no text of it, in silent");
+    await expect(licensesOf(root, madeOf("node_modules/silent/index.js"))).rejects.toThrow("no licence or no licence text in silent");
   });
 });
