@@ -1,8 +1,8 @@
-/** The reference of the command line, printed by the command itself: infra/ may not import cli/. */
+/** Generates the command-line reference. It runs the command, since infra/ may not import cli/. */
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** Path, from this folder, to text. */
+/** Returns the text of the reference by its path relative to infra/. */
 export function cliDocuments(): Readonly<Record<string, string>> {
   const main = fileURLToPath(new URL("../cli/main.ts", import.meta.url));
   return { "../docs/reference/cli.md": execFileSync(process.execPath, [main, "reference"], { encoding: "utf8" }) };

@@ -1,4 +1,4 @@
-/** The command line of an npm script: `--help` prints the usage and exits 0, a usage error prints one line and exits 2. */
+/** The command line of an npm script: `--help` prints the usage and exits with 0, a usage error prints one line and exits with 2. */
 import { parseArgs } from "node:util";
 import type { ParseArgsConfig } from "node:util";
 

@@ -1,4 +1,4 @@
-/** The informer's second half: packs of the delta queue into the index, and doorbells for the keys they concern. */
+/** The applier: writes delta messages to the cache, and sends doorbells for the affected keys. */
 import { applyMessage } from "@deltaloop/controllers/cache";
 import type { ApplierPorts } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";

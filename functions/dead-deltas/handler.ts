@@ -1,11 +1,11 @@
 /**
- * Q1's dead-letter queue: what apply-deltas could not apply however often it came. The caches it may be missing from become
- * suspect, so their gates shut until the watcher has listed them anew (informer §11.6, §12.3).
+ * Consumes Q1's dead-letter queue: delta messages that apply-deltas could not apply. Marks the caches that may lack the change as suspect,
+ * so their gates close until the watcher has listed them again (informer §11.6, §12.3).
  *
- * The message itself is acknowledged: its name and the reason stay in the quarantine and in the log, its content comes with the list.
- * Left in the queue it would come again, shut the gates again, and hold back the dead messages behind it in its group.
+ * Acknowledges each message: the quarantine and the log keep its id and the reason, and the list brings its content. If it stayed in the
+ * queue, each redelivery would close the gates again and block later dead letters of its message group.
  *
- * An unsigned message says nothing about any cache: the handler logs it and marks no cache as suspect.
+ * An unsigned message proves nothing about any cache: the handler logs it and marks no cache as suspect.
  */
 import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
@@ -17,21 +17,21 @@ type DeadDeltasPorts = Pick<FunctionWiring, "clock" | "log" | "metrics" | "clust
 
 export function createDeadDeltas(ports: DeadDeltasPorts): SqsHandler {
   return (event, context) =>
-    settleRecords(event, ({ messageId, body }) => bury(ports, messageId, body), {
+    settleRecords(event, ({ messageId, body }) => processDeadLetter(ports, messageId, body), {
       ...ports,
       ends: { clock: ports.clock, remainingMs: context.getRemainingTimeInMillis() },
     });
 }
 
-/** @throws when the Store is unreachable: the message comes back. */
-async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
+/** @throws when the Store is unreachable; SQS then delivers the message again. */
+async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body: string): Promise<RecordOutcome> {
   const dead = await withRenewedKeys(() => readDeadMessage(body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
   if (dead.kind === "forged") {
     await reportForgery(ports, { id: messageId, body, where: DEAD_LETTERS }, dead);
     return { kind: "ack" };
   }
   const { cluster: cid, resources, what, why, ended } = dead;
-  ports.log.error("a delta message was given up, its caches are listed anew", {
+  ports.log.error("delta message not applied and quarantined; the watcher lists its resources again", {
     messageId,
     what,
     why,
@@ -40,8 +40,8 @@ async function bury(ports: DeadDeltasPorts, messageId: string, body: string): Pr
     bytes: Buffer.byteLength(body),
   });
   const store = ports.cluster(cid)?.store;
-  // First what keeps the cluster safe: a repeat marks once more, which costs a list and nothing else.
-  for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was given up: ${why}`);
+  // Marks first, since that keeps the cluster safe. If the quarantine fails, the next delivery marks again, which only costs a list.
+  for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was quarantined: ${why}`);
   await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() }, ended);
   return { kind: "ack" };
 }

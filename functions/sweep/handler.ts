@@ -1,30 +1,27 @@
-/**
- * Runs every minute, in addition to the watcher's sweeps: rings due keys whose doorbell was lost.
- * Publishes the open gates to CloudWatch, independent of a watcher.
- */
+/** Runs each minute besides the watcher's sweeps: sends lost doorbells of due keys again, and reports the gates to CloudWatch. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { deployed } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";
 
-/** Of 500 keys each: what a store that was cut off for a while may hold. */
+/** Passes of 500 keys each: enough for the backlog of a store that was unreachable for a while. */
 const PASSES_MAX = 20;
 
-/** Answers how many doorbells it rang. A cluster whose cache has no epoch yet has nothing to sweep. */
+/** Returns the number of doorbells sent. Skips a cluster whose cache has no epoch yet. */
 export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly rung: number }> {
   return async () => {
-    for (const cid of wiring.clusters) await tellGates(wiring, cid);
-    // At once: the silence of a gate is an alarm of its own, and a queue that is away must not look like it.
+    for (const cid of wiring.clusters) await reportGates(wiring, cid);
+    // Flushes now: the alarm on missing gate metrics must not fire because a queue is unreachable.
     wiring.metrics?.flush?.();
     let rung = 0;
     for (const cid of wiring.clusters) rung += await ringDue(wiring, cid);
-    if (rung > 0) wiring.log.info("rang lost doorbells", { rung });
+    if (rung > 0) wiring.log.info("sent lost doorbells again", { rung });
     wiring.metrics?.count("deltaloop_sweeper_rings_total", {}, rung);
     wiring.metrics?.flush?.();
     return { rung };
   };
 }
 
-async function tellGates({ cluster, metrics }: FunctionWiring, cid: string): Promise<void> {
+async function reportGates({ cluster, metrics }: FunctionWiring, cid: string): Promise<void> {
   const store = cluster(cid)?.store;
   if (store === undefined) return;
   for (const controller of CONTROLLERS) metrics?.set("deltaloop_gate_open", { controller }, (await store.gate(controller)).open ? 1 : 0);

@@ -1,4 +1,4 @@
-/** One doorbell = one sync of one Deployment, and of those of its ReplicaSets that it makes due. */
+/** Syncs one Deployment for each doorbell, with follow-up syncs of its ReplicaSets. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";

@@ -1,4 +1,4 @@
-/** One doorbell = one sync of one ReplicaSet, and of its Deployment where that is due then. */
+/** Syncs one ReplicaSet for each doorbell, with a follow-up sync of its Deployment. */
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";

@@ -1,4 +1,4 @@
-/** One doorbell = one sync of one ReplicationController. */
+/** Syncs one ReplicationController for each doorbell. */
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { REPLICATIONCONTROLLER_KEYS } from "@deltaloop/controllers/replication";

@@ -1,14 +1,11 @@
-/**
- * The map of style.md as rules: which folder may import which. architecture.ts beside this file runs them, and
- * test/tooling/architecture.test.ts breaks each of them once.
- */
+/** Import rules between folders, after the map in style.md. test/tooling/architecture.test.ts breaks each of them once. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import type { DependencyType, IConfiguration } from "dependency-cruiser";
 
-/** What each package under shared/ may import, by name and through its `exports`. Its README draws the same picture. */
+/** The packages that each package under shared/ may import, by name and through its `exports`. */
 export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kube: ["base"],
@@ -20,7 +17,7 @@ export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   local: ["base", "kube", "store", "controllers"],
   replay: ["base", "kube", "store", "controllers", "api-server", "local"],
 };
-/** Where files, sockets, processes and timers may be touched. */
+/** Folders that may use files, sockets, processes and timers. */
 const EDGE = [
   "^shared/base/(system|http|prometheus|emf|output|nodejs)/",
   "^shared/kube/(http|kubeconfig|yaml)/",
@@ -30,7 +27,7 @@ const EDGE = [
   "^shared/(docker|api-server|local|replay)/",
 ];
 const CONTROLLERS = "^shared/(controllers/(replicaset|replication|deployment)|node-agent/kubelet)/";
-/** What of the kubelet acts through ports; everything else in it decides. */
+/** The kubelet's files that use ports; its other files are pure decisions. */
 const KUBELET_EDGES = `^shared/node-agent/kubelet/(${[
   "allocation/(allocation-manager|admission-input|pending-resizes|preempt)",
   "config/pod-sources",
@@ -50,7 +47,7 @@ const KUBELET_EDGES = `^shared/node-agent/kubelet/(${[
   "status/(status-manager|status-metrics)",
   "volume/(prepare-volumes|volume-measures|volume-retries)",
 ].join("|")})\\.ts$`;
-/** The files that the packages' `exports` name: what others may import of them. */
+/** The files in the packages' `exports`, which other folders may import. */
 export const ENTRY_FILES: readonly string[] = Object.keys(PACKAGE_IMPORTS).flatMap((name) => {
   const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, `../../shared/${name}/package.json`), "utf8")) as {
     readonly exports: Readonly<Record<string, string>>;
@@ -61,21 +58,21 @@ const ENTRIES = ENTRY_FILES.map((file) => `^${file.replaceAll(".", "[.]")}$`);
 /** Hashing and compression are pure functions. */
 const PURE_MODULES = "^(node:)?(crypto|zlib)$";
 const NPM: DependencyType[] = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-bundled", "npm-no-pkg", "npm-unknown"];
-/** `import type` names a shape and brings nothing along. */
+/** Excludes `import type`, which loads no code. */
 const values: { dependencyTypesNot: DependencyType[] } = { dependencyTypesNot: ["type-only"] };
 
 export const ARCHITECTURE = {
   forbidden: [
     {
       name: "no-cycles",
-      comment: "Modules that need each other are one module.",
+      comment: "Merge modules that import each other.",
       severity: "error",
       from: {},
       to: { circular: true, viaOnly: values },
     },
     {
       name: "no-type-cycles",
-      comment: "A type that two modules need has a place where both may take it from.",
+      comment: "Move a type that two modules need to a module that both may import.",
       severity: "error",
       from: { pathNot: "^test/" },
       to: { circular: true },
@@ -102,21 +99,21 @@ export const ARCHITECTURE = {
     },
     {
       name: "nothing-imports-cli",
-      comment: "The command is the last to choose; what infra/ needs of it is in a package.",
+      comment: "The command chooses the adapters. Code that infra/ shares with it belongs in a package.",
       severity: "error",
       from: { path: "^(shared|functions|infra)/" },
       to: { path: "^cli/" },
     },
     {
       name: "shared-knows-no-caller",
-      comment: "Packages are used by functions, cli, infra and test, never the other way round.",
+      comment: "Packages do not import functions, infra or test, which use them.",
       severity: "error",
       from: { path: "^shared/" },
       to: { path: "^(functions|test|infra)/" },
     },
     {
       name: "product-knows-no-infra",
-      comment: "infra/ builds and deploys the product; what both need is in a package.",
+      comment: "infra/ builds and deploys the product. Code that both need belongs in a package.",
       severity: "error",
       from: { path: "^(functions|cli)/" },
       to: { path: "^infra/" },
@@ -129,28 +126,28 @@ export const ARCHITECTURE = {
     },
     {
       name: "handlers-stand-alone",
-      comment: "A function is a zip of its own; what two of them need lives in shared/.",
+      comment: "Each function is a separate zip. Code that two functions need belongs in shared/.",
       severity: "error",
       from: { path: "^functions/((?:node/)?[^/]+)/" },
       to: { path: "^functions/", pathNot: "^functions/$1/" },
     },
     {
       name: "functions-carry-nothing-local",
-      comment: "Stand-ins, the node agent's host and server, and the replay engine stay out of the bundles.",
+      comment: "Local replacements, the node agent's host and server, and the replay engine stay out of the bundles.",
       severity: "error",
       from: { path: "^functions/" },
       to: { path: "^shared/(local|api-server|replay|docker|node-agent/(host|server))/", reachable: true },
     },
     {
       name: "machinery-knows-no-controller",
-      comment: "cache and kit serve all controllers and name none.",
+      comment: "cache and kit serve all controllers and import none.",
       severity: "error",
       from: { path: "^shared/controllers/(cache|kit)/" },
       to: { path: "^shared/controllers/", pathNot: "^shared/controllers/(cache|kit)/" },
     },
     {
       name: "no-controller-uses-another",
-      comment: "Except that a ReplicationController is a ReplicaSet in other words.",
+      comment: "Controllers do not import each other, except that the ReplicationController adapts the ReplicaSet controller.",
       severity: "error",
       from: { path: "^shared/controllers/(replicaset|deployment)/" },
       to: { path: "^shared/controllers/", pathNot: ["^shared/controllers/(cache|kit)/", "^shared/controllers/$1/"] },
@@ -163,7 +160,7 @@ export const ARCHITECTURE = {
     },
     {
       name: "decisions-are-pure",
-      comment: "In a controller's folder only sync.ts and the steps beside it see ports, in the kubelet's the files of KUBELET_EDGES.",
+      comment: "Only sync.ts and sync/ of a controller, and the kubelet's files in KUBELET_EDGES, import ports.",
       severity: "error",
       from: { path: CONTROLLERS, pathNot: ["/(sync|sync/[^/]+)\\.ts$", KUBELET_EDGES] },
       to: {
@@ -178,28 +175,28 @@ export const ARCHITECTURE = {
     },
     {
       name: "registry-lists-and-no-more",
-      comment: "The table of controllers knows them and the machinery. Wiring, hosts and deployments read it, never the other way round.",
+      comment: "Wiring, hosts and deployments read the table of controllers; it imports none of them.",
       severity: "error",
       from: { path: "^shared/controllers/registry/" },
       to: { path: "^shared/controllers/lambda/" },
     },
     {
       name: "adapters-are-chosen-outside",
-      comment: "The Lambda edge, local, replay, cli, infra and tests choose adapters; no other code knows one.",
+      comment: "Only the Lambda edge, local, replay, cli, infra and tests import adapters.",
       severity: "error",
       from: { path: "^shared/(controllers/(?!lambda/)[^/]+|node-agent/kubelet)/" },
       to: { path: "^shared/(base/(system|memory|http|prometheus|emf)|kube/http|store/(redis|sqs|secrets|aws|memory))" },
     },
     {
       name: "platform-types-stay-in-their-adapter",
-      comment: "One adapter does not lean on another; what two of them need is beside them.",
+      comment: "Adapters do not import each other.",
       severity: "error",
       from: { path: "^shared/store/(redis|sqs|secrets|memory)/" },
       to: { path: "^shared/store/(redis|sqs|secrets|memory)/", pathNot: "^shared/store/$1/" },
     },
     {
       name: "io-at-the-edge",
-      comment: "Files, sockets, processes, timers and the like only where the outside world is touched.",
+      comment: "Only adapters and hosts (EDGE) use files, sockets, processes and timers.",
       severity: "error",
       from: { path: "^(shared|functions)/", pathNot: EDGE },
       to: { dependencyTypes: ["core"], pathNot: PURE_MODULES, ...values },
@@ -212,14 +209,14 @@ export const ARCHITECTURE = {
     },
     {
       name: "one-adapter-per-package",
-      comment: "The SQS client in store/sqs, AWS's credentials in store/aws, ioredis in store/redis; local makes their queues and servers.",
+      comment: "store/sqs imports the SQS client, store/aws the credentials, store/redis ioredis; local creates queues and servers.",
       severity: "error",
       from: { path: "^(shared|functions|cli)/", pathNot: "^shared/(store/(sqs|redis|aws)|local)/" },
       to: { path: "node_modules/(@aws-sdk|ioredis)/", ...values },
     },
     {
       name: "client-node-is-types",
-      comment: "Ten times slower warm calls, 51 MiB of each process (design decision 8): its types anywhere, its code nowhere.",
+      comment: "Import its types only: its code makes warm calls ten times slower and costs 51 MiB per process (design decision 8).",
       severity: "error",
       from: { path: "^(shared|functions|cli)/" },
       to: { path: "node_modules/@kubernetes/client-node/", ...values },

@@ -1,6 +1,6 @@
 /**
- * `npm run build`: one minified bundle and one zip per function under dist/functions, the command under dist/cli, and what
- * they weigh. A bundle beyond its size fails the build.
+ * `npm run build`: writes a minified bundle and a zip of each function to dist/functions and the command to dist/cli, and prints the sizes.
+ * Fails if a bundle exceeds its budget.
  */
 import { chmod, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const DIST = join(ROOT, "dist");
 const KIB = 1024;
 
 const [cli, functions] = [join(DIST, "cli"), join(DIST, "functions")];
-// Keeps the image of the watcher, which `npm run image` has built before.
+// Keeps dist/image, which `npm run image` writes.
 for (const folder of [cli, functions]) await rm(folder, { recursive: true, force: true });
 await bundleCli(ROOT, cli);
 await chmod(join(cli, "deltaloop.js"), 0o755);

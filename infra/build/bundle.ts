@@ -15,20 +15,20 @@ export interface FunctionBundle {
   readonly bundle: string;
   readonly zip: string;
   readonly bytes: number;
-  /** Of `bytes`, what our own modules contributed. */
+  /** The share of our own modules in `bytes`. */
   readonly ownBytes: number;
   readonly zipBytes: number;
 }
 
-/** Bundled CommonJS packages call `require` for Node's own modules. */
+/** Defines `require`, which bundled CommonJS packages call for built-in modules. */
 const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
 
-/** Packages of others that are bundled, too: npm 11 and later warn of their install scripts, which the command has no use for. */
+/** npm packages to bundle nevertheless: npm 11 and later warn about their install scripts, which the command does not need. */
 const BUNDLED = /^(protobufjs|@protobufjs|long)(\/|$)/;
 
-/** Leaves the packages of others to npm; the workspace packages are bundled, as no registry has them. */
-const othersExternal: Plugin = {
-  name: "others-external",
+/** Keeps npm packages external. Workspace packages are bundled, since they are not published. */
+const npmExternal: Plugin = {
+  name: "npm-external",
   setup({ onResolve }) {
     onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
       kind === "entry-point" || path.startsWith("@deltaloop/") || BUNDLED.test(path) ? undefined : { path, external: true },
@@ -49,17 +49,17 @@ const COMMON = {
   plugins: [inlineScripts, withoutFetch],
 } as const satisfies BuildOptions;
 
-/** Names of the functions that are deployed: the folders under functions/ with a handler, without the node agent's. */
+/** Returns the names of the deployed functions: folders under functions/ with a handler, without those of the node agent. */
 export async function functionNames(root: string): Promise<readonly string[]> {
   const names: string[] = [];
   for await (const file of glob("functions/*/handler.ts", { cwd: root })) names.push(basename(dirname(file)));
   return names.sort();
 }
 
-/** What stands beside a bundle: the licences of the packages that it has something of. */
+/** File beside each bundle with the licences of its packages. */
 const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
 
-/** `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which holds it and the licences of others. `preamble` is code that runs when it is loaded. */
+/** Writes `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which contains it and the licences. `preamble` is code to run at load. */
 export async function bundleFunction(root: string, name: string, out: string, preamble = ""): Promise<FunctionBundle> {
   const bundle = join(out, name, "handler.mjs");
   const result = await build({
@@ -80,7 +80,7 @@ export async function bundleFunction(root: string, name: string, out: string, pr
   ]);
   await mkdir(dirname(bundle), { recursive: true });
   await writeFile(bundle, content);
-  // The npm package has the bundle, too.
+  // The npm package also contains the bundle, and so needs the licences.
   await writeFile(join(dirname(bundle), LICENSES_FILE), licenses);
   await writeFile(join(out, `${name}.zip`), archive);
   return {
@@ -94,25 +94,25 @@ export async function bundleFunction(root: string, name: string, out: string, pr
 }
 
 /**
- * `<outdir>/deltaloop.js` and what it loads, with their packages left in node_modules: npm installs those beside them. Node strips
- * no types there, hence the build; more than one file, because the first must be read by a Node that cannot use the others.
+ * Writes the command to `<outdir>/deltaloop.js` and chunks; npm installs its packages. Node strips no types in node_modules, hence the build.
+ * deltaloop.js is separate, since a Node that is too old must be able to parse it.
  */
 export async function bundleCli(root: string, outdir: string): Promise<void> {
   const { metafile } = await build({
     ...COMMON,
     absWorkingDir: root,
-    // Its own first line is a shebang, which esbuild keeps first.
+    // esbuild keeps the entry point's shebang as the first line.
     entryPoints: ["cli/deltaloop.js"],
     outdir,
     splitting: true,
     banner: { js: REQUIRE },
-    plugins: [...COMMON.plugins, othersExternal],
+    plugins: [...COMMON.plugins, npmExternal],
     minify: false,
   });
   await writeFile(join(outdir, LICENSES_FILE), await licensesOf(root, metafile));
 }
 
-/** The one file of the watcher's image, and what it was made of. Functions have no use for most of it: other ways to credentials, words for people. */
+/** Bundles the command of the watcher's image as one file. Returns it with esbuild's metafile. */
 export async function bundleImageCommand(root: string): Promise<{ readonly content: Uint8Array; readonly metafile: Metafile }> {
   const { outputFiles, metafile } = await build({
     ...COMMON,
@@ -123,7 +123,7 @@ export async function bundleImageCommand(root: string): Promise<{ readonly conte
     write: false,
   });
   const [file] = outputFiles;
-  if (file === undefined) throw new Error("esbuild made no file of cli/image.ts");
+  if (file === undefined) throw new Error("esbuild returned no output for cli/image.ts");
   return { content: file.contents, metafile };
 }
 

@@ -1,10 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/**
- * Where what is downloaded or built once is kept: `$XDG_CACHE_HOME/deltaloop`, else `~/.cache/deltaloop`. Outside of the checkout, shared by
- * all of the user's clones.
- */
+/** Returns the user's cache folder, shared by all checkouts: `$XDG_CACHE_HOME/deltaloop`, else `~/.cache/deltaloop`. */
 export function cacheFolder(): string {
   return join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "deltaloop");
 }

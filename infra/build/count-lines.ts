@@ -1,4 +1,4 @@
-/** `npm run lines`: lines of product code per package or top-level folder, the largest folder, and lines of tests. Tests do not count as product. */
+/** `npm run lines`: prints the lines of product code by package or top-level folder, the lines of tests, and the largest folder. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";

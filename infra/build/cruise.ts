@@ -1,4 +1,4 @@
-/** dependency-cruiser as a function, so that a check and its test run the same thing. */
+/** Runs dependency-cruiser with the import rules, for `npm run architecture` and its test. */
 import { glob, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
@@ -9,20 +9,20 @@ import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 import { ARCHITECTURE, ENTRY_FILES } from "./architecture-rules.ts";
 
 export interface Cruise {
-  /** Our own modules that were read; a tool that reads none must not pass. */
+  /** Number of our own modules that were read; a check of none must not pass. */
   readonly modules: number;
   readonly dependencies: number;
   readonly violations: readonly { readonly rule: string; readonly from: string; readonly to: string }[];
 }
 
-/** Adapters, the Lambda edge and the hosts: they read the machine's clock for all others. */
+/** Adapters, the Lambda edge and the hosts, which may read the system clock. */
 const MAY_READ_THE_CLOCK =
   /^shared\/(base\/(system|output)|kube\/(http|kubeconfig)|store\/(redis|sqs|secrets|aws|memory)|controllers\/lambda|node-agent\/(?!kubelet|ports)[^/]+|docker|local|api-server)\//;
 const ROOTS = ["shared", "functions", "cli", "infra", "test"] as const;
 
 export const RULES: readonly string[] = ARCHITECTURE.forbidden.map(({ name }) => name);
 
-/** Reads every module under ROOTS of `folder` and holds it against the rules. */
+/** Checks every module under ROOTS of `folder` against the rules. */
 export async function cruiseFolder(folder: string): Promise<Cruise> {
   const { forbidden, options } = ARCHITECTURE;
   const roots = await present(folder);
@@ -32,7 +32,7 @@ export async function cruiseFolder(folder: string): Promise<Cruise> {
     {},
     { tsConfig: extractTsConfig(join(folder, "tsconfig.json")) },
   );
-  // Without an output type the answer is the result itself, not text.
+  // Without an output type, `output` is an object, not text.
   const { modules, summary } = output as ICruiseResult;
   const own = modules.filter(({ source, coreModule }) => coreModule !== true && roots.some((root) => source.startsWith(`${root}/`)));
   const dates = await argumentlessDates(
@@ -47,8 +47,8 @@ export async function cruiseFolder(folder: string): Promise<Cruise> {
 }
 
 /**
- * Folders that import each other, directly or through others; types count. Entry points are left out: they re-export what is below them.
- * Tests may import in circles.
+ * Finds folders that import each other, directly or transitively, types included. Ignores entry points, which re-export their subfolders,
+ * and tests.
  */
 function folderCycles(modules: ICruiseResult["modules"]): Cruise["violations"] {
   const entries = new Set(ENTRY_FILES);
@@ -78,7 +78,7 @@ function folderCycles(modules: ICruiseResult["modules"]): Cruise["violations"] {
   });
 }
 
-/** The linter's rules do not see that `new Date()` reads the clock. */
+/** Finds `new Date()`, which reads the clock and which the linter's rules do not detect. */
 async function argumentlessDates(folder: string, sources: readonly string[]): Promise<Cruise["violations"]> {
   const core = sources.filter((source) => /^(shared|functions)\//.test(source) && !MAY_READ_THE_CLOCK.test(source));
   const found = await Promise.all(
@@ -87,7 +87,7 @@ async function argumentlessDates(folder: string, sources: readonly string[]): Pr
   return found.flat().map((from) => ({ rule: "time-is-handed-in", from, to: "new Date()" }));
 }
 
-/** TypeScript files that should have been read. */
+/** Returns the TypeScript files that a check must have read. */
 export async function sourceFiles(folder: string): Promise<readonly string[]> {
   const files: string[] = [];
   for (const root of await present(folder)) {

@@ -1,7 +1,6 @@
 /**
- * `node infra/nodejs-runtime/run.js infra/build/follow.ts FILE SYMBOL`: counts the source files that a reader opens to follow SYMBOL, as FILE
- * exports it, through everything it calls. What a file only lends a type to is not entered, nor is one from which nothing is used
- * on the way; a method counts where its class is known, and a port's does not, since what is behind it is chosen elsewhere.
+ * `node infra/nodejs-runtime/run.js infra/build/follow.ts FILE SYMBOL`: counts the source files that a reader opens to follow the export SYMBOL
+ * of FILE through its calls. Ignores types, and methods of ports, whose implementation is chosen elsewhere.
  */
 import { dirname, relative, resolve } from "node:path";
 
@@ -13,7 +12,7 @@ const entered = follow(resolve(file), name);
 for (const [path, symbols] of [...entered].toSorted(([a], [b]) => (a < b ? -1 : 1))) console.log(`${path}: ${[...symbols].join(", ")}`);
 console.log(`${entered.size} files are entered from ${name}`);
 
-/** @returns of each file that is entered, what is used there */
+/** Returns the symbols in use by file. */
 function follow(path: string, exported: string): ReadonlyMap<string, ReadonlySet<string>> {
   const root = dirname(ts.findConfigFile(dirname(path), ts.sys.fileExists) ?? path);
   const { config } = ts.readConfigFile(`${root}/tsconfig.json`, ts.sys.readFile) as {
@@ -40,7 +39,7 @@ function follow(path: string, exported: string): ReadonlyMap<string, ReadonlySet
       waiting.push(declaration);
       const where = relative(root, of.fileName);
       const used = files.get(where) ?? new Set();
-      // What stands inside a function is no place of its own.
+      // Counts top-level declarations and methods, not declarations inside functions.
       const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
       if (ts.isMethodDeclaration(declaration) || statement.parent === of) used.add(target?.name ?? "");
       files.set(where, used);
@@ -55,7 +54,7 @@ function follow(path: string, exported: string): ReadonlyMap<string, ReadonlySet
 
   enter(start);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
-    // Of a class only the methods that are called count, and what it makes of itself at the start.
+    // Follows a class's constructor and fields; its methods only if they are called.
     if (ts.isClassDeclaration(next)) next.members.filter((member) => !ts.isMethodDeclaration(member)).forEach(look);
     else ts.forEachChild(next, look);
   return files;

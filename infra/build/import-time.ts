@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 const RUNS = 5;
 const MEASURE = "const t = performance.now(); await import(process.argv[1]); console.log(performance.now() - t); process.exit(0);";
 
-/** Milliseconds that a fresh Node process takes to import `file`: the best of a few, since other work only ever adds. */
+/** Returns the milliseconds that a fresh Node process takes to import `file`: the minimum of RUNS, since load only adds time. */
 export async function importMs(file: string): Promise<number> {
   const times: number[] = [];
   for (let run = 0; run < RUNS; run++) times.push(await once(file));

@@ -9,9 +9,9 @@ const LOAD = /readFileSync\(new URL\("(\.\/[\w./-]+\.lua)", import\.meta\.url\),
 const LOAD_PROTO = /readFileSync\(new URL\("(\.\/[\w./-]+\.proto)", import\.meta\.url\), "utf8"\)/;
 
 /**
- * Puts the Lua scripts, and the command's one .proto file, into the bundle: a bundle has no files beside it. Scripts go without
- * their comments, all in one compressed text, which is a fifth of their size and unpacked in less than a millisecond. See
- * shared/store/redis/scripts/load.ts for the one form of expression that is replaced; a build that finds none of them fails.
+ * Inlines the Lua scripts and the command's .proto file, since a bundle has no files beside it. The scripts, without comments, are compressed
+ * as one text to a fifth of their size; decompression takes under 1 ms. It replaces the form of expression in
+ * shared/store/redis/scripts/load.ts, and fails the build if it finds none.
  */
 export const inlineScripts: Plugin = {
   name: "inline-scripts",
@@ -19,7 +19,7 @@ export const inlineScripts: Plugin = {
     build.onLoad({ filter: /[\\/]redis[\\/]scripts[\\/]load\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8");
       const names = [...source.matchAll(LOAD)].map(([, name = ""]) => name);
-      if (names.length === 0) throw new Error(`${path} loads no script in the form the build knows`);
+      if (names.length === 0) throw new Error(`${path} loads no script in the form that inline-scripts.ts replaces`);
       const texts = await Promise.all(
         names.map(async (name) => [name, withoutComments(await readFile(join(dirname(path), name), "utf8"))]),
       );
@@ -28,20 +28,20 @@ export const inlineScripts: Plugin = {
       return { loader: "ts", contents: unpack + source.replace(LOAD, (_expression, name: string) => `lua[${JSON.stringify(name)}]`) };
     });
     build.onLoad({ filter: /[\\/]redis[\\/]scripts[\\/]layout-table\.ts$/ }, async ({ path }) => {
-      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // data alone
+      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // it exports only data
       return { loader: "js", contents: packedModule(table) };
     });
     build.onLoad({ filter: /[\\/]cri[\\/]load\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8");
       const [, name] = LOAD_PROTO.exec(source) ?? [];
-      if (name === undefined) throw new Error(`${path} loads no .proto file in the form the build knows`);
+      if (name === undefined) throw new Error(`${path} loads no .proto file in the form that inline-scripts.ts replaces`);
       const text = await readFile(join(dirname(path), name), "utf8");
       return { loader: "ts", contents: source.replace(LOAD_PROTO, () => JSON.stringify(text)) };
     });
   },
 };
 
-/** A module that exports `values`, which are data alone, from one compressed text. */
+/** Returns the source of a module that exports `values`, which must be JSON, from one compressed text. */
 export function packedModule(values: Readonly<Record<string, unknown>>): string {
   const unpack = `import { brotliDecompressSync } from "node:zlib";\nconst values = JSON.parse(brotliDecompressSync(Buffer.from("${packedText(values)}", "base64")).toString());\n`;
   return (
@@ -52,12 +52,12 @@ export function packedModule(values: Readonly<Record<string, unknown>>): string 
   );
 }
 
-/** Brotli, whose window spans all scripts: they share most of their words. */
+/** Compresses with Brotli, whose window spans all scripts and so uses their repetitions. */
 function packedText(value: object): string {
   return brotliCompressSync(JSON.stringify(value)).toString("base64");
 }
 
-/** Whole-line comments and indentation go; the line breaks stay, so that an error of Redis names the line of the source. */
+/** Removes whole-line comments and indentation, but no line breaks, so that line numbers in Redis' errors stay correct. */
 function withoutComments(lua: string): string {
   return lua.replace(/^[ \t]+/gm, "").replace(/^--.*$/gm, "");
 }

@@ -1,6 +1,6 @@
 /**
- * What stands in a function's bundle for the AWS SDK's search for credentials. Lambda hands a sandbox its role's credentials as environment
- * variables and nothing else: profiles, SSO, web identities and instance metadata are 80 KiB of bundle that no sandbox ever asks.
+ * Replaces the AWS SDK's credential provider chain in the functions' bundles. Lambda provides the role's credentials as environment
+ * variables only; profiles, SSO, web identities and instance metadata would add 80 KiB.
  */
 
 interface Credentials {
@@ -9,12 +9,12 @@ interface Credentials {
   readonly sessionToken?: string;
 }
 
-/** In the place of `@aws-sdk/credential-provider-node`, whose export has this name. @throws {Error} when they are not there */
+/** Has the name of the export of `@aws-sdk/credential-provider-node` that it replaces. The provider throws if a variable is missing. */
 export function defaultProvider(): () => Promise<Credentials> {
   return async () => {
     const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: sessionToken } = process.env;
     if (accessKeyId === undefined || secretAccessKey === undefined)
-      throw new Error("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not in the environment, where Lambda puts them");
+      throw new Error("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set; Lambda sets them for the function's role");
     return { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) };
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What functions have no use for, left out of their bundles: each is read by V8 at every cold start, used or not. A package that has changed so that
- * one of these is not met any more fails the build.
+ * Removes code that functions do not use from their bundles, since V8 parses it at every cold start. The build fails if a package no longer
+ * has one of these files.
  */
 import { glob, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,48 +15,49 @@ const IOREDIS = "node_modules/ioredis/built/";
 const COMMANDS = "node_modules/@ioredis/commands/built/commands.json";
 const METRIC_TABLE = "shared/base/metrics/metric-table.ts";
 
-/** CommonJS in the place of a file. */
-const INSTEAD: Readonly<Record<string, string>> = {
-  // Nobody sets DEBUG in Lambda; `debug` looks for a terminal and its colours.
+/** CommonJS source that replaces a file. */
+const REPLACEMENTS: Readonly<Record<string, string>> = {
+  // DEBUG is not set in Lambda.
   [`${IOREDIS}utils/debug.js`]: "exports.default = () => Object.assign(() => undefined, { enabled: false });",
-  // Endpoints of a single provider, used only with a profile of that provider.
+  // Certificates of one Redis provider, used only with its TLS profile.
   [`${IOREDIS}constants/TLSProfiles.js`]: "exports.default = {};",
   [`${IOREDIS}connectors/SentinelConnector/index.js`]:
-    'exports.default = class { constructor() { throw new Error("functions know no sentinels"); } };\nexports.SentinelIterator = exports.default;',
+    'exports.default = class { constructor() { throw new Error("Redis Sentinel is not supported in functions"); } };\nexports.SentinelIterator = exports.default;',
 };
 
+/** An esbuild plugin. */
 export function leftOut(root: string): Plugin {
   return {
     name: "left-out",
     setup(build) {
-      const met = new Set<string>();
+      const found = new Set<string>();
       const at = (path: string): RegExp => new RegExp(`[\\\\/]${path.replaceAll(/[.]/g, "\\.").replaceAll("/", "[\\\\/]")}$`);
-      for (const [path, contents] of Object.entries(INSTEAD))
+      for (const [path, contents] of Object.entries(REPLACEMENTS))
         build.onLoad({ filter: at(path) }, () => {
-          met.add(path);
+          found.add(path);
           return { contents, loader: "js" };
         });
       build.onLoad({ filter: at(COMMANDS) }, async ({ path }) => {
-        met.add(COMMANDS);
-        const all = JSON.parse(await readFile(path, "utf8")) as Readonly<Record<string, object>>; // by the name of each command
+        found.add(COMMANDS);
+        const all = JSON.parse(await readFile(path, "utf8")) as Readonly<Record<string, object>>; // by command name
         const isNamed = await namesIn(root);
         return { contents: JSON.stringify(Object.fromEntries(Object.entries(all).filter(([name]) => isNamed(name)))), loader: "json" };
       });
       build.onLoad({ filter: at(METRIC_TABLE) }, () => {
-        met.add(METRIC_TABLE);
-        // Who writes metrics to a log says nothing of what they mean.
+        found.add(METRIC_TABLE);
+        // Functions write metrics to a log in a format without help texts.
         const rows = Object.entries(table.METRICS).map(([name, { type, labels, unit }]) => [name, { type, labels, unit }]);
         return { contents: packedModule({ ...table, METRICS: Object.fromEntries(rows) }), loader: "js" };
       });
       build.onEnd(() => {
-        const missing = [...Object.keys(INSTEAD), COMMANDS, METRIC_TABLE].filter((path) => !met.has(path));
-        return { errors: missing.map((path) => ({ text: `${path} is not in the bundle: see infra/build/left-out.ts` })) };
+        const missing = [...Object.keys(REPLACEMENTS), COMMANDS, METRIC_TABLE].filter((path) => !found.has(path));
+        return { errors: missing.map((path) => ({ text: `${path} is not in the bundle: update infra/build/left-out.ts` })) };
       });
     },
   };
 }
 
-/** Whether a command of Redis is called by the client itself or by our adapter; each has its two functions on every prototype. */
+/** Returns a filter for the Redis commands that the client or our adapter calls. The client defines two methods for each command it keeps. */
 async function namesIn(root: string): Promise<(name: string) => boolean> {
   const texts: string[] = [];
   for await (const file of glob(["shared/store/redis/**/*.ts", `${IOREDIS}**/*.js`], { cwd: root }))

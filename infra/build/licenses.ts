@@ -1,4 +1,4 @@
-/** The licences of the npm packages that a bundle has something of: most of them ask that their text goes along. */
+/** The licences of the npm packages in a bundle; most require that copies include their text. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -12,16 +12,16 @@ interface Packaged {
 
 const PACKAGE = /^(?<folder>(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+)\//;
 const TEXT = /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i;
-/** What stands for the text that a package leaves out: Apache's is ours, too; MIT-0 asks for none. */
+/** Texts for packages without a licence file: Apache-2.0 is our own licence; MIT-0 does not require its text. */
 const STAND_INS: Readonly<Record<string, (root: string) => Promise<string>>> = {
   "Apache-2.0": async (root) => (await readFile(join(root, "LICENSE"), "utf8")).trim(),
-  "MIT-0": () => Promise.resolve("MIT No Attribution: the package brings no text, and this licence asks for none."),
+  "MIT-0": () => Promise.resolve("MIT No Attribution: the package contains no text, and this licence does not require one."),
 };
 const LINE = `${"-".repeat(79)}\n`;
 
 /**
- * One text: packages that share theirs stand above it together. The same for the same bundle.
- * @throws {Error} naming the packages that bring no text, or do not say under which licence they are
+ * Returns all licences as one text; packages with the same licence text share it. Deterministic.
+ * @throws {Error} naming the packages without a licence or its text
  */
 export async function licensesOf(root: string, { outputs }: Metafile): Promise<string> {
   const used = Object.values(outputs).flatMap(({ inputs }) =>
@@ -29,8 +29,8 @@ export async function licensesOf(root: string, { outputs }: Metafile): Promise<s
   );
   const folders = [...new Set(used)].filter((folder) => folder !== undefined).toSorted();
   const found = await Promise.all(folders.map((folder) => licenseOf(root, folder)));
-  const silent = found.filter(({ text, license }) => text === "" || license === undefined).map(({ name }) => name);
-  if (silent.length > 0) throw new Error(`no licence, or no text of it, in ${silent.join(", ")}`);
+  const missing = found.filter(({ text, license }) => text === "" || license === undefined).map(({ name }) => name);
+  if (missing.length > 0) throw new Error(`no licence or no licence text in ${missing.join(", ")}`);
   return [...Map.groupBy(found, ({ text }) => text)]
     .map(
       ([text, packages]) => `${packages.map(({ name, version, license }) => `${name} ${version} (${license})\n`).join("")}${LINE}${text}\n`,

@@ -1,4 +1,4 @@
-/** One process at a time, by a file that holds its owner's pid. */
+/** Mutual exclusion of processes by a file that contains its owner's pid. */
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -9,8 +9,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 export type WhenHeld = (owner: number) => boolean | Promise<boolean>;
 
 /**
- * Runs `work` while no other live process does so with the same file; a dead owner's lock is broken. Two processes may break it at the same
- * moment and then both work.
+ * Runs `work` while it holds the lock, and breaks the lock of a dead owner. Not strict: two processes that break a lock at the same moment
+ * both run.
  */
 export async function holdingLock<T>(lockFile: string, whenHeld: WhenHeld, work: () => Promise<T>): Promise<T> {
   while (!(await isTaken(lockFile))) {

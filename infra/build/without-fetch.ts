@@ -3,8 +3,8 @@ import type { Plugin } from "esbuild";
 const HTTP = "node:http";
 
 /**
- * An ES module that imports `node:http` has Node read all that this exports, and one of it is a WebSocket, with which Node loads its whole fetch: an
- * eighth of what the import of a function takes, and 13 MiB of a process that lives on. Asked for by name it is not read.
+ * Loads `node:http` with getBuiltinModule. An ES import evaluates all its exports; the export WebSocket makes Node load its fetch
+ * implementation, an eighth of a function's import time and 13 MiB of memory.
  */
 export const withoutFetch: Plugin = {
   name: "without-fetch",

@@ -1,5 +1,5 @@
 /**
- * A zip of files that is the same byte for byte whenever its content is: fixed time, given order, one compression level.
+ * Writes deterministic zip files: fixed time, given order, one compression level.
  *
  * Source: PKWARE APPNOTE 6.3, sections 4.3.7 (local header), 4.3.12 (central directory), 4.3.16 (its end).
  */
@@ -10,19 +10,19 @@ export interface ZipEntry {
   readonly content: Buffer;
 }
 
-/** 1980-01-01 00:00, the earliest a zip can say. */
+/** 1980-01-01 00:00, the earliest time of the format. */
 const DOS_TIME = 0;
 const DOS_DATE = 0x21;
 const VERSION = 20;
 const MADE_ON_UNIX = (3 << 8) | VERSION;
 const DEFLATED = 8;
-/** Names are UTF-8. */
+/** Flag for names in UTF-8. */
 const FLAGS = 0x0800;
-/** A regular file everybody may read: Lambda does not run as its owner. */
+/** A regular file that all users may read, since Lambda does not run as its owner. */
 const MODE = 0o100644;
 
 export function zip(entries: readonly ZipEntry[]): Buffer {
-  const parts: Buffer[] = [];
+  const chunks: Buffer[] = [];
   const directory: Buffer[] = [];
   let offset = 0;
   for (const { name, content } of entries) {
@@ -38,7 +38,7 @@ export function zip(entries: readonly ZipEntry[]): Buffer {
     common.writeUInt32LE(compressed.length, 14);
     common.writeUInt32LE(content.length, 18);
     common.writeUInt16LE(nameBytes.length, 22);
-    parts.push(Buffer.from("PK\x03\x04", "latin1"), common, nameBytes, compressed);
+    chunks.push(Buffer.from("PK\x03\x04", "latin1"), common, nameBytes, compressed);
 
     const rest = Buffer.alloc(14);
     rest.writeUInt32LE(MODE * 0x10000, 6);
@@ -52,7 +52,7 @@ export function zip(entries: readonly ZipEntry[]): Buffer {
   end.writeUInt16LE(entries.length, 6);
   end.writeUInt32LE(size, 8);
   end.writeUInt32LE(offset, 12);
-  return Buffer.concat([...parts, ...directory, Buffer.from("PK\x05\x06", "latin1"), end]);
+  return Buffer.concat([...chunks, ...directory, Buffer.from("PK\x05\x06", "latin1"), end]);
 }
 
 function uint16(value: number): Buffer {

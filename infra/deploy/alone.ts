@@ -4,11 +4,11 @@ import { dirname } from "node:path";
 
 import { holdingLock } from "../build/lock-file.ts";
 
-/** @throws {Error} when another one runs */
+/** @throws {Error} while another process holds the lock */
 export async function alone<T>(lockFile: string, work: () => Promise<T>): Promise<T> {
   await mkdir(dirname(lockFile), { recursive: true });
   const refuse = (owner: number): never => {
-    throw new Error(`process ${owner || "?"} is at it in this checkout (${lockFile}): wait for its end, or take another checkout`);
+    throw new Error(`process ${owner || "?"} is deploying from this checkout (${lockFile}): wait until it ends, or use another checkout`);
   };
   return await holdingLock(lockFile, refuse, work);
 }

@@ -1,5 +1,5 @@
 /** Types of conditions.js. */
-export function withoutWhatIsLeftOut(
+export function applyConditions(
   template: { readonly Resources: object; readonly Outputs?: object; readonly Conditions?: object },
   parameters: Readonly<Record<string, string>>,
 ): object;

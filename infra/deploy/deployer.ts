@@ -1,20 +1,18 @@
 /**
- * The IAM actions that a deployment needs, by resource type: infra/deployer-policies/ is made of it, for whatever
- * types are in the template. No account has confirmed it.
+ * The IAM actions that a deployment needs for each resource type, from which infra/deployer-policies/ is generated. Not verified in an AWS
+ * account. It has those actions of CloudFormation's handlers that the template's properties and parameters use.
  *
- * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas, of which those are here
- * that the template's own properties and parameters make use of.
+ * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas.
  */
 
 interface Actions {
-  /** Name patterns of ARNs, after the service; absent: AWS gives the resource a name, or the actions know none. */
+  /** ARN patterns, after `arn:aws:`; absent if AWS chooses the name or the actions take no resource. */
   readonly arn?: readonly string[];
   readonly actions: readonly string[];
-  /** Those of them that know no resource. */
+  /** Further actions, which take no resource. */
   readonly unnamed?: readonly string[];
 }
 
-/** Tagging is part of making. */
 const tags = (service: string): readonly string[] => [
   `${service}:TagResource`,
   `${service}:UntagResource`,
@@ -22,7 +20,7 @@ const tags = (service: string): readonly string[] => [
 ];
 const each = (service: string, verbs: readonly string[], noun: string): readonly string[] =>
   verbs.map((verb) => `${service}:${verb}${noun}`);
-const MADE = ["Create", "Delete", "Describe"] as const;
+const CREATE_DELETE_DESCRIBE = ["Create", "Delete", "Describe"] as const;
 
 const LAMBDA: Actions = {
   arn: ["lambda:*:*:function:deltaloop-*"],
@@ -83,7 +81,7 @@ const KMS: Actions = {
   actions: [
     ...["kms:CreateKey", "kms:DescribeKey", "kms:PutKeyPolicy", "kms:GetKeyPolicy", "kms:EnableKeyRotation", "kms:GetKeyRotationStatus"],
     ...["kms:ScheduleKeyDeletion", "kms:CreateAlias", "kms:DeleteAlias", "kms:UpdateAlias", "kms:ListAliases", "kms:TagResource"],
-    // For logs, secrets and store, which are encrypted while they are made.
+    // Logs, secrets and store are encrypted when they are created.
     ...["kms:UntagResource", "kms:ListResourceTags", "kms:CreateGrant", "kms:GenerateDataKey", "kms:Decrypt"],
   ],
 };
@@ -102,7 +100,7 @@ const ec2 = (noun: string, ...others: readonly string[]): Actions => ({
 });
 const store = (service: string, noun: string, ...others: readonly string[]): Actions => ({
   actions: [
-    ...each(service, [...MADE.slice(0, 2)], noun),
+    ...each(service, [...CREATE_DELETE_DESCRIBE.slice(0, 2)], noun),
     `${service}:Describe${noun}s`,
     ...others.map((verb) => `${service}:${verb}`),
     "iam:CreateServiceLinkedRole",
@@ -148,7 +146,7 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
       ...["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue", "secretsmanager:TagResource", "secretsmanager:UntagResource"],
       "secretsmanager:GetResourcePolicy",
     ],
-    // Of GenerateSecretString, before there is a secret.
+    // GenerateSecretString calls it before the secret exists.
     unnamed: ["secretsmanager:GetRandomPassword"],
   },
   "AWS::KMS::Key": KMS,
@@ -188,7 +186,7 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
     "elasticache",
     "ReplicationGroup",
     "ModifyReplicationGroup",
-    // From two nodes to three, and back.
+    // Changes of the parameter StoreNodes.
     "IncreaseReplicaCount",
     "DecreaseReplicaCount",
     "DescribeCacheClusters",
@@ -230,24 +228,23 @@ const STACK: Actions = {
     ...["DescribeStacks", "DescribeStackEvents", "DescribeStackResource", "DescribeStackResources", "ListStackResources", "GetTemplate"],
   ].map((verb) => `cloudformation:${verb}`),
 };
-/** Knows no stack. */
 const TEMPLATE: Actions = { actions: ["cloudformation:ValidateTemplate"] };
 
 /** Characters of a managed policy, white space not counted. Source: AWS IAM User Guide, IAM and AWS STS quotas. */
 export const POLICY_CHARACTERS_MAX = 6_144;
 
 /**
- * Of a template with these types, as texts: what is allowed on names of ours, and what knows no name or is given one by AWS. Two, because one
- * would be longer than IAM takes.
+ * Returns the policies for a template with these resource types, as JSON: `named` is restricted to names of deltaloop, `unnamed` covers
+ * actions without a known name. A single policy would exceed IAM's size limit.
  *
- * @throws an error that names the resource types without an entry in the table
+ * @throws {Error} naming the resource types without an entry in the table
  */
 export function deployerPolicies(types: readonly string[]): { readonly named: string; readonly unnamed: string } {
   const unknown = [...new Set(types)].filter((type) => BY_TYPE[type] === undefined);
-  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts does not say what it takes to make ${unknown.join(", ")}`);
-  const taken = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
+  if (unknown.length > 0) throw new Error(`infra/deploy/deployer.ts has no actions for ${unknown.join(", ")}`);
+  const needed = [...new Set([STACK, TEMPLATE, ...types.flatMap((type) => BY_TYPE[type] ?? [])])];
   const byArn = Map.groupBy(
-    taken.filter(({ arn }) => arn !== undefined),
+    needed.filter(({ arn }) => arn !== undefined),
     ({ arn = [] }) => arn.join(),
   );
   const named = [...byArn].map(([arns, all]) =>
@@ -256,7 +253,7 @@ export function deployerPolicies(types: readonly string[]): { readonly named: st
       arns.split(",").map((arn) => `arn:aws:${arn}`),
     ),
   );
-  const free = taken.flatMap(({ arn, actions, unnamed = [] }) => (arn === undefined ? actions : unnamed));
+  const free = needed.flatMap(({ arn, actions, unnamed = [] }) => (arn === undefined ? actions : unnamed));
   return { named: policy(named), unnamed: policy([statement(free, "*")]) };
 }
 

@@ -1,8 +1,9 @@
 /**
- * What osls does not let serverless.yml say. The template's section `Rules`, by which CloudFormation refuses a deployment before it makes
- * anything: they stand in infra/rules.yml. In stage local alone, a template without what its conditions leave out (conditions.js). And the
- * functions' zips beside the template, where osls looks for what has changed: a deployment without a change then changes nothing, where it
- * would else give every function the same code anew. Plain JavaScript, since whichever Node runs osls loads it.
+ * Adds to the packaged template what serverless.yml cannot express. Plain JavaScript, since any Node may run osls.
+ *
+ * - The section `Rules` (infra/rules.yml), by which CloudFormation rejects a deployment before it creates anything.
+ * - Copies of the functions' zips in .serverless. osls looks for changes only there, and would otherwise update unchanged functions.
+ * - In stage local, the evaluated conditions (conditions.js).
  *
  * Source: osls lib/config-schema.js has no `Rules` below `resources`; lib/plugins/aws/deploy/lib/check-for-changes.js compares what was
  * uploaded with the zips in .serverless, and with no artifact of a function that stands elsewhere.
@@ -10,9 +11,9 @@
 import { copyFileSync, mkdirSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 
-import { withoutWhatIsLeftOut } from "./conditions.js";
+import { applyConditions } from "./conditions.js";
 
-// oxlint-disable-next-line import/no-default-export -- osls takes a module's default
+// oxlint-disable-next-line import/no-default-export -- osls loads the default export
 export default class Stack {
   /**
    * @param {{ serviceDir: string, service: { custom: { rules: object, leaveOut: boolean }, provider: Record<string, any>,
@@ -35,7 +36,7 @@ export default class Stack {
         const parameters = Object.fromEntries(
           provider.stackParameters.map(({ ParameterKey, ParameterValue }) => [ParameterKey, String(ParameterValue)]),
         );
-        Object.assign(template, withoutWhatIsLeftOut(template, parameters));
+        Object.assign(template, applyConditions(template, parameters));
       },
     };
   }

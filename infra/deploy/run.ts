@@ -1,6 +1,6 @@
 /**
- * `npm run package` and `npm run deploy`. Both build and package without an account or network, and list what is missing.
- * `deploy` calls AWS only if nothing refuses the deployment; otherwise it exits with 2.
+ * `npm run package` and `npm run deploy`. Both build and package without an AWS account or network, then list missing and invalid parameters.
+ * `deploy` calls AWS only if the list has no errors; otherwise it exits with 2.
  */
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { PARAMETERS, parameterTexts } from "@deltaloop/controllers/registry";
 import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
-import { chosenIn, lacksOf } from "./lacks.ts";
+import { settingsOf, checkSettings } from "./check-settings.ts";
 import { wrongValuesIn } from "./values.ts";
 import { scriptOptions } from "../script-options.ts";
 
@@ -23,7 +23,8 @@ const PURPOSES = {
 } as const;
 
 async function main(): Promise<number> {
-  const verb = process.argv[2] === "deploy" ? "deploy" : "package";
+  const [, , verb] = process.argv;
+  if (verb !== "package" && verb !== "deploy") throw new Error("usage: run.ts package|deploy [options]; see npm run package -- --help");
   const { values } = scriptOptions(verb, usage(verb), {
     args: process.argv.slice(3),
     options: {
@@ -36,33 +37,31 @@ async function main(): Promise<number> {
   const { stage, region, param = [] } = values;
   const given = [...(values.params === undefined ? [] : await fromFile(values.params)), ...param];
   const unknown = given.map((each) => each.replace(/=.*/su, "")).filter((name) => !PARAMETERS.includes(name));
-  if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
+  if (unknown.length > 0) throw new Error(`unknown parameter ${unknown.join(", ")}; valid parameters: ${PARAMETERS.join(", ")}`);
   const params = given.map((each) => `--param=${each}`);
   const args = ["--stage", stage, ...(region === undefined ? [] : ["--region", region]), ...params];
-  // osls deploys what is in .serverless, so a concurrent run could deploy the template of this one.
-  return await alone(join(ROOT, LOCK), async () => await make(verb, stage, args));
+  // osls deploys the contents of .serverless, so a concurrent run could deploy this run's template.
+  return await alone(join(ROOT, LOCK), async () => await packageAndDeploy(verb, stage, args));
 }
 
-async function make(verb: "package" | "deploy", stage: string, args: readonly string[]): Promise<number> {
+async function packageAndDeploy(verb: "package" | "deploy", stage: string, args: readonly string[]): Promise<number> {
   const built = await run(process.execPath, [join(ROOT, "infra", "build", "build.ts")]);
   if (built !== 0) return built;
   const code = await osls(["package", ...args]);
   if (code !== 0) return code;
   const state: unknown = JSON.parse(await readFile(join(ROOT, OUT, "serverless-state.json"), "utf8"));
-  const { refused: lacking, noted } = lacksOf(chosenIn(stage, state));
-  const refused = [...wrongValuesIn(state), ...lacking];
+  const { refused: missing, noted } = checkSettings(settingsOf(stage, state));
+  const refused = [...wrongValuesIn(state), ...missing];
   if (verb === "package") {
-    tell(refused.length === 0 ? `In ${OUT}/. To know before it is deployed:` : `In ${OUT}/. For a deployment this is missing or wrong:`, [
-      ...refused,
-      ...noted,
-    ]);
+    const heading = refused.length === 0 ? "Notes for the deployment" : "Missing or invalid; npm run deploy would refuse it";
+    printList(`Packaged in ${OUT}/. ${heading}:`, [...refused, ...noted]);
     return 0;
   }
   if (refused.length > 0) {
-    tell("Nothing was made. This is missing or wrong:", refused);
+    printList("Nothing was deployed. Missing or invalid:", refused);
     return EXIT_REFUSED;
   }
-  if (noted.length > 0) tell("To know:", noted);
+  if (noted.length > 0) printList("Notes:", noted);
   return await osls(["deploy", ...args]);
 }
 
@@ -73,7 +72,7 @@ Usage: npm run ${verb} -- [options]
 
 Options:
   --stage NAME           stage of the deployment (default: prod)
-  --region NAME          AWS region (default: the one in serverless.yml)
+  --region NAME          AWS region (default: AWS_REGION, else us-east-1)
   --params FILE          YAML file of parameters, name: value (default: none)
   --param=name=value     one parameter; repeatable, overrides --params
   --help                 print this text
@@ -84,7 +83,7 @@ Examples:
 `;
 }
 
-/** Returns `["clusterId=0123456789ab", …]` without empty values, which osls treats as absent. */
+/** Returns `["clusterId=0123456789ab", …]` without the empty values, which osls rejects. */
 async function fromFile(path: string): Promise<readonly string[]> {
   const text = await readFile(path, "utf8");
   try {
@@ -103,8 +102,8 @@ async function run(program: string, args: readonly string[]): Promise<number> {
   return await new Promise((resolve, reject) => child.once("error", reject).once("close", (code) => resolve(code ?? 1)));
 }
 
-function tell(head: string, lines: readonly string[]): void {
-  process.stdout.write(`\n${head}\n${lines.map((line) => `- ${line}\n`).join("")}`);
+function printList(heading: string, lines: readonly string[]): void {
+  process.stdout.write(`\n${heading}\n${lines.map((line) => `- ${line}\n`).join("")}`);
 }
 
 process.exitCode = await main().catch((error: unknown) => {

@@ -1,10 +1,8 @@
-/**
- * What is wrong with single values, one line each and before AWS is asked: those that CloudFormation's parameters or SQS do not allow, and those
- * that a function would end with at its start.
- */
+/** Finds invalid values before AWS is called: those that CloudFormation or SQS would reject, and those that a function rejects at its start. */
 import { ConfigurationError, parseConfiguration, referencesIn } from "@deltaloop/controllers/configuration";
 
-interface Kind {
+/** The constraints of a CloudFormation parameter. */
+interface Constraints {
   readonly NoEcho?: boolean;
   readonly AllowedValues?: readonly (string | number)[];
   readonly AllowedPattern?: string;
@@ -18,7 +16,7 @@ interface State {
       readonly stackParameters: readonly { readonly ParameterKey: string; readonly ParameterValue: string }[];
       readonly environment: Readonly<Record<string, unknown>>;
       readonly compiledCloudFormationTemplate: {
-        readonly Parameters: Readonly<Record<string, Kind>>;
+        readonly Parameters: Readonly<Record<string, Constraints>>;
         readonly Resources: {
           readonly DeltasQueue: { readonly Properties: { readonly RedrivePolicy: { readonly maxReceiveCount: string | number } } };
         };
@@ -27,48 +25,48 @@ interface State {
   };
 }
 
-/** Variables whose value is a parameter's and nothing else; those of lacks.ts are not among them. */
-const OF_PARAMETERS = ["MODE", "GUARD", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_EKS_CLUSTER", "SQS_ENDPOINT", "LOG_LEVEL"];
+/** Variables that take their value from one parameter, without those that check-settings.ts checks. */
+const PARAMETER_VARIABLES = ["MODE", "GUARD", "REDIS_CLUSTER", "REDIS_DURABILITY", "KUBE_EKS_CLUSTER", "SQS_ENDPOINT", "LOG_LEVEL"];
 const SECONDS = "DELTALOOP_SECRETS_SECONDS";
 /** Source: SQS API reference, SetQueueAttributes, `maxReceiveCount`. */
-const RECEIVES: Kind = { MinValue: 1, MaxValue: 1_000 };
+const RECEIVES: Constraints = { MinValue: 1, MaxValue: 1_000 };
 
-/** @param state osls' own record of a packaged service */
+/** Returns one line for each invalid value. @param state serverless-state.json, which osls writes for a packaged service */
 export function wrongValuesIn(state: unknown): readonly string[] {
-  const { stackParameters, environment, compiledCloudFormationTemplate } = (state as State).service.provider; // written by osls just now
-  const { Parameters: kinds, Resources } = compiledCloudFormationTemplate;
+  const { stackParameters, environment, compiledCloudFormationTemplate } = (state as State).service.provider; // osls has just written it
+  const { Parameters: constraints, Resources } = compiledCloudFormationTemplate;
   const receives = String(Resources.DeltasQueue.Properties.RedrivePolicy.maxReceiveCount);
-  const whyNotSo = whyNot(receives, RECEIVES);
+  const receivesProblem = problemOf(receives, RECEIVES);
   return [
     ...stackParameters.flatMap(({ ParameterKey: key, ParameterValue: value }) => {
-      const { NoEcho: isSecret = false, ...kind } = kinds[key] ?? {};
-      const why = whyNot(String(value), kind);
-      return why === undefined ? [] : [`${parameterOf(key)}${isSecret ? "" : `=${value}`}: ${why}`];
+      const { NoEcho: isSecret = false, ...constraint } = constraints[key] ?? {};
+      const problem = problemOf(String(value), constraint);
+      return problem === undefined ? [] : [`${parameterOf(key)}${isSecret ? "" : `=${value}`}: ${problem}`];
     }),
-    ...(whyNotSo === undefined ? [] : [`deltasMaxReceiveCount=${receives}: ${whyNotSo}`]),
+    ...(receivesProblem === undefined ? [] : [`deltasMaxReceiveCount=${receives}: ${receivesProblem}`]),
     ...wrongVariables(environment),
   ];
 }
 
-function whyNot(
+function problemOf(
   value: string,
-  { AllowedValues: allowed, AllowedPattern: pattern, MinValue: min, MaxValue: max }: Kind,
+  { AllowedValues: allowed, AllowedPattern: pattern, MinValue: min, MaxValue: max }: Constraints,
 ): string | undefined {
-  if (allowed !== undefined && !allowed.some((each) => String(each) === value)) return `one of ${allowed.join(", ")}`;
-  if (pattern !== undefined && !new RegExp(`^(?:${pattern})$`, "u").test(value)) return `it does not look like ${pattern}`;
-  if (min !== undefined && max !== undefined && !(Number(value) >= min && Number(value) <= max)) return `from ${min} to ${max}`;
+  if (allowed !== undefined && !allowed.some((each) => String(each) === value)) return `must be one of ${allowed.join(", ")}`;
+  if (pattern !== undefined && !new RegExp(`^(?:${pattern})$`, "u").test(value)) return `must match ${pattern}`;
+  if (min !== undefined && max !== undefined && !(Number(value) >= min && Number(value) <= max)) return `must be from ${min} to ${max}`;
   return undefined;
 }
 
 function wrongVariables(environment: Readonly<Record<string, unknown>>): readonly string[] {
   const variables = Object.fromEntries(
-    OF_PARAMETERS.map((name) => [`DELTALOOP_${name}`, otherwise(environment[`DELTALOOP_${name}`])] as const),
+    PARAMETER_VARIABLES.map((name) => [`DELTALOOP_${name}`, otherwise(environment[`DELTALOOP_${name}`])] as const),
   );
   const problems = [
     ...problemsOf(() => referencesIn({ [SECONDS]: otherwise(environment[SECONDS]) })),
-    // Most is missing here, and that is not what is asked.
+    // The other variables are missing here, so only these problems count.
     ...problemsOf(() => parseConfiguration(variables)).filter((problem) =>
-      OF_PARAMETERS.some((name) => problem.startsWith(`DELTALOOP_${name}: must`)),
+      PARAMETER_VARIABLES.some((name) => problem.startsWith(`DELTALOOP_${name}: must`)),
     ),
   ];
   return problems.map((problem) => problem.replace(/^DELTALOOP_(\w+)/, (_, name: string) => parameterOf(name)));
@@ -84,13 +82,13 @@ function problemsOf(read: () => unknown): readonly string[] {
   }
 }
 
-/** Of `!If [MakesStore, A, "${param:…}"]` the parameter's. */
+/** The parameter's value in `!If [MakesStore, A, "${param:…}"]`, or a plain value itself. */
 function otherwise(value: unknown): string | undefined {
   const last = typeof value === "object" && value !== null ? Object.values(value).flat().at(-1) : value;
   return typeof last === "string" ? last : undefined;
 }
 
-/** `StoreNodes`, `REDIS_DURABILITY` -> `storeNodes`, `redisDurability`, as serverless.yml has them. */
+/** `StoreNodes` and `REDIS_DURABILITY` -> `storeNodes` and `redisDurability`, the names in serverless.yml. */
 function parameterOf(name: string): string {
   const words = name === name.toUpperCase() ? name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()) : name;
   return words.charAt(0).toLowerCase() + words.slice(1);

@@ -1,9 +1,6 @@
 /**
- * Generates infra/alarms.yml. Each alarm's description ends with the section of docs/guides/troubleshoot.md that says what to do,
- * and where silence is the fault, missing data breaches.
- *
- * Dimensions of our own metrics are those that shared/base/emf writes: `function`, which for a sync is the name of the
- * controller whose function it is, and the labels.
+ * Generates infra/alarms.yml. Each description ends with a link to the alarm's section of docs/guides/troubleshoot.md.
+ * Dimensions of deltaloop's own metrics are those that shared/base/emf writes: the labels, and `function`, for a sync the controller's name.
  */
 import type { MetricName } from "@deltaloop/base/metrics";
 import { functionsOf, pascalCase } from "@deltaloop/controllers/registry";
@@ -11,30 +8,31 @@ import type { Registry } from "@deltaloop/controllers/registry";
 import { doorbells } from "./doorbells.ts";
 
 interface Alarm {
-  /** In CloudFormation, without `Alarm`. */
+  /** Logical id in CloudFormation, without the suffix `Alarm`. */
   readonly logical: string;
-  readonly says: string;
-  /** Of the runbook, as GitHub names a heading. */
+  readonly description: string;
+  /** Anchor of the section in docs/guides/troubleshoot.md. */
   readonly section: string;
   readonly namespace: string;
   readonly metric: string;
-  /** Value as YAML has it. */
+  /** Values are YAML. */
   readonly dimensions: Readonly<Record<string, string>>;
   readonly statistic: "Sum" | "Maximum" | "Minimum";
-  /** Minutes that are looked at; all of them must breach, or `of` of them. */
+  /** Evaluation periods of one minute each. */
   readonly minutes: number;
+  /** Minutes that must breach. Default: all. */
   readonly of?: number;
   readonly beyond: { readonly above: number } | { readonly below: number };
-  /** Nothing to be seen is the fault. */
+  /** Missing data breaches the threshold, since silence is the fault. */
   readonly silenceBreaches?: true;
   readonly condition?: string;
-  /** CloudWatch's arithmetic on the metric, `m`, instead of the metric. */
+  /** Metric math on the metric `m`, whose result is compared instead of the metric. */
   readonly expression?: string;
 }
 
 export function alarmsYaml(registry: Registry): string {
   const alarms = [...ofWatcher(), ...ofControllers(registry), ...ofFunctions(registry), ...ofQueues(registry), ...ofStore()];
-  return `# Alarms for the operator; docs/guides/troubleshoot.md has the procedures. The sweeper repairs lost doorbells, the watcher repairs gaps.
+  return `# Alarms for the operator; docs/guides/troubleshoot.md has the procedures.
 Resources:
 ${alarms.map(alarmYaml).join("")}`;
 }
@@ -44,8 +42,8 @@ function ofWatcher(): readonly Alarm[] {
   return [
     {
       logical: "WatcherSilent",
-      // Every lane has a heartbeat each 15 s, however quiet the cluster is.
-      says: "No watcher has sent anything for three minutes",
+      // Every lane sends a heartbeat each 15 s, even if the cluster does not change.
+      description: "The watcher has sent no message for three minutes, so the cache no longer follows the cluster",
       section: "watcher-silent",
       namespace: "AWS/SQS",
       metric: "NumberOfMessagesSent",
@@ -57,7 +55,7 @@ function ofWatcher(): readonly Alarm[] {
     },
     {
       logical: "SweepSilent",
-      says: "The sweeper has not run for five minutes, so lost doorbells stay lost and open gates are not reported",
+      description: "The function sweep has not run for five minutes, so lost doorbells are not sent again and gates are not reported",
       section: "sweep-silent",
       ...lambda,
       statistic: "Sum",
@@ -78,7 +76,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
   return doorbells(registry).flatMap(({ name, logical }): readonly Alarm[] => [
     {
       logical: `${logical}GateShut`,
-      says: `The ${words(logical)} controller has been handed no key for three minutes`,
+      description: `The gate of the ${logical} controller has been closed, or not reported, for three minutes: the controller gets no keys`,
       section: "gate-shut",
       ...own("deltaloop_gate_open", { function: "sweep", controller: name }),
       statistic: "Minimum",
@@ -88,7 +86,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     {
       logical: `${logical}GuardStopped`,
-      says: `Another controller writes where the ${words(logical)} controller acts, and ours has stopped`,
+      description: `Another controller writes to the ${logical} controller's objects, so deltaloop's controller has stopped`,
       section: "guard-stopped",
       ...own("deltaloop_doorbells_total", { function: name, controller: name, result: "stopped" }),
       statistic: "Sum",
@@ -97,19 +95,19 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     {
       logical: `${logical}Unproven`,
-      says: `Nothing proves that this cluster fills the cache of the ${words(logical)} controller, which reads and writes nothing`,
+      description: `Nothing proves that this cluster fills the cache of the ${words(logical)} controller, which reads and writes nothing`,
       section: "shared-cache",
       ...own("deltaloop_unproven", { function: name }),
       statistic: "Maximum",
       minutes: 1,
       beyond: { above: 0 },
     },
-    // Whichever function went on to it.
+    // One alarm for each function that syncs the controller's keys, follow-up syncs included.
     ...registry.controllers
       .filter((by) => by.name === name || by.followUps?.includes(name))
       .map((by): Alarm => ({
         logical: `${logical}KeyParked${by.name === name ? "" : `By${pascalCase(by.name)}`}`,
-        says: `The ${words(logical)} controller has given a key up until its next event`,
+        description: `The ${logical} controller gave up on a key until the next event for it`,
         section: "key-parked",
         ...own("deltaloop_syncs_total", { function: by.name, controller: name, outcome: "drop" }),
         statistic: "Sum",
@@ -124,8 +122,21 @@ function ofFunctions(registry: Registry): readonly Alarm[] {
     const dimensions = { FunctionName: `"\${self:service}-\${sls:stage}-${name}"` };
     const one = { namespace: "AWS/Lambda", dimensions, statistic: "Sum", minutes: 5, beyond: { above: 0 } } as const;
     return [
-      { logical: `${logical}Errors`, says: `${name} fails`, section: "function-errors", metric: "Errors", of: 3, ...one },
-      { logical: `${logical}Throttles`, says: `${name} is not let run`, section: "function-throttles", metric: "Throttles", ...one },
+      {
+        logical: `${logical}Errors`,
+        description: `Invocations of ${name} fail`,
+        section: "function-errors",
+        metric: "Errors",
+        of: 3,
+        ...one,
+      },
+      {
+        logical: `${logical}Throttles`,
+        description: `Lambda throttles ${name}`,
+        section: "function-throttles",
+        metric: "Throttles",
+        ...one,
+      },
     ];
   });
 }
@@ -139,7 +150,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
   return [
     {
       logical: "DeltasAge",
-      says: "The index lags behind the cluster, and after a minute the gate shuts",
+      description: "Delta messages wait for over 30 s, so the cache lags behind the cluster; the gates close after a minute",
       section: "deltas-late",
       ...queue("Deltas", "ApproximateAgeOfOldestMessage"),
       statistic: "Maximum",
@@ -148,9 +159,9 @@ function ofQueues(registry: Registry): readonly Alarm[] {
     },
     {
       logical: "DeltasDead",
-      says: "A delta message was given up, and its resource is listed anew",
+      description: "A delta message went to the dead-letter queue; the watcher lists its resource again",
       section: "delta-given-up",
-      // A function consumes the message at once, so a queue depth would never be visible.
+      // A function consumes the message at once, so the queue depth stays 0.
       ...queue("DeltasDead", "NumberOfMessagesReceived"),
       statistic: "Sum",
       minutes: 1,
@@ -159,7 +170,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
     ...doorbells(registry).flatMap(({ logical }): readonly Alarm[] => [
       {
         logical: `${logical}Age`,
-        says: `${words(logical)} keys wait for a function`,
+        description: `Doorbells of the ${logical} controller wait for over five minutes`,
         section: "doorbells-late",
         ...queue(logical, "ApproximateAgeOfOldestMessage"),
         statistic: "Maximum",
@@ -168,7 +179,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
       },
       {
         logical: `${logical}Dead`,
-        says: `A ${words(logical)} doorbell message was received too often and left its queue`,
+        description: `A doorbell of the ${logical} controller went to the dead-letter queue after too many receives`,
         section: "doorbell-given-up",
         ...queue(`${logical}Dead`, "ApproximateNumberOfMessagesVisible"),
         statistic: "Maximum",
@@ -179,7 +190,7 @@ function ofQueues(registry: Registry): readonly Alarm[] {
   ];
 }
 
-/** Percent of its memory; deltaloop doctor warns there, too. */
+/** Percent of the node's memory; `deltaloop doctor` warns at the same value. */
 const MEMORY_PERCENT_MAX = 80;
 
 function ofStore(): readonly Alarm[] {
@@ -207,7 +218,7 @@ function ofStore(): readonly Alarm[] {
   return nodes.flatMap(({ logical, ...node }): readonly Alarm[] => [
     {
       logical: `${logical}Memory`,
-      says: `The store has less than ${100 - MEMORY_PERCENT_MAX} % of its memory left, and refuses writes when it has none`,
+      description: `The store has less than ${100 - MEMORY_PERCENT_MAX} % of its memory left; it rejects writes when it has none`,
       section: "store-memory",
       ...node,
       metric: "DatabaseMemoryUsagePercentage",
@@ -217,7 +228,7 @@ function ofStore(): readonly Alarm[] {
     },
     {
       logical: `${logical}Evictions`,
-      says: "The store evicts keys, which it must never do",
+      description: "The store evicts keys, although maxmemory-policy must be noeviction",
       section: "store-evictions",
       ...node,
       metric: "Evictions",
@@ -225,12 +236,12 @@ function ofStore(): readonly Alarm[] {
       minutes: 1,
       beyond: { above: 0 },
     },
-    // Of the first node alone: whenever another takes over it changes, and when it comes back as the primary it changes again.
+    // The role of the first node alone shows every failover: it changes when the node loses the role and when it regains it.
     ...(logical === "RedisFirst" || logical === "MemoryDb"
       ? [
           {
             logical: "StoreFailover".concat(logical === "MemoryDb" ? "MemoryDb" : ""),
-            says: "Another node of the store has become its primary",
+            description: "The store has failed over to another node",
             section: "store-failover",
             ...node,
             ...(logical === "MemoryDb" && { dimensions: { ClusterName: "!Ref MemoryDb", NodeName: '!Sub "${MemoryDb}-0001-001"' } }),
@@ -247,12 +258,12 @@ function ofStore(): readonly Alarm[] {
 }
 
 function alarmYaml(alarm: Alarm): string {
-  const { logical, says, section, minutes, of = minutes, beyond, silenceBreaches, condition } = alarm;
+  const { logical, description, section, minutes, of = minutes, beyond, silenceBreaches, condition } = alarm;
   const [operator, threshold] = "above" in beyond ? ["GreaterThan", beyond.above] : ["LessThan", beyond.below];
   return `  ${logical}Alarm:
     Type: AWS::CloudWatch::Alarm
 ${condition === undefined ? "" : `    Condition: ${condition}\n`}    Properties:
-      AlarmDescription: "${says}. What to do: docs/guides/troubleshoot.md#${section}"
+      AlarmDescription: "${description}. What to do: docs/guides/troubleshoot.md#${section}"
 ${alarm.expression === undefined ? metricYaml(alarm) : mathYaml(alarm, alarm.expression)}      EvaluationPeriods: ${minutes}
       DatapointsToAlarm: ${of}
       Threshold: ${threshold}
@@ -288,9 +299,4 @@ function dimensionsYaml(dimensions: Alarm["dimensions"]): string {
   return `[${Object.entries(dimensions)
     .map(([name, value]) => `{ Name: ${name}, Value: ${value} }`)
     .join(", ")}]`;
-}
-
-/** `replica set` for ReplicaSet. */
-function words(logical: string): string {
-  return logical.replace(/\B[A-Z]/g, " $&").toLowerCase();
 }

@@ -1,16 +1,16 @@
-/** infra/queues.yml: a queue with its dead letters for the deltas and for each controller. */
+/** Generates infra/queues.yml: the delta queue and a doorbell queue for each controller, each with its dead-letter queue. */
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "@deltaloop/local";
 import type { Registry } from "@deltaloop/controllers/registry";
 import { doorbells } from "./doorbells.ts";
 
 interface Queue {
-  /** In CloudFormation, without `Queue`. */
+  /** Logical id in CloudFormation, without the suffix `Queue`. */
   readonly logical: string;
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
-  /** Where its dead letters go, and after how many tries. */
+  /** Dead-letter queue, and the receives after which a message goes there. */
   readonly dead?: { readonly logical: string; readonly maxReceiveCount: string };
-  /** Name of the queue whose dead letters it takes. */
+  /** Name of the source queue, if this is a dead-letter queue. */
   readonly deadOf?: string;
 }
 
@@ -32,8 +32,8 @@ export function queuesYaml(registry: Registry): string {
     ),
   ];
   return `# Q1, the delta queue, and Q2, one doorbell queue per controller, each with its dead-letter queue (informer §10.2, §12.3).
-# Dead letters are kept for longer than their queue keeps messages: of a standard queue they keep the day they were sent. Nobody speaks to a
-# queue without TLS, whatever its role allows.
+# Dead-letter queues have a longer retention period, since a dead letter of a standard queue keeps its original send time. Queue policies deny
+# requests without TLS.
 Resources:
 ${queues.map(queueYaml).join("\n")}`;
 }
@@ -47,7 +47,7 @@ function queueYaml({ logical, name, attributes, dead, deadOf }: Queue, index: nu
 ${given.join("")}${ENCRYPTION}${dead === undefined ? "" : `      RedrivePolicy: { deadLetterTargetArn: !GetAtt ${dead.logical}Queue.Arn, maxReceiveCount: ${dead.maxReceiveCount} }\n`}${
     deadOf === undefined
       ? ""
-      : // By name: two queues that name each other's resource would wait for each other.
+      : // The ARN is built from the name, since references in both directions would be a circular dependency.
         `      RedriveAllowPolicy:
         redrivePermission: byQueue
         sourceQueueArns: [!Sub "arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queueName(deadOf)}"]
@@ -72,7 +72,7 @@ function queueName(name: string): string {
   return `\${self:service}-\${sls:stage}-${name}`;
 }
 
-/** With a key of one's own, SQS asks KMS once an hour for each role and queue. */
+/** With a KMS key, SQS calls KMS once an hour for each role and queue. */
 const ENCRYPTION = `      KmsMasterKeyId: !If [UsesKey, !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn], !Ref AWS::NoValue]
       KmsDataKeyReusePeriodSeconds: !If [UsesKey, 3600, !Ref AWS::NoValue]
       SqsManagedSseEnabled: !If [UsesKey, !Ref AWS::NoValue, true]

@@ -1,4 +1,4 @@
-/** infra/secrets.yml and infra/key.yml: what functions and watcher read at their start, and the key that it is encrypted with. */
+/** Generates infra/secrets.yml and infra/key.yml: the secrets of functions and watcher, and the KMS key that encrypts them. */
 import { functionsOf, pascalCase } from "@deltaloop/controllers/registry";
 import type { Registry } from "@deltaloop/controllers/registry";
 
@@ -15,22 +15,22 @@ export function secretsYaml(registry: Registry): string {
 `;
   const generated = "      GenerateSecretString: { PasswordLength: 64, ExcludePunctuation: true }\n";
   const callers = functionsOf(registry).filter(({ usesKube }) => usesKube);
-  return `# Secrets that functions and watcher read at start. The keys are generated here. Credentials for the API server start without
-# a value, belong to one function each, and are written by the operator.
+  return `# Secrets that functions and watcher read at start. CloudFormation generates the two keys. Each function has its own credential for the
+# API server; its secret has no value until the operator writes one.
 Resources:
-${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests what must not travel")}${generated}${[
+${made("MacKeySecret", "mac-key", "Signs messages and rows")}${generated}${made("DigestKeySecret", "digest-key", "Digests content that must not leave the cluster")}${generated}${[
     ...callers.map(({ name }) => name),
     "watcher",
   ]
-    .map((name) => made(`${pascalCase(name)}KubeSecret`, `kube/${name}`, `What ${name} shows the API server`))
+    .map((name) => made(`${pascalCase(name)}KubeSecret`, `kube/${name}`, `Credential of ${name} for the API server`))
     .join("")}`;
 }
 
 export function keyYaml(registry: Registry): string {
   const functions = functionsOf(registry);
   const roles = (which: typeof functions): string => which.map(({ logical }) => `!Ref ${logical}Role`).join(", ");
-  return `# One key for queues, logs, secrets and store; \`remove\` schedules its deletion in thirty days. Roles use it only through SQS and
-# Secrets Manager, never by calling KMS directly.
+  return `# One KMS key for queues, logs, secrets and store; \`remove\` schedules its deletion in 30 days. Roles may use it only through SQS and
+# Secrets Manager.
 Resources:
   Key:
     Type: AWS::KMS::Key
@@ -42,7 +42,7 @@ Resources:
       KeyPolicy:
         Version: "2012-10-17"
         Statement:
-          # The AWS default: IAM policies of the account decide. Without it the key could never be changed again.
+          # AWS' default statement: IAM policies of the account apply. Without it, no one could change the key.
           - Sid: Account
             Effect: Allow
             Principal: { AWS: !Sub "arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root" }
@@ -62,7 +62,7 @@ Resources:
     Type: AWS::KMS::Alias
     Condition: MakesKey
     Properties: { AliasName: "alias/\${self:service}-\${sls:stage}", TargetKeyId: !Ref Key }
-  # Every function reads a queue or secrets.
+  # All functions, since each reads a queue or secrets.
   KeyReaderPolicy:
     Type: AWS::IAM::Policy
     Condition: UsesKey
@@ -78,7 +78,7 @@ Resources:
             Action: kms:Decrypt
             Resource: &arn !If [MakesKey, !GetAtt Key.Arn, !Ref KeyArn]
             Condition: { StringEquals: { "kms:ViaService": [!Sub "sqs.\${AWS::Region}.amazonaws.com", !Sub "secretsmanager.\${AWS::Region}.amazonaws.com"] } }
-  # Whoever sends needs a data key, too.
+  # Senders also need a data key.
   KeySenderPolicy:
     Type: AWS::IAM::Policy
     Condition: UsesKey
@@ -94,12 +94,12 @@ Resources:
             Action: kms:GenerateDataKey
             Resource: *arn
             Condition: { StringEquals: { "kms:ViaService": !Sub "sqs.\${AWS::Region}.amazonaws.com" } }
-  # For the role of the watcher, wherever it runs.
+  # Attach it to the role of a watcher that runs elsewhere.
   WatcherKeyPolicy:
     Type: AWS::IAM::ManagedPolicy
     Condition: UsesKey
     Properties:
-      Description: What deltaloop watch does with the key
+      Description: Use of the KMS key by deltaloop watch
       PolicyDocument: { Version: "2012-10-17", Statement: [*decrypt, *generate] }
 Outputs:
   WatcherKeyPolicyArn: { Condition: UsesKey, Value: !Ref WatcherKeyPolicy }

@@ -1,6 +1,5 @@
 /**
- * The watcher as a service on Fargate, beside the stack's own queues, store and functions (`infra/watcher-task.yml`): two tasks, of which
- * one leads, and all that they need but the network, the policy to send and the secrets, which other fragments make.
+ * Generates infra/watcher-task.yml: the watcher as a Fargate service. Other fragments create its network, policies and secrets.
  *
  * Source: CloudFormation's AWS::ECS::TaskDefinition and AWS::ECS::Service; ECS Developer Guide, "Task definition parameters for Fargate".
  */
@@ -9,12 +8,12 @@ import type { Registry } from "@deltaloop/controllers/registry";
 import { NODE_PATH, USER_ID } from "../image/rootfs.ts";
 
 const HEALTH_PORT = 8080;
-/** Of the process: that its Lease was lost or Redis is away is mended by waiting, not by another task (cli/README.md). */
+/** Checks the process only: a new task would not help while the Lease is lost or Redis is unreachable (cli/README.md). */
 const HEALTH_CHECK = `fetch("http://127.0.0.1:${HEALTH_PORT}/livez").then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))`;
-/** A hand-over takes two seconds; what is on its way to a slow queue is given the rest. */
+/** A hand-over takes two seconds; the rest is for messages on their way to a slow queue. */
 const STOP_SECONDS = 30;
 
-/** Variables that the functions receive as well. */
+/** Variables that the watcher has in common with the functions. */
 function sharedVariables({ controllers }: Registry): readonly string[] {
   return [
     ...["DEPLOYMENT", "CLUSTER", "MODE", "GUARD", "MAC_KEY_SECRET", "DIGEST_KEY_SECRET", "SECRETS_SECONDS"],
@@ -31,10 +30,10 @@ export function watcherTaskYaml(registry: Registry): string {
   const variables = sharedVariables(registry).map(
     (name) => `            - { Name: ${name}, Value: "\${self:provider.environment.${name}}" }\n`,
   );
-  return `# The watcher as a Fargate service, when WatcherImage names its image and there is a VPC to run it in. Two tasks, of which one leads
-# (informer §14); a shadow takes no Lease, so it is one, which ends before the next one begins.
+  return `# The watcher as a Fargate service, created if WatcherImage is set and the stack uses a VPC. In mode act, one of two tasks leads
+# (informer §14). In mode shadow the watcher takes no Lease, so there is one task, and an update stops it before it starts the next.
 Parameters:
-  WatcherMode: { Type: String, Default: "\${param:mode}", AllowedValues: [act, shadow], Description: "As the functions' mode" }
+  WatcherMode: { Type: String, Default: "\${param:mode}", AllowedValues: [act, shadow], Description: "Mode of the watcher, equal to the functions' mode" }
 Conditions:
   RunsWatcherHere: !And [!Condition RunsWatcher, !Condition InVpc]
   WatcherTakesLease: !Equals [!Ref WatcherMode, act]
@@ -53,7 +52,7 @@ Resources:
     Properties:
       ClusterName: \${self:service}-\${sls:stage}
 
-  # What ECS does for a task before it runs: its image, its log.
+  # Used by ECS to pull the image and write the log.
   WatcherExecutionRole:
     Type: AWS::IAM::Role
     Condition: RunsWatcherHere
@@ -74,18 +73,18 @@ Resources:
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/deltaloop/\${sls:stage}/watcher:*"
-              # The image is any of this account's: WatcherImage is a name, from which its repository's ARN cannot be made.
+              # Any repository of this account, since CloudFormation cannot derive a repository's ARN from an image name.
               - Sid: PullImage
                 Effect: Allow
                 Action: [ecr:BatchGetImage, ecr:GetDownloadUrlForLayer]
                 Resource: !Sub "arn:\${AWS::Partition}:ecr:\${AWS::Region}:\${AWS::AccountId}:repository/*"
-              # Knows no resource.
+              # This action takes no resource.
               - Sid: LogInToRegistry
                 Effect: Allow
                 Action: ecr:GetAuthorizationToken
                 Resource: "*"
 
-  # What the watcher itself does, wherever it runs: WatcherPolicy (roles.yml).
+  # Permissions of the watcher itself; roles.yml has WatcherPolicy.
   WatcherTaskRole:
     Type: AWS::IAM::Role
     Condition: RunsWatcherHere
@@ -115,14 +114,14 @@ Resources:
           ReadonlyRootFilesystem: true
           LinuxParameters: { Capabilities: { Drop: [ALL] } }
           StopTimeout: ${STOP_SECONDS}
-          # There is no shell in the image.
+          # The image has no shell.
           HealthCheck:
             Command: [CMD, ${NODE_PATH}, -e, '${HEALTH_CHECK}']
             Interval: 30
             Timeout: 5
             Retries: 3
             StartPeriod: 60
-          # Names of secrets, and no secret: the watcher reads them itself, again when they change.
+          # Names of secrets only: the watcher reads the values itself, and again when they change.
           Environment:
 ${variables.join("")}            - { Name: DELTALOOP_KUBE_SECRET, Value: "deltaloop/\${sls:stage}/kube/watcher" }
             - { Name: AWS_REGION, Value: !Ref AWS::Region }

@@ -1,14 +1,13 @@
 /**
- * Debian's packages of the image, as pins.json names them: version, and SHA-256 for each architecture.
+ * The image's Debian packages, pinned in pins.json by version and by SHA-256 for each architecture.
  *
- * DP1 apt fetches them, by the machine's own sources and keys, into a folder of its own: nothing of the machine's lists or caches is
- *    changed, and no root is needed. What is fetched stays in the user's cache folder, under its SHA-256.
- * DP2 what differs from its pin is not used. A version that apt does not offer any more is an error that says what it offers instead;
- *    nothing newer is taken by itself.
+ * DP1 apt downloads them into a temporary folder, with the machine's sources and keys. It needs no root and leaves the machine's lists and
+ *    caches unchanged. Downloaded packages stay in the user's cache folder, named by their SHA-256.
+ * DP2 Only packages with the pinned SHA-256 are used; a cached package is hashed on each use. If apt no longer offers a pinned version, an
+ *    error names the offered one. Only `npm run image -- --update` changes a pin.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,26 +17,26 @@ import { cacheFolder } from "../build/cache-folder.ts";
 import type { Architecture } from "./oci-archive.ts";
 
 export interface DebianPins {
-  /** Debian's release that they are of. */
+  /** Debian release, such as `bookworm`. */
   readonly release: string;
   readonly packages: Readonly<Record<string, DebianPin>>;
 }
 
 export interface DebianPin {
   readonly version: string;
-  /** Of the package's file, hex. */
+  /** SHA-256 of the .deb file, in hex. */
   readonly sha256: Readonly<Record<Architecture, string>>;
 }
 
 export interface DebianPackage {
   readonly name: string;
-  /** The paragraph that dpkg keeps of an installed package. */
+  /** The package's control paragraph, as `dpkg-deb --field` prints it. */
   readonly control: string;
-  /** What it installs, as a tar. */
+  /** The package's files, as an uncompressed tar. */
   readonly files: Buffer;
 }
 
-/** Debian has moved on: the packages are to be looked at and pinned anew. */
+/** apt no longer offers a pinned version: review the current packages and pin them. */
 export class PinsMovedError extends Error {
   override readonly name = "PinsMovedError";
 }
@@ -52,7 +51,7 @@ export async function readPins(): Promise<DebianPins> {
   return JSON.parse(await readFile(PINS_FILE, "utf8")) as DebianPins; // written by currentPins
 }
 
-/** Why this machine cannot read Debian's packages, or undefined. */
+/** Returns why this machine cannot build from Debian packages, or undefined if it can. */
 export async function whyNoDebian(): Promise<string | undefined> {
   for (const tool of ["apt-get", "apt-cache", "dpkg-deb"])
     if (
@@ -61,11 +60,11 @@ export async function whyNoDebian(): Promise<string | undefined> {
         () => false,
       ))
     )
-      return `the image is made of Debian's packages, and there is no ${tool} here`;
+      return `building the image needs ${tool}, which is not on the PATH; run the build on Debian`;
   return undefined;
 }
 
-/** @throws {PinsMovedError} when apt offers other versions than the pinned ones */
+/** Returns the pinned packages. @throws {PinsMovedError} when apt no longer offers a pinned version that is not in the cache */
 export async function debianPackages(architecture: Architecture, pins: DebianPins): Promise<readonly DebianPackage[]> {
   await fetchMissing(architecture, pins);
   return await Promise.all(
@@ -80,14 +79,15 @@ export async function debianPackages(architecture: Architecture, pins: DebianPin
   );
 }
 
-/** What apt offers now for the packages of `pins`. @throws {Error} when the architectures have different versions, or a package is gone */
+/** Returns pins for the versions that apt offers now. @throws {Error} when versions differ between architectures, or apt lacks a package */
 export async function currentPins({ release, packages }: DebianPins): Promise<DebianPins> {
   const names = Object.keys(packages);
   const offers = await Promise.all(ARCHITECTURES.map((architecture) => withApt(architecture, async (apt) => await offered(apt, names))));
   const pinned = names.map((name): readonly [string, DebianPin] => {
     const [amd64, arm64] = offers.map((offer) => offer.get(name));
-    if (amd64 === undefined || arm64 === undefined) throw new Error(`apt here knows no ${name} for both architectures`);
-    if (amd64.version !== arm64.version) throw new Error(`${name} is ${amd64.version} for amd64 and ${arm64.version} for arm64: try later`);
+    if (amd64 === undefined || arm64 === undefined) throw new Error(`apt does not offer ${name} for both architectures`);
+    if (amd64.version !== arm64.version)
+      throw new Error(`${name} is ${amd64.version} for amd64 but ${arm64.version} for arm64: try again later`);
     return [name, { version: amd64.version, sha256: { amd64: amd64.sha256, arm64: arm64.sha256 } }];
   });
   return { release, packages: Object.fromEntries(pinned) };
@@ -99,7 +99,10 @@ interface Apt {
 }
 
 async function fetchMissing(architecture: Architecture, { release, packages }: DebianPins): Promise<void> {
-  const missing = Object.entries(packages).filter(([, { sha256 }]) => !existsSync(cachedFile(sha256[architecture])));
+  const isCached = await Promise.all(
+    Object.values(packages).map(({ sha256 }) => holds(cachedFile(sha256[architecture]), sha256[architecture])),
+  );
+  const missing = Object.entries(packages).filter((_, index) => !isCached[index]);
   if (missing.length === 0) return;
   await withApt(architecture, async ({ folder, options }) => {
     const wanted = missing.map(([name, { version }]) => `${name}:${architecture}=${version}`);
@@ -113,7 +116,7 @@ async function fetchMissing(architecture: Architecture, { release, packages }: D
       });
       if (moved.length === 0) throw error;
       throw new PinsMovedError(
-        `Debian ${release}'s packages have moved on, or this machine's apt is of another release; pinned and not offered any more: ${moved.join(", ")}`,
+        `apt no longer offers these pinned packages of Debian ${release}, or it is configured for another release: ${moved.join(", ")}`,
         { cause: error },
       );
     }
@@ -121,15 +124,13 @@ async function fetchMissing(architecture: Architecture, { release, packages }: D
   });
 }
 
-/** Moves the packages in `folder` into the cache. @throws {Error} when one is not what was pinned */
+/** Copies the packages in `folder` into the cache. @throws {Error} when the SHA-256 of one is not pinned */
 async function keep(folder: string, wanted: ReadonlySet<string>): Promise<void> {
   await mkdir(join(cacheFolder(), "debian"), { recursive: true });
   for (const name of (await readdir(folder)).filter((file) => file.endsWith(".deb"))) {
-    const sha256 = createHash("sha256")
-      .update(await readFile(join(folder, name)))
-      .digest("hex");
-    if (!wanted.has(sha256)) throw new Error(`${name} has SHA-256 ${sha256}, which infra/image/pins.json does not name`);
-    // Whole whenever it is there, also beside another run of this.
+    const sha256 = await sha256Of(join(folder, name));
+    if (!wanted.has(sha256)) throw new Error(`${name} has SHA-256 ${sha256}, which infra/image/pins.json does not list`);
+    // The rename keeps a concurrent run from reading half a file.
     const unfinished = `${cachedFile(sha256)}.${process.pid}`;
     await cp(join(folder, name), unfinished);
     await rename(unfinished, cachedFile(sha256));
@@ -140,7 +141,20 @@ function cachedFile(sha256: string): string {
   return join(cacheFolder(), "debian", `${sha256}.deb`);
 }
 
-/** DP1: apt with lists of its own, for one architecture, as if nothing was installed. */
+/** Whether `file` exists and has this SHA-256 (DP2). Removes a file with another one, so that apt downloads it again. */
+async function holds(file: string, sha256: string): Promise<boolean> {
+  const found = await sha256Of(file).catch(() => undefined);
+  if (found !== undefined && found !== sha256) await rm(file, { force: true });
+  return found === sha256;
+}
+
+async function sha256Of(file: string): Promise<string> {
+  return createHash("sha256")
+    .update(await readFile(file))
+    .digest("hex");
+}
+
+/** Runs `work` with private package lists for one architecture and an empty list of installed packages (DP1). */
 async function withApt<T>(architecture: Architecture, work: (apt: Apt) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-apt-"));
   try {
@@ -153,7 +167,7 @@ async function withApt<T>(architecture: Architecture, work: (apt: Apt) => Promis
       "APT::Architecture": architecture,
       "APT::Architectures": architecture,
       "Acquire::Languages": "none",
-      // apt's own user could not write here.
+      // apt drops root for the user _apt, which cannot write to this folder.
       ...(process.getuid?.() === 0 && { "APT::Sandbox::User": "root" }),
     };
     const options = Object.entries(set).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
@@ -164,7 +178,7 @@ async function withApt<T>(architecture: Architecture, work: (apt: Apt) => Promis
   }
 }
 
-/** The version of each package that apt would install. */
+/** Returns the version and checksum of each package that apt would install. */
 async function offered(
   { options }: Apt,
   names: readonly string[],

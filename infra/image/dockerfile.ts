@@ -1,7 +1,7 @@
-/** The same image for who has a container engine: `docker build dist/image`. */
+/** A Dockerfile that builds the same image with a container engine: `docker build dist/image`. */
 import type { ImageConfig } from "./oci-archive.ts";
 
-/** Beside it lie the layers, which ADD unpacks; the engine says for which machine it builds. */
+/** Returns the Dockerfile. ADD unpacks the layers in its folder; the engine sets TARGETARCH. */
 export function dockerfile({ entrypoint, env = [], command = [], user, labels = {} }: ImageConfig): string {
   return `FROM scratch
 ARG TARGETARCH

@@ -1,6 +1,6 @@
 /**
- * The watcher's image: Debian's libraries, Node, and one bundle of the command. No container engine makes it, and nothing in it can be
- * written by whom it runs as. IM1 the same checkout makes the same bytes: no time, no name of a machine, a fixed order.
+ * The watcher's image: Debian libraries, Node, and a bundle of the command, built without a container engine.
+ * IM1 The same checkout produces the same bytes: no times, no host names, a fixed order.
  */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -26,14 +26,14 @@ export interface WatcherImage {
   readonly layers: { readonly [name in "debian" | "node" | "deltaloop"]: Layer };
 }
 
-/** What it runs, as whom, and what it says of itself. @param labels of the build: revision, created */
+/** Returns the image's configuration: command, user and labels. @param labels labels of the build: revision, created */
 export function imageConfig(architecture: Architecture, labels: Readonly<Record<string, string>> = {}): ImageConfig {
   const created = labels["org.opencontainers.image.created"];
   return {
     architecture,
     entrypoint: [NODE_PATH, ...LEAN_HEAP, COMMAND_PATH],
     command: ["watch"],
-    // As Debian has them, or whatever is mounted over them: Node by itself only knows those that it was built with.
+    // Makes Node trust the certificate authorities in /etc/ssl, also a mounted bundle, besides its compiled-in list.
     env: ["PATH=/usr/bin", "NODE_USE_SYSTEM_CA=1"],
     user: `${USER_ID}:${USER_ID}`,
     labels: {
@@ -47,14 +47,14 @@ export function imageConfig(architecture: Architecture, labels: Readonly<Record<
   };
 }
 
-/** Labels of a build: the git commit, if known, and the time in SOURCE_DATE_EPOCH. Source: reproducible-builds.org, SOURCE_DATE_EPOCH. */
+/** Returns the labels of a build: the git commit, if known, and the time in SOURCE_DATE_EPOCH. Source: reproducible-builds.org, SOURCE_DATE_EPOCH. */
 export async function buildLabels(root: string, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
   const described = await promisify(execFile)("git", ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], { cwd: root }).then(
     ({ stdout }) => stdout.trim(),
     () => "",
   );
   const epoch = environment["SOURCE_DATE_EPOCH"] ?? "";
-  if (epoch !== "" && !/^\d{1,10}$/.test(epoch)) throw new Error("SOURCE_DATE_EPOCH is a number of seconds");
+  if (epoch !== "" && !/^\d{1,10}$/.test(epoch)) throw new Error("SOURCE_DATE_EPOCH must be a number of seconds since 1970");
   return {
     ...(described !== "" && { "org.opencontainers.image.revision": described }),
     ...(epoch !== "" && { "org.opencontainers.image.created": new Date(Number(epoch) * 1000).toISOString() }),
@@ -66,7 +66,7 @@ export interface ImageOptions {
   readonly architecture: Architecture;
   readonly pins: DebianPins;
   readonly labels?: Readonly<Record<string, string>>;
-  /** False: layers as they are, for who unpacks them at once. Default true. */
+  /** Whether to compress the layers. Default true. */
   readonly compress?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Node for the image: npm's package for its platform, at the version and with the checksum that package-lock.json has. */
+/** Node for the image: npm's package for the platform, with the version and checksum of package-lock.json. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -27,15 +27,15 @@ const PACKAGES: Readonly<Record<Architecture, string>> = { amd64: "node-linux-x6
 const PACK_MS_MAX = 300_000;
 const run = promisify(execFile);
 
-/** The one that `npm ci` installed where it is of this machine, else fetched with npm once and kept in the user's cache folder. */
+/** Returns Node for `architecture`: as `npm ci` installed it for this machine, else downloaded with npm into the user's cache folder. */
 export async function nodeProgram(root: string, architecture: Architecture): Promise<NodeProgram> {
   const name = PACKAGES[architecture];
   const { version, integrity } = await locked(root, name);
   const installed = join(root, "node_modules", name);
   if (existsSync(join(installed, "bin", "node"))) {
-    // npm checked it when it installed it; this is for who changed the lockfile since.
-    const own = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as Locked; // npm's own
-    if (own.version !== version) throw new Error(`node_modules has ${name} ${own.version}, package-lock.json ${version}: npm ci`);
+    // npm verified the checksum, but the lockfile may have changed since.
+    const own = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as Locked; // written by npm
+    if (own.version !== version) throw new Error(`node_modules has ${name} ${own.version}, package-lock.json ${version}: run npm ci`);
     const [program, license] = await Promise.all(["bin/node", "LICENSE"].map((file) => readFile(join(installed, file))));
     return { version, program: program ?? nothing(), license: license ?? nothing() };
   }
@@ -57,7 +57,7 @@ async function locked(root: string, name: string): Promise<Locked> {
   return found;
 }
 
-/** npm's own archive of the package. @throws {Error} when it is not what the lockfile names */
+/** Returns npm's archive of the package. @throws {Error} when its checksum is not that of the lockfile */
 async function fetched(name: string, version: string, integrity: string): Promise<Buffer> {
   const kept = join(cacheFolder(), "npm", `${name}-${version}.tgz`);
   if (!existsSync(kept)) {
@@ -74,7 +74,7 @@ async function fetched(name: string, version: string, integrity: string): Promis
   const digest = `sha512-${createHash("sha512").update(archive).digest("base64")}`;
   if (digest === integrity) return archive;
   await rm(kept, { force: true });
-  throw new Error(`${name} ${version} as npm gave it is not what package-lock.json names`);
+  throw new Error(`checksum of ${name} ${version} differs from package-lock.json; the download was removed`);
 }
 
 function nothing(): never {

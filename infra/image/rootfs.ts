@@ -1,6 +1,6 @@
 /**
- * The root folder of the image, as layers from what seldom changes to what always does: Debian, Node, ours. All of it belongs to root,
- * has the time 0, and may be read-only: the process writes nowhere.
+ * The image's root file system, as layers ordered by how often they change: Debian, Node, deltaloop. All files belong to root and have the
+ * time 0. The process writes no files, so the root may be read-only.
  */
 import { posix } from "node:path";
 
@@ -14,28 +14,28 @@ export const USER_ID = 65_532;
 export const NODE_PATH = "/usr/bin/node";
 export const COMMAND_PATH = "/usr/lib/deltaloop/deltaloop.mjs";
 
-/** Of Debian's packages: libraries, licences, which release it is. No program, no documentation, no locale, no iconv table. */
+/** Files kept of Debian's packages: libraries, licences and the release. Programs, documentation, locales and iconv tables are left out. */
 const KEPT = [
   /^lib(?:64)?\/(?:[^/]+-linux-gnu\/)?[^/]+\.so[.\d]*$/,
   /^usr\/lib\/[^/]+-linux-gnu\/[^/]+\.so[.\d]*$/,
   /^(?:etc|usr\/lib)\/(?:os-release|debian_version)$/,
   /^usr\/share\/common-licenses\/[^/]+$/,
-  // A package may share the folder of another one, by a link.
+  // Some packages link to the folder of another package.
   /^usr\/share\/doc\/[^/]+\/copyright$/,
   /^usr\/share\/doc\/[^/]+$/,
 ];
 const AUTHORITY = /^usr\/share\/ca-certificates\/.+\.crt$/;
 
-/** As `update-ca-certificates` makes it of all of them. */
+/** The bundle that `update-ca-certificates` writes. */
 const AUTHORITIES = "etc/ssl/certs/ca-certificates.crt";
 const ACCOUNTS = {
   "etc/passwd": `root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:${USER_ID}:${USER_ID}:nonroot:/nonexistent:/sbin/nologin\n`,
   "etc/group": `root:x:0:\nnonroot:x:${USER_ID}:\n`,
-  // Without it glibc would ask the DNS first, and a pod's hostAliases never.
+  // Without it, glibc queries DNS first and does not use a pod's hostAliases in /etc/hosts.
   "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 };
 
-/** @throws {Error} when two packages have one file, or when there is no authority, which a change in Debian would mean */
+/** Returns the layer of Debian's files. @throws {Error} when two packages contain the same file, or none has a certificate authority */
 export function debianLayer(packages: readonly DebianPackage[]): readonly TarEntry[] {
   const kept = new Map<string, TarEntry>();
   const authorities: string[] = [];
@@ -43,14 +43,14 @@ export function debianLayer(packages: readonly DebianPackage[]): readonly TarEnt
     for (const entry of untar(files)) {
       if (entry.kind === "file" && AUTHORITY.test(entry.name)) authorities.push(Buffer.from(entry.content).toString("utf8").trimEnd());
       if (entry.kind === "folder" || !KEPT.some((pattern) => pattern.test(entry.name))) continue;
-      if (kept.has(entry.name)) throw new Error(`${entry.name} of ${name} is in another package, too`);
+      if (kept.has(entry.name)) throw new Error(`${entry.name} of ${name} is also in another package`);
       kept.set(entry.name, entry);
     }
-    // Where scanners look for what an image without dpkg was made of.
+    // Vulnerability scanners read the packages of an image without dpkg from here.
     const status = `var/lib/dpkg/status.d/${name}`;
     kept.set(status, textFile(status, control));
   }
-  if (authorities.length === 0) throw new Error("Debian's packages have no certificate authority");
+  if (authorities.length === 0) throw new Error("the Debian packages contain no certificate authority");
   for (const [name, content] of Object.entries({ ...ACCOUNTS, [AUTHORITIES]: `${authorities.join("\n")}\n` }))
     kept.set(name, textFile(name, content));
   return withFolders([...kept.values()]);
@@ -63,7 +63,7 @@ export function nodeLayer({ program, license }: NodeProgram): readonly TarEntry[
   ]);
 }
 
-/** @param licenses of whatever is bundled */
+/** Returns the layer of deltaloop. @param licenses licences of the bundled packages */
 export function ownLayer(bundle: Uint8Array, license: Uint8Array, licenses: string): readonly TarEntry[] {
   return withFolders([
     { kind: "file", name: COMMAND_PATH.slice(1), content: bundle },
@@ -76,7 +76,7 @@ function textFile(name: string, content: string): TarEntry {
   return { kind: "file", name, content: Buffer.from(content) };
 }
 
-/** Sorted, each after the folders that it is in. */
+/** Adds all parent folders and sorts, so that each entry follows its folder. */
 function withFolders(entries: readonly TarEntry[]): readonly TarEntry[] {
   const folders = new Set<string>();
   for (const { name } of entries)

@@ -1,4 +1,4 @@
-/** As much of the tar format (POSIX.1-1988 ustar) as an image needs: folders, files and links with short names, owned by root. */
+/** Writes the part of tar (POSIX.1-1988 ustar) that an image needs: folders, files and links with short names, owned by root. */
 
 export type TarEntry =
   | { readonly kind: "folder"; readonly name: string; readonly mode?: number }
@@ -8,7 +8,7 @@ export type TarEntry =
 const BLOCK = 512;
 const NAME_MAX = 100;
 
-/** The same bytes for the same entries: no times, no ids. */
+/** Returns the same bytes for the same entries: times, user ids and group ids are 0. */
 export function tar(entries: readonly TarEntry[]): Buffer {
   const blocks = entries.flatMap((entry) => {
     const content = entry.kind === "file" ? entry.content : new Uint8Array();
@@ -19,7 +19,7 @@ export function tar(entries: readonly TarEntry[]): Buffer {
 
 function header(entry: TarEntry, size: number): Buffer {
   const name = entry.kind === "folder" ? `${entry.name}/` : entry.name;
-  if (Buffer.byteLength(name) > NAME_MAX) throw new RangeError(`too long for this tar: ${name}`);
+  if (Buffer.byteLength(name) > NAME_MAX) throw new RangeError(`name longer than ${NAME_MAX} bytes: ${name}`);
   const block = Buffer.alloc(BLOCK);
   const octal = (value: number, at: number, width: number): void => {
     block.write(`${value.toString(8).padStart(width - 1, "0")}\0`, at, "latin1");
@@ -30,7 +30,7 @@ function header(entry: TarEntry, size: number): Buffer {
   octal(0, 116, 8);
   octal(size, 124, 12);
   octal(0, 136, 12);
-  block.write(" ".repeat(8), 148, "latin1"); // counts as spaces in its own sum
+  block.write(" ".repeat(8), 148, "latin1"); // the checksum field counts as spaces in the checksum
   block.write({ file: "0", link: "2", folder: "5" }[entry.kind], 156, "latin1");
   if (entry.kind === "link") block.write(entry.target, 157);
   block.write("ustar\x0000", 257, "latin1");

@@ -1,12 +1,12 @@
 /**
- * Reads as much of tar as Debian's packages and npm's have: folders, files, links, and names longer than a header holds.
+ * Reads the tar features that Debian and npm packages use: folders, files, links, and names longer than a header holds.
  * Source: POSIX.1-1988 ustar; GNU tar, "Basic Tar Format" (type L); POSIX.1-2001 pax (type x, `path` and `linkpath`).
  */
 import type { TarEntry } from "./tar.ts";
 
 const BLOCK = 512;
 
-/** In order, without a leading `./`; the root folder itself is left out. @throws {Error} for what it does not know, and when the end is missing */
+/** Returns the entries in order, without a leading `./` and without the root folder. @throws {Error} for other types and truncated archives */
 export function untar(archive: Buffer): readonly TarEntry[] {
   const entries: TarEntry[] = [];
   let longName: string | undefined;
@@ -20,7 +20,7 @@ export function untar(archive: Buffer): readonly TarEntry[] {
     at += BLOCK + Math.ceil(size / BLOCK) * BLOCK;
 
     const type = text(header, 156, 1);
-    if (type === "g") continue; // of all entries: nothing that we use
+    if (type === "g") continue; // global pax header
     if (type === "L") longName = text(content, 0, size);
     else if (type === "K") longTarget = text(content, 0, size);
     else if (type === "x") {
@@ -35,7 +35,7 @@ export function untar(archive: Buffer): readonly TarEntry[] {
       if (name !== "") entries.push(entryOf(type, name, octal(header, 100, 8), content, target));
     }
   }
-  throw new Error("a tar without its end");
+  throw new Error("truncated tar archive");
 }
 
 function entryOf(type: string, name: string, mode: number, content: Buffer, target: string): TarEntry {
@@ -48,11 +48,11 @@ function entryOf(type: string, name: string, mode: number, content: Buffer, targ
     case "5":
       return { kind: "folder", name, mode };
     default:
-      throw new Error(`${name} is a ${type}, which no file, link or folder is`);
+      throw new Error(`${name} has the unsupported type ${type}`);
   }
 }
 
-/** `27 path=usr/share/doc/…\n`, one after the other. */
+/** Finds `keyword` in records such as `27 path=usr/share/doc/…\n`. */
 function paxValue(content: Buffer, keyword: string): string | undefined {
   return new RegExp(`(?:^|\\n)\\d+ ${keyword}=([^\\n]*)\\n`).exec(content.toString("utf8"))?.[1];
 }

@@ -1,4 +1,4 @@
-/** `serverless deploy` and `serverless remove` of our own serverless.yml, stage `local`, against LocalStack. */
+/** Runs `serverless deploy` and `serverless remove` of serverless.yml, stage `local`, against LocalStack. */
 import { randomUUID } from "node:crypto";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -29,13 +29,13 @@ export interface LocalDeployment {
   readonly logLevel: "debug" | "info";
 }
 
-/** What is deployed. */
+/** The build to deploy. */
 export interface Edition {
-  /** Whose sources and template; default: this checkout's. Its node_modules are there. */
+  /** Checkout with its node_modules. Default: this one. */
   readonly root?: string;
   /** Code that each function runs when it is loaded. */
   readonly preamble?: string;
-  /** How long functions and watcher use what they have read of a secret; default: the product's. */
+  /** How long functions and watcher cache a secret. Default: the product's. */
   readonly secretsSeconds?: number;
 }
 
@@ -44,7 +44,7 @@ export const ROOT = join(import.meta.dirname, "..", "..");
 export const STAGE = "local";
 const OSLS_MS_MAX = 180_000;
 
-/** Bundles the functions, as that checkout does, and deploys them. @throws with what osls said when it fails */
+/** Bundles the functions with the checkout's own bundler and deploys them. @throws {Error} with the output of osls */
 export async function deploy(deployment: LocalDeployment, edition: Edition = {}): Promise<void> {
   const { root = ROOT, preamble } = edition;
   const { bundleFunction, functionNames } = await bundlerOf(root);
@@ -52,7 +52,7 @@ export async function deploy(deployment: LocalDeployment, edition: Edition = {})
   await osls("deploy", deployment, edition);
 }
 
-/** Everything that `deploy` made. @throws with what osls said when it fails */
+/** Removes everything that `deploy` created. @throws {Error} with the output of osls */
 export async function remove(deployment: LocalDeployment, edition: Edition = {}): Promise<void> {
   await osls("remove", deployment, edition);
 }
@@ -62,7 +62,7 @@ async function bundlerOf(root: string): Promise<typeof Bundler> {
   return (await import(pathToFileURL(join(root, "infra", "build", "bundle.ts")).href)) as typeof Bundler;
 }
 
-/** What the functions' environments name. */
+/** Writes the secrets that the functions' environments refer to. */
 export async function putSecrets({ endpoint, macKey, digestKey, kubeTokens }: LocalDeployment): Promise<void> {
   const { call, close } = awsJson({ name: "secretsmanager", target: "secretsmanager", version: "1.1" }, { endpoint });
   const callers = functionsOf(REGISTRY).filter(({ usesKube }) => usesKube);
@@ -99,13 +99,13 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment, { ro
       secretsSeconds: secretsSeconds === undefined ? "" : String(secretsSeconds),
       logLevel: deployment.logLevel,
     };
-    // An empty parameter is refused, and left out means the same.
+    // osls rejects an empty parameter; an absent one has the same effect.
     const args = Object.entries(parameters).flatMap(([name, value]) => (value === "" ? [] : [`--param=${name}=${value}`]));
     await run(root, join(root, "node_modules", ".bin", "osls"), [verb, "--stage", STAGE, "--region", "us-east-1", ...args], {
       PATH: process.env["PATH"],
       HOME: home,
       NO_COLOR: "1",
-      // Accepted by LocalStack, worth nothing elsewhere.
+      // LocalStack accepts any credentials.
       AWS_ACCESS_KEY_ID: "test",
       AWS_SECRET_ACCESS_KEY: "test",
       AWS_EC2_METADATA_DISABLED: "true",
@@ -118,7 +118,7 @@ async function osls(verb: "deploy" | "remove", deployment: LocalDeployment, { ro
   }
 }
 
-/** osls asks ECR, which LocalStack does not give away, whether there are images of ours to remove. There are none. */
+/** Answers osls' request to ECR for images to remove, since LocalStack's free edition has no ECR. */
 async function noImages(): Promise<{ readonly url: string; readonly server: Server }> {
   const server = createServer((request, response) => {
     request.resume();
@@ -138,5 +138,5 @@ async function run(cwd: string, program: string, args: readonly string[], env: N
     child.once("error", reject);
     child.once("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
-  if (how !== "exit code 0") throw new Error(`serverless ${args[0]} ended with ${how}:\n${output.trim()}`);
+  if (how !== "exit code 0") throw new Error(`serverless ${args[0]} failed with ${how}:\n${output.trim()}`);
 }

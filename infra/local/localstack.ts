@@ -1,10 +1,10 @@
 /**
  * LocalStack as a plain process: no container engine, no token, one loopback port.
  *
- * LO1 It listens on 127.0.0.1 alone. In GATEWAY_LISTEN that must be written as an IPv6 address: an IPv4 host is ignored there and would
- *    bind every interface, and on ::1 it would not find itself, since it calls itself `localhost`.
- * LO2 Everything that it writes is in one temporary folder, which goes when it stops.
- * LO3 It and the functions it started are one process group. A guard kills that group when we are gone, however we went.
+ * LO1 It listens on 127.0.0.1 only. GATEWAY_LISTEN has the address in IPv6 form, since LocalStack ignores an IPv4 host and binds every
+ *    interface. On ::1 it could not reach itself, since it calls itself `localhost`.
+ * LO2 It writes to one temporary folder only, which is removed when it stops.
+ * LO3 It and its functions are one process group. A guard kills the group when this process ends for any reason.
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
@@ -18,25 +18,25 @@ import { localStackVenv } from "./venv.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 export interface LocalStack {
-  /** What goes into `sqsClient({ endpoint })` and AWS_ENDPOINT_URL. */
+  /** URL for `sqsClient({ endpoint })` and AWS_ENDPOINT_URL. */
   readonly endpoint: string;
   readonly pid: number;
-  /** Its own log and, line by line, the functions'. */
+  /** The log of LocalStack and of the functions. */
   readonly logFile: string;
-  /** Ends it and its functions, and removes what it wrote. */
+  /** Ends LocalStack and its functions, and removes its folder. */
   stop(): Promise<void>;
 }
 
 export interface LocalStackOptions {
-  /** Default: a free one. */
+  /** Default: a free port. */
   readonly port?: number;
-  /** A log that outlives it; by default the log goes with the rest. */
+  /** Log file that is kept. Default: a file in the temporary folder. */
   readonly logFile?: string;
-  /** Its debug log, which is long. */
+  /** Whether LocalStack logs at debug level. */
   readonly debug?: boolean;
 }
 
-/** This machine cannot run LocalStack; the message is one line for people. */
+/** This machine cannot run LocalStack; the message gives the reason in one line. */
 export class NoLocalStackError extends Error {
   override readonly name = "NoLocalStackError";
 }
@@ -47,7 +47,7 @@ const START_MS_MAX = 60_000;
 const POLL_MS = 100;
 const LOG_LINES_SHOWN = 15;
 
-/** @throws {NoLocalStackError} with the one reason; Error with the end of its log when it does not start */
+/** Starts LocalStack. @throws {NoLocalStackError} when this machine cannot run it; {Error} with the end of its log when it does not start */
 export async function startLocalStack(options: LocalStackOptions = {}): Promise<LocalStack> {
   const venv = await localStackVenv();
   if ("missing" in venv) throw new NoLocalStackError(venv.missing);
@@ -58,14 +58,14 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
     name: "localstack-guard",
     script: GUARD,
     parameters: [directory],
-    onGone: () => say("its guard is gone; nothing ends it if we are killed"),
+    onGone: () => say("the guard process ended; LocalStack keeps running if this process is killed"),
   });
   const log = await open(logFile, "a");
   const child = spawn(venv.python, ["-m", "localstack.runtime.main"], {
     cwd: directory,
     env: environment({ directory, port, debug: options.debug === true }),
     stdio: ["ignore", log.fd, log.fd],
-    // A group of its own (LO3), which a Ctrl-C in the terminal does not reach.
+    // Its own process group (LO3), which Ctrl-C in the terminal does not reach.
     detached: true,
   });
   const ended = endOf(child);
@@ -76,7 +76,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
 
   async function stop(): Promise<void> {
     if (pid !== undefined) {
-      // It keeps nothing, so it has nothing to put in order; asked politely it takes ten seconds.
+      // It has no state to save, and SIGTERM takes ten seconds.
       killGroup(pid);
       await ended;
     }
@@ -114,24 +114,24 @@ function environment({
     XDG_CACHE_HOME: join(directory, "cache"),
     PYTHONDONTWRITEBYTECODE: "1",
     PYTHONPATH: EXECUTOR,
-    // In a container without LocalStack's image it would take this for its own and write to /etc and /var/lib.
+    // Otherwise, in any container, it assumes LocalStack's image and writes to /etc and /var/lib.
     OVERRIDE_IN_DOCKER: "0",
     FILESYSTEM_ROOT: join(directory, "root"),
     LOCALSTACK_VOLUME_DIR: join(directory, "volume"),
     GATEWAY_LISTEN: `[::ffff:${HOST}]:${port}`,
     DNS_ADDRESS: "0",
-    // Queue URLs that name this machine, not localhost.localstack.cloud.
+    // Queue URLs with this address, not localhost.localstack.cloud.
     LOCALSTACK_HOST: `${HOST}:${port}`,
     SQS_ENDPOINT_STRATEGY: "path",
     DISABLE_EVENTS: "1",
     SKIP_SSL_CERT_DOWNLOAD: "1",
     SKIP_INFRA_DOWNLOADS: "1",
-    // What it cannot make is an error: stage local has none of it.
+    // Unsupported resources are errors; stage local has none.
     CFN_IGNORE_UNSUPPORTED_RESOURCE_TYPES: "0",
     DEBUG: debug ? "1" : "0",
     LAMBDA_RUNTIME_EXECUTOR: "deltaloop-node",
     DELTALOOP_LOCAL_NODE: process.execPath,
-    // Its event source mappings poll, with up to 10 s between two looks into an empty queue.
+    // Its event source mappings would back off to 10 s between polls of an empty queue.
     LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC: "0.02",
     LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC: "0.2",
     LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_ERROR_SEC: "2",
@@ -151,7 +151,7 @@ async function ready(endpoint: string, ended: Promise<string>): Promise<void> {
     if (performance.now() > giveUpAt) throw new Error(`no answer within ${START_MS_MAX / 1000} s`);
     await sleep(POLL_MS);
   }
-  throw new Error(`it ended with ${how}`);
+  throw new Error(`it exited with ${how}`);
 }
 
 function killGroup(pid: number): void {

@@ -1,4 +1,4 @@
-/** A cluster for who has none: the API server in memory on a loopback port, scripted nodes, and a kubeconfig. */
+/** A cluster in memory: an API server on a loopback port, scripted nodes, and a kubeconfig. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { createApiServer, serveHttp, createInProcessClient, createInProcessKube,
 
 export interface MemoryCluster {
   readonly kubeconfig: string;
-  /** A person's hands and eyes. */
+  /** A client for user requests. */
   readonly client: KubeClient;
   stop(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function startMemoryCluster(): Promise<MemoryCluster> {
     { count: NODES, clock, random, bindPods: true },
     ends.signal,
   );
-  nodes.catch((error: unknown) => ends.signal.aborted || process.stderr.write(`local: the scripted nodes ended: ${String(error)}\n`));
+  nodes.catch((error: unknown) => ends.signal.aborted || process.stderr.write(`local: the scripted nodes failed: ${String(error)}\n`));
   return {
     kubeconfig,
     client: createInProcessClient(server, { component: "person" }),

@@ -1,29 +1,28 @@
-/** What ends programs with the one that started them, however that ends. */
+/** Ends programs when the process that started them ends for any reason. */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 
 export interface Reaper {
-  /** One more line on the script's input. */
+  /** Writes a line to the script's input. */
   tell(line: string): void;
-  /** Sends it home without its work done; call it when nothing it watches is left. */
+  /** Kills the shell before it acts. Call it once nothing is left to end. */
   dismiss(): Promise<void>;
 }
 
 /**
- * A shell that outlives us by a moment. Its input is a pipe from us; `script` reads it to its end, which comes when we are gone for
- * whatever reason (exit, crash, SIGKILL), and then does its work. A handler on `exit` would not run when we are killed, nor when a
- * test runner terminates its worker.
+ * Starts a shell whose input is a pipe from this process. `script` reads the pipe to its end, which comes when this process ends (exit,
+ * crash, SIGKILL), and then cleans up. A handler on `exit` would not run after SIGKILL or when a test runner terminates its worker.
  */
 export function startReaper(given: {
-  /** What `ps` shows. */
+  /** Name in the output of `ps`. */
   readonly name: string;
   readonly script: string;
   /** `$1` and so on. */
   readonly parameters?: readonly string[];
-  /** Default: ours. */
+  /** Default: the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
-  /** The shell is gone before its time: nothing ends anything if we are killed. */
+  /** Called when the shell ends early, so that nothing cleans up after this process. */
   readonly onGone?: (error: Error) => void;
 }): Reaper {
   const { name, script, parameters = [], env, onGone } = given;
@@ -43,13 +42,13 @@ export function startReaper(given: {
     tell: (line) => void pipe.write(`${line}\n`),
     async dismiss() {
       shell.ref();
-      shell.kill("SIGKILL"); // before its pipe closes, or it would do its work
+      shell.kill("SIGKILL"); // before the pipe closes, or the script would clean up
       await ended;
     },
   };
 }
 
-/** "exit code 1", "SIGKILL", or why it could not be started. Never rejects. */
+/** Resolves with "exit code 1", "SIGKILL", or why the process did not start. Never rejects. */
 export async function endOf(child: ChildProcess): Promise<string> {
   return await new Promise((resolve) => {
     child.once("error", (error) => resolve(error.message));

@@ -1,4 +1,4 @@
-/** Python environments for programs of others: made once, kept in the user's cache folder, shared by all checkouts with the same pins. */
+/** Python environments for third-party programs, in the user's cache folder and shared by all checkouts with the same pins. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, mkdir, rename, rm } from "node:fs/promises";
@@ -14,37 +14,37 @@ const INSTALL_MS_MAX = 15 * 60_000;
 const LOCK_POLL_MS = 500;
 
 export interface PythonVenv {
-  /** The interpreter. */
+  /** Path of the interpreter. */
   readonly python: string;
 }
 
-/** What is installed from PyPI. */
+/** An environment to install from PyPI. */
 export interface Wanted {
-  /** For people: `LocalStack`. */
+  /** Name in messages, such as `LocalStack`. */
   readonly title: string;
-  /** Part of its folder's name. */
+  /** Prefix of the folder's name. */
   readonly name: string;
-  /** As pip takes them. */
+  /** Requirement specifiers for pip. */
   readonly pins: readonly string[];
   readonly pythonMinorMin: number;
-  /** How long installing takes, in words. */
+  /** Duration of the installation, in words. */
   readonly takes: string;
 }
 
 /**
- * The environment, installed with pip if it is not there yet, or one line for people why there is none. The folder appears by a rename,
- * so it is complete whenever it exists.
+ * Returns the environment, which it installs with pip if necessary, or in one line why there is none. A rename creates the folder, so an
+ * existing folder is complete.
  */
 export async function pythonVenv(wanted: Wanted): Promise<PythonVenv | { readonly missing: string }> {
   const version = await pythonMinor();
   const needs = `${wanted.title} needs python3 ≥ 3.${wanted.pythonMinorMin} with venv`;
-  if (version === undefined) return { missing: `${needs}, and there is no python3 on the PATH (Debian: apt-get install python3-venv)` };
-  if (Number(version) < wanted.pythonMinorMin) return { missing: `${needs}, and this one is 3.${version}` };
+  if (version === undefined) return { missing: `${needs}, but python3 is not on the PATH (Debian: apt-get install python3-venv)` };
+  if (Number(version) < wanted.pythonMinorMin) return { missing: `${needs}, but python3 is 3.${version}` };
   const folder = folderOf(wanted, version);
   const venv = { python: join(folder, "bin", "python") };
   if (await isExecutable(venv.python)) return venv;
   if ((await answerOf("python3", ["-c", "import venv, ensurepip"])) === undefined)
-    return { missing: `${needs}, and this one cannot make environments (Debian: apt-get install python3-venv)` };
+    return { missing: `${needs}, but the module venv is missing (Debian: apt-get install python3-venv)` };
   await mkdir(dirname(folder), { recursive: true });
   const whenHeld = waitAtMost({ mostMs: INSTALL_MS_MAX, pollMs: LOCK_POLL_MS }, (owner) =>
     say(`waiting for process ${owner || "?"}, which is installing ${wanted.title}`),
@@ -60,7 +60,7 @@ export async function pythonVenv(wanted: Wanted): Promise<PythonVenv | { readonl
   });
 }
 
-/** Whether `pythonVenv` would have nothing to install. */
+/** Whether the environment is installed. */
 export async function isInstalled(wanted: Wanted): Promise<boolean> {
   const version = await pythonMinor();
   return version !== undefined && (await isExecutable(join(folderOf(wanted, version), "bin", "python")));
@@ -71,7 +71,7 @@ async function install(folder: string, { title, takes, pins }: Wanted): Promise<
   const startedAt = performance.now();
   const unfinished = `${folder}.installing`;
   try {
-    // What a killed installation left; we hold the lock.
+    // Removes the rest of a killed installation; this process holds the lock.
     await rm(unfinished, { recursive: true, force: true });
     await run("python3", ["-m", "venv", unfinished]);
     const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...pins];
@@ -83,7 +83,7 @@ async function install(folder: string, { title, takes, pins }: Wanted): Promise<
   say(`installed in ${Math.round((performance.now() - startedAt) / 1000)} s`);
 }
 
-/** Another pin or another Python is another folder; an old one may be deleted at will. */
+/** The folder depends on pins and Python version; unused folders may be deleted. */
 function folderOf({ name, pins }: Wanted, minor: string): string {
   const fingerprint = createHash("sha256")
     .update([minor, ...pins].join("\0"))
@@ -110,7 +110,7 @@ async function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-/** A pip that fails says why last. */
+/** Returns the last line of pip's output, which has the reason of a failure. */
 function lastLine(error: unknown): string {
   const text = error instanceof Error && "stderr" in error ? String(error.stderr) : "";
   return text.trim().split("\n").at(-1) || messageOf(error);

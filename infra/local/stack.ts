@@ -1,6 +1,6 @@
 /**
- * Deltaloop as it is deployed, on this machine: the zips behind LocalStack's own event source mappings, a redis-server, and the
- * watcher as a process of its own, which reads its secrets where the functions do. The API server is external.
+ * The deployed system on this machine: the zips behind LocalStack's event source mappings, a redis-server, and the watcher as a process,
+ * with secrets from LocalStack. The API server is external.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -30,14 +30,14 @@ import type { LocalWatcher } from "./watcher.ts";
 export interface LocalOptions {
   /** Credentials by role: `deltaloop-watcher` and one for each function (infra/manifests/rbac.yaml). */
   readonly access: (role: string) => Promise<KubeHttpConfig>;
-  /** Where the watcher finds the same. */
+  /** Kubeconfig of the watcher. */
   readonly kubeconfig: string;
   readonly mode: "act" | "shadow";
   readonly leaseNamespace?: string;
   readonly port?: number;
   readonly logFile?: string;
   readonly verbose?: boolean;
-  /** What is deployed first, and which watcher runs. Default: this checkout. */
+  /** Initial build of functions and watcher. Default: this checkout. */
   readonly edition?: Edition;
 }
 
@@ -46,28 +46,28 @@ export interface LocalDeltaloop {
   readonly redisUrl: string;
   readonly queueUrls: { readonly deltas: string; readonly doorbells: Readonly<Record<string, string>> };
   readonly cluster: string;
-  /** The watcher's, with references to secrets: what `deltaloop doctor` and `rotate` take. */
+  /** The watcher's environment with references to secrets, as `deltaloop doctor` and `rotate` need it. */
   environment(): Readonly<Record<string, string>>;
-  /** Where the code lies that was deployed last. */
+  /** Checkout of the last deployed build. */
   root(): string;
-  /** With the keys that the secrets hold now. Whoever opens it closes its Store. */
+  /** Opens the cache with the current keys. The caller closes its Store. */
   openCache(): Promise<Cache>;
-  /** `serverless deploy` while everything runs. The watcher stays as it is. */
+  /** Runs `serverless deploy` again. The watcher keeps running unchanged. */
   redeploy(edition: Edition): Promise<void>;
   readonly watcher: Pick<LocalWatcher, "pid" | "endings">;
-  /** The one that runs ends and hands over to that of the edition deployed last. */
+  /** Replaces the watcher with that of the last deployed build. */
   renewWatcher(): Promise<void>;
-  /** `serverless remove`, and before it the watcher ends, which has nowhere to send to then. */
+  /** Stops the watcher, then runs `serverless remove`. */
   remove(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Nobody renews them: this is how long it runs at most on a kubeconfig with a certificate. */
+/** Tokens are not renewed, which limits a run with a kubeconfig that has a certificate. */
 const TOKEN_SECONDS = 24 * 3600;
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 100;
 
-/** Resolves once keys of every controller are handed out. @throws when a part does not start; what had started is stopped again */
+/** Resolves once the gates of all controllers are open. @throws when a component does not start, after it stopped the others */
 export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop> {
   const stops: (() => Promise<unknown>)[] = [];
   const stop = async (): Promise<void> => {
@@ -76,9 +76,9 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
   try {
     const watcherAccess = await options.access("deltaloop-watcher");
     const { cid } = await readClusterIdentity(createKubeHttp(watcherAccess));
-    // Its URL is a parameter of the deployment, which holds no password.
+    // No password, since the URL is a parameter of the deployment.
     const redis = await startLocalRedis("");
-    if (redis === undefined) throw new Error("redis-server does not start: install it (Debian: apt-get install redis-server)");
+    if (redis === undefined) throw new Error("redis-server is missing or does not start (Debian: apt-get install redis-server)");
     stops.push(redis.stop);
     const { port, logFile } = options;
     const localStack = await startLocalStack({ ...(port !== undefined && { port }), ...(logFile !== undefined && { logFile }) });
@@ -119,11 +119,11 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     const environment = (): Readonly<Record<string, string>> => referring(configuration, localStack.endpoint, edition);
     const open = async (): Promise<Cache> => {
       const { current } = await readConfiguration(environment());
-      // Calls fail by themselves; a connection that is lost between them has no other voice.
+      // Ignores connection errors between calls; calls reject by themselves.
       const make = redisStore(current.redis, () => undefined);
       const cache = openCache(current, make);
       if (edition.root === undefined) return cache;
-      // Another build's epochs may be of another kind than ours: they are taken for what they say.
+      // Another build's epoch may have another identity, so the Store is opened with that of the epoch.
       const made = await cache.store.epoch();
       if (made === undefined) return cache;
       await cache.store.close();
@@ -185,7 +185,7 @@ async function tokenOf(credentials: KubeHttpConfig, serviceAccount: string): Pro
   } catch (error) {
     if (!isNotFound(error)) throw error;
     throw new Error(
-      `functions take tokens and the kubeconfig has a certificate: kubectl apply -f infra/manifests/rbac.yaml makes their service accounts (${serviceAccount} is missing)`,
+      `service account ${serviceAccount} is missing: run kubectl apply -f infra/manifests/rbac.yaml, since functions need tokens and the kubeconfig has a certificate`,
       { cause: error },
     );
   }
@@ -195,7 +195,7 @@ async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
   const client = sqsClient({ endpoint });
   const url = async (name: string): Promise<string> => {
     const { QueueUrl } = await client.send(new GetQueueUrlCommand({ QueueName: `deltaloop-${STAGE}-${name}` }));
-    if (QueueUrl === undefined) throw new Error(`there is no queue ${name}`);
+    if (QueueUrl === undefined) throw new Error(`queue ${name} does not exist`);
     return QueueUrl;
   };
   try {
@@ -206,7 +206,7 @@ async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
   }
 }
 
-/** The configuration with references to the secrets that `putSecrets` has written, as the functions have them. */
+/** Returns the configuration with references to the secrets that `putSecrets` has written. */
 function referring(configuration: Configuration, endpoint: string, { secretsSeconds }: Edition): Readonly<Record<string, string>> {
   const { DELTALOOP_MAC_KEY: _mac, DELTALOOP_DIGEST_KEY: _digest, ...rest } = environmentOf(configuration);
   return {

@@ -2,7 +2,7 @@
 import { isInstalled, pythonVenv } from "./python-venv.ts";
 import type { PythonVenv, Wanted } from "./python-venv.ts";
 
-/** The last LocalStack that runs on Python 3.11 without a token, and the newest of each library that it works with (design.md). */
+/** The last LocalStack that runs on Python 3.11 without a token, and the newest compatible version of each library (design.md). */
 const LOCALSTACK: Wanted = {
   title: "LocalStack",
   name: "localstack",
@@ -11,12 +11,12 @@ const LOCALSTACK: Wanted = {
   takes: "a minute or two",
 };
 
-/** The environment, or one line for people why there is none. */
+/** Returns LocalStack's environment, or in one line why there is none. */
 export async function localStackVenv(): Promise<PythonVenv | { readonly missing: string }> {
   return await pythonVenv(LOCALSTACK);
 }
 
-/** Expected start-up time of `npm run local`, in words. */
+/** Returns the expected start-up time of `npm run local`, in words. */
 export async function startTakes(): Promise<string> {
   return (await isInstalled(LOCALSTACK)) ? "about a minute" : "about two and a half minutes, since LocalStack is installed first, once";
 }

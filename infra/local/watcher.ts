@@ -5,19 +5,19 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface LocalWatcher {
-  /** Of the one that runs, or ran last. */
+  /** Process id of the current or last process. */
   pid(): number;
-  /** How each one before ended, oldest first: `code 4`, `SIGKILL`. */
+  /** How earlier processes exited, oldest first: `code 4`, `SIGKILL`. */
   endings(): readonly string[];
-  /** SIGTERM, and SIGKILL when it has not ended by then; no other one is started. */
+  /** Sends SIGTERM, and SIGKILL after END_GRACE_MS; restarts nothing. */
   stop(): Promise<void>;
 }
 
 export interface WatcherPlan {
-  /** The checkout that it is run from. */
+  /** Checkout that the watcher runs from. */
   readonly root: string;
   readonly flags: readonly string[];
-  /** DELTALOOP_*. */
+  /** The variables DELTALOOP_*. */
   readonly environment: Readonly<Record<string, string>>;
   readonly say: (line: string) => void;
 }
@@ -25,7 +25,7 @@ export interface WatcherPlan {
 const AGAIN_MS = 1_000;
 const END_GRACE_MS = 3_500;
 
-/** It ends with us: its standard input is a pipe from us. */
+/** Starts the watcher. Its standard input is a pipe, so it ends when this process does. */
 export function startWatcher({ root, flags, environment, say }: WatcherPlan): LocalWatcher {
   const endings: string[] = [];
   const ending = new AbortController();
@@ -48,7 +48,7 @@ export function startWatcher({ root, flags, environment, say }: WatcherPlan): Lo
       const how = await once();
       if (ending.signal.aborted) return;
       endings.push(how);
-      say(`the watcher ended with ${how}, and is started again`);
+      say(`the watcher exited with ${how}; restarting it`);
       await sleep(AGAIN_MS, undefined, { signal: ending.signal }).catch(() => undefined);
     }
   }

@@ -1,15 +1,15 @@
-/** The rights of shared/controllers/registry/rights.ts as manifests. */
+/** Generates the RBAC manifests from the rights in shared/controllers/registry/rights.ts. */
 import { rolesOf } from "@deltaloop/controllers/registry";
 import type { Rule, Registry } from "@deltaloop/controllers/registry";
 
 const NAMESPACE = "deltaloop";
 
-/** What runs in our namespace needs nothing that the strictest level forbids. */
+/** Our pods satisfy the strictest Pod Security level. */
 const POD_SECURITY = "  labels:\n    pod-security.kubernetes.io/enforce: restricted\n";
 
 const RBAC_GROUP = "rbac.authorization.k8s.io";
 
-/** `infra/manifests/rbac.yaml` as it must be. */
+/** Returns the text of infra/manifests/rbac.yaml. */
 export function rbacYaml(registry: Registry): string {
   const documents = [
     `apiVersion: v1\nkind: Namespace\n${metadata(NAMESPACE)}${POD_SECURITY}`,

@@ -1,7 +1,6 @@
 /**
- * Runs after `npm ci` (script prepare): node_modules/.bin/node leads to the one platform package that npm installed. npm 11 and 12
- * link it themselves; npm 10 takes the link away with the packages of the other platforms, whose command has the same name.
- * Plain JavaScript of the oldest kind, as shared/base/nodejs/node-version.js is.
+ * Links node_modules/.bin/node to the platform package after `npm ci` (script prepare). npm 11 and 12 link it themselves; npm 10
+ * removes the link with the packages of other platforms, whose command has the same name. Any Node that runs npm can run this file.
  */
 import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";

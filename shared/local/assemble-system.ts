@@ -1,6 +1,6 @@
 /**
- * The whole control loop in this process: watchers that lead in turn, the queues between them and the functions, and the deployed
- * handlers behind event source mappings. The demo, both replays and the tests differ only in the ports that they pass in.
+ * The whole system in one process: watchers with leader election, queues, and the deployed handlers behind event source mappings.
+ * The demo, both replays and the tests differ only in the ports that they pass in.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { createMemoryDeltaQueue, createMemoryDoorbells, createMemoryStore } from "@deltaloop/store/memory";
@@ -19,12 +19,12 @@ import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
 
-/** Makes the handlers; shared/ imports no function (cli/functions/functions.ts does). */
+/** Creates the handlers. A parameter, since shared/ may not import functions/ (cli/functions/functions.ts does). */
 export type MakeHandlers = (wiring: (functionName: string) => FunctionWiring, onChanges?: ApplierPorts["onChanges"]) => FunctionHandlers;
 
 type WatcherKube = KubeReader & KubeWriter & KubeWatch;
 
-/** What all components share. */
+/** The ports that all components share. */
 export interface SystemPorts extends Pick<
   WatcherPorts,
   "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells"
@@ -33,7 +33,7 @@ export interface SystemPorts extends Pick<
   /** The client of one component: `watcher`, or a function by its deployed name. */
   readonly kube: (component: string) => WatcherKube;
   readonly functions: MakeHandlers;
-  /** The functions' view of the Store, where a test counts or fails their calls. */
+  /** The functions' Store, for tests that count their calls or make them fail. Default `store`. */
   readonly functionStore?: Store;
   readonly functionMetrics?: (functionName: string) => Metrics;
 }
@@ -64,10 +64,9 @@ export interface RunningWatcher {
 }
 
 export interface System {
-  /** Its mappings can be stopped one by one. */
   readonly host: FunctionHost;
   readonly handlers: FunctionHandlers;
-  /** Adds a watcher, with ports of its own where a test injects faults into one process. */
+  /** Adds a watcher. `own` replaces ports, so that a test can inject faults into one watcher. */
   startWatcher(identity: string, own?: Partial<Omit<WatcherPorts, "kube">> & { readonly kube?: WatcherKube }): RunningWatcher;
   /** Stops all components. Under a virtual clock, advance the clock before you await it. */
   stop(): Promise<void>;
@@ -166,7 +165,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
   };
 }
 
-/** The leadership of a watcher without a rival: it leads from fence 1 on for as long as it runs. */
+/** Leadership of the only watcher: it leads for as long as it runs, with fences from 1. */
 export function soleLeader(): Leadership {
   let fence = 1;
   return {
@@ -185,7 +184,7 @@ export interface MemoryBackendOptions {
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
-  /** The Store's data, where a test reads or damages it. */
+  /** The Store's data, for tests that read or damage it. */
   readonly data?: MemoryData;
   readonly deltaFaults?: () => DeltaQueueFaults;
   readonly doorbellFaults?: () => DoorbellFaults;
@@ -198,7 +197,7 @@ export interface MemoryBackend {
   readonly sources: FunctionHostOptions["sources"];
 }
 
-/** Store and queues in memory. */
+/** Creates Store and queues in memory. */
 export function memoryBackend(options: MemoryBackendOptions): MemoryBackend {
   const { clock, random, digester, deployment, cluster, data, deltaFaults, doorbellFaults } = options;
   const store = createMemoryStore({ deployment, cluster, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock }, data);

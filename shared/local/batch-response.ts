@@ -1,20 +1,20 @@
-/** An answer Lambda would not accept; it then takes the whole batch as failed. A bug of the handler. */
+/** The handler returned a response that Lambda rejects, which fails the whole batch. A bug in the handler. */
 class BadBatchResponseError extends Error {
   override readonly name = "BadBatchResponseError";
 }
 
 /**
- * Which records a handler reports as failed, by Lambda's rules: nothing, `null` and an empty list mean none; an entry without
- * an id, with an empty one, or with one that is not in the batch makes the answer unreadable.
+ * Returns the records that a handler reports as failed, by Lambda's rules: no response, `null` and an empty list mean none.
+ * An entry with a missing or empty id, or an id that is not in the batch, makes the response invalid.
  *
  * @throws {BadBatchResponseError}
  */
 export function failedIds(answer: unknown, ids: readonly string[]): ReadonlySet<string> {
   if (answer === undefined || answer === null || answer === "") return new Set();
-  if (typeof answer !== "object" || Array.isArray(answer)) throw new BadBatchResponseError("the answer is no batch response");
+  if (typeof answer !== "object" || Array.isArray(answer)) throw new BadBatchResponseError("the response is not a batch response");
   const entries: unknown = "batchItemFailures" in answer ? answer.batchItemFailures : undefined;
   if (entries === undefined || entries === null) return new Set();
-  if (!Array.isArray(entries)) throw new BadBatchResponseError("batchItemFailures is no list");
+  if (!Array.isArray(entries)) throw new BadBatchResponseError("batchItemFailures is not a list");
   return new Set(
     entries.map((entry: unknown) => {
       const id = typeof entry === "object" && entry !== null && "itemIdentifier" in entry ? entry.itemIdentifier : undefined;

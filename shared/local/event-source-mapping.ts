@@ -1,13 +1,13 @@
 /**
- * Lambda's event source mapping for SQS, on this machine: polls a queue, builds real SQS events, invokes a handler and settles
- * what it answers. The queue itself keeps visibility, receive counts and dead letters.
+ * A local implementation of Lambda's event source mapping for SQS: polls a queue, builds SQS events, invokes a handler, and removes the
+ * messages that succeeded. The queue keeps visibility, receive counts and dead letters.
  *
- * EM1 a record is removed only after an invocation that succeeded and did not name it as failed.
- * EM2 what failed stays until its visibility ends: this mapping never shortens it; a handler may.
- * EM3 a throw, a time-out or an answer Lambda cannot read fails the whole batch.
- * EM4 at most `maximumConcurrency` invocations run, and none waits while a batch is ready and there is room.
- * EM5 of one message group at most one batch is in flight, and groups keep the order in which they were received.
- * EM6 an invocation that ran into its time-out is forgotten: its slot and group are free, its late answer is ignored.
+ * EM1 A record is removed only after an invocation that succeeded and did not report it as failed.
+ * EM2 A failed record stays invisible until its visibility timeout ends. This mapping never shortens it; a handler may.
+ * EM3 A throw, a timeout or an invalid response fails the whole batch.
+ * EM4 At most `maximumConcurrency` invocations run. While fewer run, a ready batch is invoked at once.
+ * EM5 At most one batch of a message group is in flight, and messages of a group keep the order in which they were received.
+ * EM6 An invocation that timed out frees its slot and groups; its late response is ignored.
  *
  * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
  */
@@ -24,37 +24,37 @@ export interface EventSourceMappingOptions {
   readonly handler: SqsHandler;
   /** 1 to 10, and up to 10,000 on a standard queue with a batching window. */
   readonly batchSize: number;
-  /** Standard queues only: how long a batch that is not full waits for more. Default 0. */
+  /** Standard queues only: time that a batch waits for further messages. Default 0. */
   readonly batchingWindowMs?: number;
   readonly maximumConcurrency: number;
-  /** The function's own time limit. */
+  /** The function's timeout. */
   readonly timeoutMs: number;
-  /** FunctionResponseTypes contains ReportBatchItemFailures. Default true. */
+  /** Whether FunctionResponseTypes contains ReportBatchItemFailures. Default true. */
   readonly reportBatchItemFailures?: boolean;
-  /** Length of one poll. Short, because a poll that this process does not survive may take messages with it. Default 1 s. */
+  /** Length of one poll. Short, since a process killed during a poll may lose messages until they are visible again. Default 1 s. */
   readonly pollMs?: number;
   readonly onInvocation?: (invocation: Invocation) => void;
 }
 
-/** What one invocation did, for people to look at. */
+/** The outcome of one invocation, for display and tests. */
 export interface Invocation {
   readonly function: string;
   readonly records: number;
   readonly durationMs: number;
   /** Records that stay in the queue. */
   readonly failures: number;
-  /** Why the whole batch failed, if it did. */
+  /** Why the whole batch failed; absent if it did not. */
   readonly error?: string;
 }
 
 export interface EventSourceMapping {
-  /** Ends polling, lets running invocations finish (≤ 5 s), gives back what was received and not handed out. */
+  /** Stops polling, waits up to 5 s for running invocations, and makes undispatched messages visible again. */
   stop(): Promise<void>;
-  /** Invocations running now. */
+  /** Returns the number of running invocations. */
   running(): number;
 }
 
-/** Payload of one invocation. */
+/** Lambda's payload limit of one invocation. */
 const EVENT_BYTES_MAX = 6 * 1024 * 1024;
 const RECEIVE_MAX = 10;
 const POLL_MS = 1_000;
@@ -68,19 +68,19 @@ export function startEventSourceMapping(
   const { source, clock, log } = ports;
   const { functionName, maximumConcurrency } = options;
   const stopping = new AbortController();
-  /** Received, in order, and not handed out yet. */
+  /** Received messages that are not dispatched yet, in order. */
   let waiting: readonly ReceivedMessage[] = [];
   const busyGroups = new Set<string>();
   const running = new Set<Promise<void>>();
   let invocations = 0;
-  let roomMade: (() => void) | undefined;
+  let wakePoller: (() => void) | undefined;
 
   const polling = poll();
 
   async function poll(): Promise<void> {
     while (!stopping.signal.aborted) {
       if (running.size >= maximumConcurrency || waiting.length >= options.batchSize) {
-        await new Promise<void>((resolve) => (roomMade = resolve));
+        await new Promise<void>((resolve) => (wakePoller = resolve));
         continue;
       }
       try {
@@ -93,7 +93,7 @@ export function startEventSourceMapping(
     }
   }
 
-  /** One receive, and with a batching window as many more as fit it. */
+  /** Receives once, or repeatedly until the batching window ends. */
   async function collect(): Promise<readonly ReceivedMessage[]> {
     const wanted = options.batchSize - waiting.length;
     const first = await receive(wanted, options.pollMs ?? POLL_MS);
@@ -111,7 +111,7 @@ export function startEventSourceMapping(
     return await source.receive({ max: Math.min(max, RECEIVE_MAX), waitMs });
   }
 
-  /** Hands out as many batches as there is room for (EM4). */
+  /** Invokes the handler with as many batches as concurrency allows (EM4). */
   function dispatch(): void {
     while (running.size < maximumConcurrency && !stopping.signal.aborted) {
       const batch = nextBatch();
@@ -119,13 +119,13 @@ export function startEventSourceMapping(
       const invocation = invoke(batch).finally(() => {
         running.delete(invocation);
         dispatch();
-        roomMade?.();
+        wakePoller?.();
       });
       running.add(invocation);
     }
   }
 
-  /** Takes the first messages whose group is free; a group that is passed over stays in order (EM5). */
+  /** Takes the first messages whose group has no batch in flight; skipped groups keep their order (EM5). */
   function nextBatch(): readonly ReceivedMessage[] {
     const batch: ReceivedMessage[] = [];
     const rest: ReceivedMessage[] = [];
@@ -155,8 +155,8 @@ export function startEventSourceMapping(
       const done = batch.filter(({ messageId }) => !failed.has(messageId)).map(({ receipt }) => receipt);
       if (done.length > 0) await source.remove(done);
     } catch (removal) {
-      // They come again, and again change nothing.
-      log.warn("removing messages failed", { function: functionName, error: messageOf(removal) });
+      // Handlers are idempotent, so a redelivery changes nothing.
+      log.warn("failed to remove messages; they will be delivered again", { function: functionName, error: messageOf(removal) });
     }
     for (const { group } of batch) if (group !== undefined) busyGroups.delete(group);
     if (error !== undefined) log.warn("invocation failed", { function: functionName, records: batch.length, error });
@@ -169,7 +169,7 @@ export function startEventSourceMapping(
     });
   }
 
-  /** Ids of the records that failed: all of them when the invocation did (EM3). */
+  /** Returns the ids of the failed records: all of them if the invocation failed (EM3). */
   async function outcomeOf(
     batch: readonly ReceivedMessage[],
     requestId: string,
@@ -180,11 +180,10 @@ export function startEventSourceMapping(
     const timeOut = clock.after(options.timeoutMs, ended.signal).then(() => {
       throw new Error(`timed out after ${options.timeoutMs} ms`);
     });
-    // Also when no caller waits for it any more.
-    timeOut.catch(() => undefined);
+    timeOut.catch(() => undefined); // the abort below rejects it after the race
     try {
       const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
-      // A handler that throws before its first await must fail its batch, too.
+      // The wrapper also catches a handler that throws synchronously.
       const answer = await Promise.race([
         Promise.resolve().then(() => options.handler(sqsEvent(batch, options.queueArn), context)),
         timeOut,
@@ -201,7 +200,7 @@ export function startEventSourceMapping(
     running: () => running.size,
     async stop() {
       stopping.abort();
-      roomMade?.();
+      wakePoller?.();
       const drained = new AbortController();
       const limit = clock.after(DRAIN_MS_MAX, drained.signal).catch(() => undefined);
       await Promise.race([Promise.all([polling, ...running]), limit]);
@@ -209,7 +208,9 @@ export function startEventSourceMapping(
       const held = waiting.map(({ receipt }) => receipt);
       waiting = [];
       if (held.length > 0)
-        await source.setVisibility(held, 0).catch((error: unknown) => log.warn("giving messages back failed", { error: messageOf(error) }));
+        await source
+          .setVisibility(held, 0)
+          .catch((error: unknown) => log.warn("failed to make messages visible again", { error: messageOf(error) }));
     },
   };
 }

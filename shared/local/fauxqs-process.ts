@@ -1,4 +1,4 @@
-/** fauxqs as a process: `node fauxqs-process.ts PORT` prints its endpoint as one line and ends with its standard input. */
+/** Runs fauxqs as a process: `node fauxqs-process.ts PORT` prints its endpoint as one line and exits when its standard input ends. */
 import { startFauxqs } from "./fauxqs.ts";
 
 const sqs = await startFauxqs({ port: Number(process.argv[2] ?? 0) });

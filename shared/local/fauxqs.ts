@@ -1,4 +1,4 @@
-/** fauxqs, an SQS emulator, on a loopback port: in this process or in one of its own. */
+/** fauxqs, an SQS emulator, on a loopback port: in this process or in a child process. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -8,27 +8,27 @@ import type { SqsCalls } from "@deltaloop/store/sqs";
 import { unlessAborted } from "@deltaloop/base";
 
 export interface LocalSqs {
-  /** What goes into `sqsClient({ endpoint })`. */
+  /** The endpoint URL for `sqsClient`. */
   readonly endpoint: string;
-  /** Process id of the emulator; our own when it runs in this process. */
+  /** Process id of the emulator; this process if it runs here. */
   readonly pid: number;
   stop(): Promise<void>;
 }
 
-/** In this process. */
+/** An emulator in this process. */
 export interface OwnSqs extends LocalSqs {
-  /** Sends without a socket, for tests that replace AWS. An aborted call is still carried out. */
+  /** Calls the emulator without a socket, for tests. An aborted call still takes effect. */
   readonly calls: SqsCalls;
 }
 
 const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 2_000;
 
-/** Port 0 (the default) takes a free one. fauxqs' own start function would listen on every interface. */
+/** Starts the emulator in this process. Port 0, the default, selects a free one. (fauxqs' own start function listens on all interfaces.) */
 export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
   const { buildApp } = await import("fauxqs").catch((cause: unknown) => {
-    // A development dependency: absent after a production install.
-    throw new Error("the queue emulator is not installed: npm install fauxqs@2.4.1", { cause });
+    // fauxqs is a development dependency.
+    throw new Error("the queue emulator is not installed; run npm install fauxqs@2.4.1", { cause });
   });
   const app = buildApp({ logger: false });
   const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
@@ -47,8 +47,8 @@ export async function startFauxqs(options: { readonly port?: number } = {}): Pro
 }
 
 /**
- * The same as a child process, which also ends when this process does. `command` starts it in a bundle, where this folder
- * does not exist; it must do what fauxqs-process.ts does.
+ * Starts the emulator as a child process, which also ends when this process does. `command` replaces fauxqs-process.ts in a bundle,
+ * where that file does not exist, and must behave like it.
  */
 export async function spawnFauxqs(
   options: { readonly port?: number; readonly command?: readonly [string, ...string[]] } = {},
@@ -58,7 +58,7 @@ export async function spawnFauxqs(
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const { promise: endpoint, resolve, reject } = Promise.withResolvers<string>();
   child.once("error", reject);
-  void exited.then(() => reject(new Error(`the queue process ended with code ${child.exitCode} before it was ready`)));
+  void exited.then(() => reject(new Error(`the queue process exited with code ${child.exitCode} before it was ready`)));
   const timer = setTimeout(() => reject(new Error(`the queue process was not ready within ${START_MS_MAX} ms`)), START_MS_MAX);
   createInterface({ input: child.stdout }).once("line", resolve);
 

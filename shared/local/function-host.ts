@@ -1,6 +1,6 @@
 /**
- * All functions in one process, each behind its own event source mapping, as on Lambda. The handlers are the deployed ones, called
- * with real SQS events; the caller passes them in, because shared/ imports no functions.
+ * Runs all functions in one process, each behind its own event source mapping. The caller passes the deployed handlers, since shared/ may
+ * not import functions/.
  */
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Clock, Log } from "@deltaloop/base";
@@ -20,25 +20,25 @@ export interface FunctionHandlers<N extends string = Controller> {
 export interface FunctionHostOptions<N extends string = Controller> {
   readonly sources: {
     readonly deltas: MessageSource;
-    /** Q1's dead-letter queue; a Q1 in memory has none. */
+    /** Q1's dead-letter queue; the queue in memory has none. */
     readonly deadDeltas?: MessageSource;
     readonly doorbells: { readonly [C in N]: MessageSource };
   };
   readonly handlers: FunctionHandlers<N>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Invocations of one sync function at a time; upstream's `--concurrent-*-syncs`. Default 5. */
+  /** Maximum concurrency of each sync function, like upstream's `--concurrent-*-syncs`. Default 5. */
   readonly concurrency?: number;
   readonly onInvocation?: (invocation: Invocation) => void;
 }
 
 const BATCH_SIZE = 10;
 const CONCURRENCY = 5;
-/** One invocation per busy lane; Lambda scales with the groups of a FIFO queue by itself. */
+/** One invocation per busy lane. Lambda scales with the message groups of a FIFO queue. */
 const APPLIER_CONCURRENCY = 10;
 
 export interface FunctionHost {
-  /** By function name. */
+  /** Event source mappings by function name. */
   readonly mappings: ReadonlyMap<string, EventSourceMapping>;
   /** Stops all mappings; running invocations finish. */
   stop(): Promise<void>;

@@ -1,4 +1,4 @@
-/** The two arguments a function gets from Lambda, as Lambda makes them from SQS messages. */
+/** The arguments of a function, event and context, as Lambda builds them for SQS messages. */
 import { createHash } from "node:crypto";
 
 import type { Context, SQSEvent, SQSRecord } from "aws-lambda";
@@ -38,7 +38,7 @@ export function invocationContext(options: {
 }): Context {
   const { functionName, requestId } = options;
   const unsupported = (): never => {
-    throw new Error("callbacks of the first Node.js runtime are not supported");
+    throw new Error("context.done, fail and succeed are not supported; return a promise");
   };
   return {
     functionName,

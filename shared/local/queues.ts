@@ -14,9 +14,9 @@ import { VISIBILITY_SECONDS } from "@deltaloop/base";
 
 type Attributes = Partial<Record<QueueAttributeName, string>>;
 
-/** Source: informer §10.2, §12.3, §19. infra/queues.yml says the same to CloudFormation, and a test compares the two. */
+/** Source: informer §10.2, §12.3, §19. infra/queues.yml is generated from these attributes. */
 const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
-/** Longer, since a dead letter of a standard queue keeps the day it was sent. SQS keeps nothing for more than 14 days. */
+/** Longer, since a dead letter of a standard queue keeps its original send time. 14 days is the maximum of SQS. */
 const DEAD_RETENTION = { MessageRetentionPeriod: String(14 * 24 * 3600) } as const satisfies Attributes;
 const FIFO = {
   FifoQueue: "true",
@@ -31,7 +31,7 @@ export const DELTA_QUEUE = {
   attributes: { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deltas) },
   maxReceiveCount: 1000,
 } as const;
-/** A function reads it, like Q1. */
+/** Has a visibility timeout, since the function dead-deltas reads it. */
 export const DEAD_DELTA_QUEUE = {
   ...FIFO,
   ...DEAD_RETENTION,
@@ -41,7 +41,7 @@ export const DOORBELL_QUEUE = {
   attributes: { ...RETENTION, VisibilityTimeout: String(VISIBILITY_SECONDS.doorbells) },
   maxReceiveCount: 5,
 } as const;
-/** Nobody reads it but people. */
+/** No function reads it; operators do. */
 export const DOORBELL_DEAD_QUEUE = DEAD_RETENTION;
 
 export interface QueuePair {
@@ -54,12 +54,12 @@ export interface LocalQueues<N extends string = Controller> {
   readonly doorbells: { readonly [C in N]: QueuePair };
 }
 
-/** What a Configuration says of them. */
+/** Returns the queue URLs in the form of a Configuration. */
 export function queueUrls(endpoint: string, { deltas, doorbells }: LocalQueues): Configuration["queues"] {
   return { endpoint, deltas: deltas.url, doorbells: tableOf(CONTROLLERS, (controller) => doorbells[controller].url) };
 }
 
-/** The queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, on any SQS endpoint; those that exist are adjusted. */
+/** Creates the queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, and updates the attributes of existing ones. */
 export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues>;
 export async function createQueues<N extends string>(client: SQSClient, prefix: string, controllers: readonly N[]): Promise<LocalQueues<N>>;
 export async function createQueues(
@@ -92,15 +92,15 @@ async function createQueue(client: SQSClient, QueueName: string, attributes: Att
     return urlOf(await client.send(new CreateQueueCommand({ QueueName, Attributes: attributes })), QueueName);
   } catch (error) {
     if (!(error instanceof QueueNameExists)) throw error;
-    // It is there with other attributes, from another version of this program.
+    // The queue exists with other attributes, from another version of deltaloop.
     const QueueUrl = urlOf(await client.send(new GetQueueUrlCommand({ QueueName })), QueueName);
-    const { FifoQueue: _fixedAtCreation, ...changeable } = attributes;
-    await client.send(new SetQueueAttributesCommand({ QueueUrl, Attributes: changeable }));
+    const { FifoQueue: _immutable, ...mutable } = attributes;
+    await client.send(new SetQueueAttributesCommand({ QueueUrl, Attributes: mutable }));
     return QueueUrl;
   }
 }
 
 function urlOf(answer: { readonly QueueUrl?: string | undefined }, name: string): string {
-  if (answer.QueueUrl === undefined) throw new Error(`the SQS endpoint gave no URL for queue ${name}`);
+  if (answer.QueueUrl === undefined) throw new Error(`the SQS endpoint returned no URL for queue ${name}`);
   return answer.QueueUrl;
 }

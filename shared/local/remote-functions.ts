@@ -1,10 +1,10 @@
 /**
- * Functions in a separate process, as in Lambda. The poller (function-host.ts) sends each invocation as a line of JSON and
- * gets a line back, so this process does only the work that a deployment pays for.
+ * Functions in a separate process, as in Lambda, so that its measurements exclude polling. The poller (function-host.ts) sends each
+ * invocation as a line of JSON and reads the response as a line.
  *
- * IV1 an invocation whose connection ends before its answer has failed; what it did by then is done.
- * IV2 a process that leaves says so first: it gets nothing new, and answers what it has.
- * IV3 what cannot be read ends the connection: both ends are of one program.
+ * IV1 An invocation fails if its connection ends before its response; its writes so far remain.
+ * IV2 A process announces that it stops: it gets no new invocations, and answers the pending ones.
+ * IV3 A line that is not JSON ends the connection, since both ends belong to the same program.
  */
 import type { Duplex } from "node:stream";
 
@@ -18,29 +18,30 @@ import { syncFunction } from "@deltaloop/controllers/registry";
 import type { FunctionHandlers } from "./function-host.ts";
 import { invocationContext } from "./invocation.ts";
 
-interface Invoked {
-  /** Of this connection. */
+interface InvocationMessage {
+  /** Unique for the connection. */
   readonly id: number;
   readonly functionName: string;
   readonly requestId: string;
   readonly event: SQSEvent;
-  /** Until its time-out, when it was handed over. */
+  /** Time until the function's timeout, at the time of sending. */
   readonly remainingMs: number;
 }
 
-type Told =
+type ReplyMessage =
   | { readonly kind: "answer"; readonly id: number; readonly answer?: SQSBatchResponse }
   | { readonly kind: "error"; readonly id: number; readonly message: string }
   | { readonly kind: "leaving" };
 
-/** The functions as their callers see them. */
+/** The functions on the caller's side. */
 export interface RemoteFunctions {
-  /** Each fails with what its function threw, in its words, or when the connection ends. */
+  /** Each rejects with the message of the function's error, or when the connection ends. */
   readonly handlers: FunctionHandlers;
-  /** Resolves when they take nothing new: they leave, or the connection has ended. */
+  /** Resolves when the process accepts no new invocations (IV2) or the connection has ended. */
   readonly left: Promise<void>;
 }
 
+/** Returns handlers that invoke the functions at the other end of `connection`. */
 export function remoteFunctions(connection: Duplex): RemoteFunctions {
   const pending = new Map<number, PromiseWithResolvers<SQSBatchResponse | undefined>>();
   const { promise: left, resolve: leave } = Promise.withResolvers<void>();
@@ -48,7 +49,7 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
   let hasEnded = false;
 
   readLines(connection, (line) => {
-    const message = line as Told;
+    const message = line as ReplyMessage;
     if (message.kind === "leaving") return leave();
     const waiting = pending.get(message.id);
     pending.delete(message.id);
@@ -57,14 +58,14 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
   });
   connection.once("close", () => {
     hasEnded = true;
-    for (const { reject } of pending.values()) reject(goneError());
+    for (const { reject } of pending.values()) reject(connectionClosed());
     pending.clear();
     leave();
   });
 
   function handler(functionName: string): SqsHandler {
     return async (event, context) => {
-      if (hasEnded) throw goneError();
+      if (hasEnded) throw connectionClosed();
       const id = ++invocations;
       const waiting = Promise.withResolvers<SQSBatchResponse | undefined>();
       pending.set(id, waiting);
@@ -89,14 +90,15 @@ export function remoteFunctions(connection: Duplex): RemoteFunctions {
   };
 }
 
-/** As their own process has them. */
+/** The functions in their own process. */
 export interface ServedFunctions {
   /** Resolves when the connection has ended. */
   readonly ended: Promise<void>;
-  /** IV2. */
+  /** Announces that the process accepts no new invocations (IV2). */
   leave(): void;
 }
 
+/** Serves invocations of `handlers` on `connection`. */
 export function serveFunctions(connection: Duplex, handlers: FunctionHandlers, { clock }: { readonly clock: Clock }): ServedFunctions {
   const byName = new Map([
     ["apply-deltas", handlers.applyDeltas],
@@ -104,30 +106,30 @@ export function serveFunctions(connection: Duplex, handlers: FunctionHandlers, {
     ...CONTROLLERS.map((controller) => [syncFunction(controller), handlers.sync[controller]] as const),
   ]);
   const ended = new Promise<void>((resolve) => connection.once("close", () => resolve()));
-  const tell = (message: Told): void => writeLine(connection, message);
+  const reply = (message: ReplyMessage): void => writeLine(connection, message);
 
-  async function invoke({ id, functionName, requestId, event, remainingMs }: Invoked): Promise<void> {
+  async function invoke({ id, functionName, requestId, event, remainingMs }: InvocationMessage): Promise<void> {
     const endsMs = clock.now() + remainingMs;
     try {
       const handler = byName.get(functionName);
-      if (handler === undefined) throw new Error(`there is no function ${functionName}`);
+      if (handler === undefined) throw new Error(`unknown function ${functionName}`);
       const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, endsMs - clock.now()) });
       const answer = await handler(event, context);
-      tell({ kind: "answer", id, ...(answer && { answer }) });
+      reply({ kind: "answer", id, ...(answer && { answer }) });
     } catch (error) {
-      tell({ kind: "error", id, message: messageOf(error) });
+      reply({ kind: "error", id, message: messageOf(error) });
     }
   }
 
-  readLines(connection, (line) => void invoke(line as Invoked));
-  return { ended, leave: () => tell({ kind: "leaving" }) };
+  readLines(connection, (line) => void invoke(line as InvocationMessage));
+  return { ended, leave: () => reply({ kind: "leaving" }) };
 }
 
-function goneError(): Error {
-  return new Error("the process of the functions is gone");
+function connectionClosed(): Error {
+  return new Error("the connection to the process of the functions is closed");
 }
 
-function writeLine(connection: Duplex, line: Invoked | Told): void {
+function writeLine(connection: Duplex, line: InvocationMessage | ReplyMessage): void {
   if (connection.writable) connection.write(`${JSON.stringify(line)}\n`);
 }
 
@@ -140,6 +142,6 @@ function readLines(connection: Duplex, read: (line: unknown) => void): void {
       connection.destroy();
     }
   });
-  connection.on("error", () => undefined); // its end says enough
+  connection.on("error", () => undefined); // "close" follows
   connection.on("end", () => connection.end());
 }

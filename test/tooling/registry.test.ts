@@ -166,10 +166,10 @@ describe("a fourth controller, as one more entry", () => {
     expect(after["queues.yml"]).toContain("  TeamGuardQueue:\n");
     expect(after["functions.yml"]).toContain('environment: { DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard" }');
     expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
-      // Its own role reads it; whoever rings, and the watcher, may send to it.
+      // Its own role reads it; functions that send doorbells, and the watcher, may send to it.
       1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,
     );
-    expect(after["alarms.yml"]).toContain("A team guard doorbell message");
+    expect(after["alarms.yml"]).toContain("A doorbell of the TeamGuard controller");
     expect(after["extensions.yml"]).toContain("SyncDashteamDashguardLambdaFunction:\n");
     expect(after["manifests/rbac.yaml"]).toContain("name: deltaloop-sync-team-guard\n");
   });

@@ -1,5 +1,6 @@
 /** The command lines of npm scripts. Catches: a script that starts its work for `--help`, or accepts an unknown option. */
 import { spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
@@ -13,6 +14,17 @@ const SCRIPTS = {
 };
 const run = (args: readonly string[]) =>
   spawnSync(process.execPath, ["infra/nodejs-runtime/run.js", ...args], { cwd: ROOT, encoding: "utf8" });
+
+it.each([[], ["remove"], ["--help"]])("rejects infra/deploy/run.ts without package or deploy as its first word: %j", (...words) => {
+  const { status, stdout, stderr } = run(["infra/deploy/run.ts", ...words]);
+  expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+  expect(stderr).toBe("deploy: usage: run.ts package|deploy [options]; see npm run package -- --help\n");
+});
+
+it.each(["package", "deploy"])("npm run %s names the default region of serverless.yml", async (name) => {
+  expect(await readFile("serverless.yml", "utf8")).toContain("${opt:region, env:AWS_REGION, 'us-east-1'}");
+  expect(run(["infra/deploy/run.ts", name, "--help"]).stdout).toContain("(default: AWS_REGION, else us-east-1)");
+});
 
 describe.each(Object.entries(SCRIPTS))("npm run %s", { timeout: 60_000 }, (name, script) => {
   it("prints its usage for --help and exits with 0", () => {

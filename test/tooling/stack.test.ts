@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 
 import { FUNCTION_GB, POLLED, WATCHER } from "../../cli/cost/month.ts";
 import { madeOf, PARAMETERS, stackOf } from "../../shared/controllers/registry/stack.ts";
-import { withoutWhatIsLeftOut } from "../../infra/deploy/conditions.js";
+import { applyConditions } from "../../infra/deploy/conditions.js";
 import { deployerPolicies, POLICY_CHARACTERS_MAX } from "../../infra/deploy/deployer.ts";
 import { alarmsYaml } from "../../infra/fragments/alarms.ts";
 import { parseYaml } from "../../shared/kube/yaml/yaml.ts";
@@ -36,7 +36,7 @@ const KEY = text({
 });
 
 describe("queues", () => {
-  it("take nothing without TLS, each by a policy of its own", () => {
+  it("deny requests without TLS, each by its own policy", () => {
     const policies = ofType("AWS::SQS::QueuePolicy").map(([, { Properties }]) => text(Properties));
     for (const [name] of ofType("AWS::SQS::Queue"))
       expect(
@@ -51,7 +51,7 @@ describe("queues", () => {
       ).toHaveLength(1);
   });
 
-  it("are encrypted, with the key or with SQS' own", () => {
+  it("are encrypted, with the KMS key or by SQS", () => {
     for (const [name, { Properties }] of ofType("AWS::SQS::Queue"))
       expect(Properties, name).toMatchObject({
         KmsMasterKeyId: JSON.parse(KEY) as unknown,
@@ -59,7 +59,7 @@ describe("queues", () => {
       });
   });
 
-  it("keep dead letters for 14 days, of their own queue alone", () => {
+  it("keep dead letters for 14 days, and accept them from one source queue", () => {
     const dead = ofType("AWS::SQS::Queue").filter(([name]) => name.endsWith("DeadQueue"));
     expect(dead).toHaveLength(4);
     for (const [name, { Properties }] of dead) {
@@ -74,23 +74,23 @@ describe("queues", () => {
 });
 
 describe("functions", () => {
-  it("reserve no concurrency, which a new account has none to give of", () => {
+  it("reserve no concurrency, since the limit of a new account leaves none to reserve", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
       expect(Properties, name).not.toHaveProperty("ReservedConcurrentExecutions");
   });
 
-  it("keep their logs for 30 days, under the key", () => {
+  it("keep their logs for 30 days, encrypted with the key", () => {
     expect(ofType("AWS::Logs::LogGroup")).toHaveLength(ofType("AWS::Lambda::Function").length + WATCHER_LOGS);
     for (const [name, { Properties }] of ofType("AWS::Logs::LogGroup"))
       expect(Properties, name).toMatchObject({ RetentionInDays: 30, KmsKeyId: JSON.parse(KEY) as unknown });
   });
 
-  it("have tags that say whose they are", () => {
+  it("have tags that identify the deployment", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
       expect(Properties["Tags"], name).toContainEqual({ Key: "deltaloop:stage", Value: "prod" });
   });
 
-  it("stand in the security group of their role: those that need not call the API server cannot", () => {
+  it("are in the security group of their role: only those that call the API server can reach it", () => {
     const groups = Object.fromEntries(
       ofType("AWS::Lambda::Function").map(([name, { Properties }]) => [
         name,
@@ -109,7 +109,7 @@ describe("functions", () => {
 });
 
 describe("network", () => {
-  it("lets each role speak to what it must, and to nothing else", () => {
+  it("lets each role connect only to what it needs", () => {
     const rules = ["Egress", "Ingress"].flatMap((way) =>
       ofType(`AWS::EC2::SecurityGroup${way}`).map(([, { Condition, Properties }]) => {
         const { GroupId, DestinationSecurityGroupId, SourceSecurityGroupId, CidrIp, FromPort, ToPort } = Properties;
@@ -137,7 +137,7 @@ describe("network", () => {
     );
   });
 
-  it("has groups that allow nothing by themselves", () => {
+  it("has security groups without inline rules that allow traffic", () => {
     for (const [name, { Properties }] of ofType("AWS::EC2::SecurityGroup")) {
       expect(Properties, name).not.toHaveProperty("SecurityGroupIngress");
       // Without an egress of its own a group allows all.
@@ -145,7 +145,7 @@ describe("network", () => {
     }
   });
 
-  it("has an endpoint for each service that is called, for this account alone", () => {
+  it("has an endpoint for each AWS service in use, restricted to this account", () => {
     const endpoints = ofType("AWS::EC2::VPCEndpoint").map(([, { Condition, Properties }]) => {
       if (Properties["VpcEndpointType"] === "Interface") {
         expect(Properties).toMatchObject({ PrivateDnsEnabled: true, SecurityGroupIds: [{ Ref: "EndpointsSecurityGroup" }] });
@@ -165,12 +165,12 @@ describe("network", () => {
 });
 
 describe("store", () => {
-  it("evicts nothing, in either form", () => {
+  it("never evicts keys, as Valkey or as MemoryDB", () => {
     expect(properties("RedisParameters")).toMatchObject({ Properties: { "maxmemory-policy": "noeviction" } });
     expect(properties("MemoryDbParameters")).toMatchObject({ Parameters: { "maxmemory-policy": "noeviction" } });
   });
 
-  it("is encrypted on the way and at rest, and one user with a password may use this deployment's keys", () => {
+  it("is encrypted in transit and at rest, and has one user with a password, restricted to this deployment's keys", () => {
     expect(properties("Redis")).toMatchObject({
       TransitEncryptionEnabled: true,
       AtRestEncryptionEnabled: true,
@@ -185,7 +185,7 @@ describe("store", () => {
     }
   });
 
-  it("is of the class that functions and watcher are told: B with a replica, or A", () => {
+  it("has the durability class that functions and watcher are configured with: B with a replica, or A", () => {
     expect(properties("Redis")).toMatchObject({
       AutomaticFailoverEnabled: true,
       MultiAZEnabled: true,
@@ -198,7 +198,7 @@ describe("store", () => {
     expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:/);
   });
 
-  it("is told to whoever runs a watcher elsewhere, by the URL that functions have, and no given one is shown", () => {
+  it("has its URL in an output, for a watcher that runs elsewhere, unless the URL is a parameter", () => {
     const { Variables } = properties("SweepLambdaFunction")["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
     const { Condition, Value } = template.Outputs["StoreUrl"] as { readonly Condition: string; readonly Value: unknown };
     expect(Condition).toBe("MakesStore");
@@ -209,7 +209,7 @@ describe("store", () => {
 });
 
 describe("secrets", () => {
-  it("are under the key, one for each function that calls the API server", () => {
+  it("are encrypted with the key, and each function that calls the API server has one", () => {
     const names = ofType("AWS::SecretsManager::Secret").map(([name, { Properties }]) => {
       expect(text(Properties["KmsKeyId"]), name).toBe(KEY);
       expect(Properties, name).not.toHaveProperty("SecretString");
@@ -221,11 +221,11 @@ describe("secrets", () => {
     expect(names.toSorted()).toEqual(["digest-key", "mac-key", "redis", ...kube].map((name) => `deltaloop/prod/${name}`).toSorted());
   });
 
-  it("are in no parameter that anybody can read back", () => {
+  it("are in no parameter without NoEcho", () => {
     expect(template.Parameters["RedisUrl"]?.NoEcho).toBe(true);
   });
 
-  it("the key turns once a year, and CloudWatch Logs may use it for our logs alone", () => {
+  it("are encrypted with a key that is rotated yearly, which CloudWatch Logs may use for this deployment's logs only", () => {
     expect(properties("Key")).toMatchObject({ EnableKeyRotation: true, PendingWindowInDays: 30 });
     const logs = /"Sid":"Logs".*/.exec(text(properties("Key")["KeyPolicy"]))?.[0] ?? "";
     expect([...logs.matchAll(/log-group:([^"]+)"/g)].map(([, group]) => group)).toEqual([
@@ -234,7 +234,7 @@ describe("secrets", () => {
     ]);
   });
 
-  it("whoever uses the key does so through SQS and Secrets Manager", () => {
+  it("are encrypted with a key that roles may use through SQS and Secrets Manager only", () => {
     for (const name of ["KeyReaderPolicy", "KeySenderPolicy", "WatcherKeyPolicy"])
       for (const { Condition } of (properties(name)["PolicyDocument"] as { readonly Statement: readonly { readonly Condition: unknown }[] })
         .Statement)
@@ -262,7 +262,7 @@ const EXPLAINED: Readonly<Record<string, string>> = {
 };
 
 describe("wildcards", () => {
-  it("each stands in the list of those that have a reason", () => {
+  it("are in the list of wildcards with a reason", () => {
     const found = Object.entries(template.Resources).flatMap(([name, { Type, Properties }]) =>
       statementsOf(Properties)
         .filter(({ Effect, Action, Resource }) => Effect === "Allow" && [Action, Resource].flat().includes("*"))
@@ -275,7 +275,7 @@ describe("wildcards", () => {
     expect([...new Set(found)].filter((place) => EXPLAINED[place] === undefined)).toEqual([]);
   });
 
-  it("no action is open-ended but the account's own on its key", () => {
+  it("are in no action except the account's kms:* on its key", () => {
     const open = Object.entries(template.Resources).flatMap(([name, { Properties }]) =>
       statementsOf(Properties).flatMap(({ Effect, Sid, Action }) =>
         Effect === "Allow"
@@ -294,7 +294,7 @@ describe("a function's role", () => {
       return [name, statementsOf(properties(role))] as const;
     });
 
-  it("[informer T119] gives Lambda the account's network interfaces, and the function's code none of them", () => {
+  it("[informer T119] allows network interface actions to Lambda, and denies them to the function's code", () => {
     for (const [name, all] of statements()) {
       const interfaces = ({ Action }: Statement) => text(Action).includes("ec2:");
       const [allowed, ...others] = all.filter(({ Effect, ...each }) => Effect === "Allow" && interfaces({ Effect, ...each }));
@@ -308,7 +308,7 @@ describe("a function's role", () => {
     }
   });
 
-  it("[informer T119] changes the visibility of messages where the function does, and nowhere else", () => {
+  it("[informer T119] allows ChangeMessageVisibility only to functions that call it", () => {
     const may = statements().filter(([, all]) => text(all).includes("sqs:ChangeMessageVisibility"));
     const does = functionsOf(REGISTRY).filter(({ queue }) => queue?.makesVisible === true);
     expect(may.map(([, all]) => /"Sid":"Consume".*?"Fn::GetAtt":\["(\w+)"/.exec(text(all))?.[1])).toEqual(
@@ -340,7 +340,7 @@ describe("alarms", () => {
   const sectionOf = (alarm: Resource) =>
     /docs\/guides\/troubleshoot\.md#([a-z-]+)$/.exec(String(alarm.Properties["AlarmDescription"]))?.[1];
 
-  it("each says where in the runbook to look, and each section of the runbook is of an alarm", () => {
+  it("each link to a section of the troubleshooting guide, and each section has an alarm", () => {
     const linked = alarms().map(([name, alarm]) => {
       expect(sections, name).toContain(sectionOf(alarm));
       return sectionOf(alarm);
@@ -348,18 +348,18 @@ describe("alarms", () => {
     expect(sections.filter((section) => !linked.includes(section))).toEqual([]);
   });
 
-  it("each tells the topics that were given", () => {
+  it("each notify the configured topics", () => {
     const actions = { "Fn::If": ["HasAlarmTopics", { Ref: "AlarmTopics" }, { Ref: "AWS::NoValue" }] };
     for (const [name, { Properties }] of alarms()) expect(Properties, name).toMatchObject({ AlarmActions: actions, OKActions: actions });
   });
 
-  it("silence breaches where it is the fault, and nowhere else", () => {
+  it("treat missing data as breaching only where silence is the fault", () => {
     const breaching = alarms().filter(([, { Properties }]) => Properties["TreatMissingData"] === "breaching");
     expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-shut"]));
     for (const [name, { Properties }] of alarms()) expect(["breaching", "notBreaching"], name).toContain(Properties["TreatMissingData"]);
   });
 
-  it("cover what may go wrong", () => {
+  it("cover each known fault", () => {
     const covered = new Set(alarms().map(([, alarm]) => sectionOf(alarm)));
     for (const section of [
       "watcher-silent",
@@ -375,7 +375,7 @@ describe("alarms", () => {
       expect(covered).toContain(section);
   });
 
-  it("name the dimensions that functions write, by names that exist", () => {
+  it("use the dimensions that functions write", () => {
     const own = alarms().filter(([, { Properties }]) => Properties["Namespace"] === "deltaloop/prod");
     expect(own.length).toBeGreaterThan(0);
     const functions = ["sweep", ...REGISTRY.controllers.map(({ name }) => name)];
@@ -386,7 +386,7 @@ describe("alarms", () => {
     }
   });
 
-  it("one more controller has its own", () => {
+  it("exist for an additional controller", () => {
     const more = {
       ...REGISTRY,
       controllers: REGISTRY.controllers.flatMap((entry) => [entry, { ...entry, name: "team-guard", primary: "teams" }]),
@@ -396,15 +396,15 @@ describe("alarms", () => {
   });
 });
 
-describe("what a deployment must say", () => {
-  it("CloudFormation refuses one without it, before it makes anything", () => {
-    const said = Object.values(template.Rules).flatMap(({ Assertions }) =>
+describe("a deployment", () => {
+  it("is rejected by CloudFormation before it creates anything if a required parameter is missing", () => {
+    const required = Object.values(template.Rules).flatMap(({ Assertions }) =>
       Assertions.map(({ AssertDescription }) => AssertDescription.split(" ")[0]),
     );
-    expect(said.toSorted()).toEqual(["a", "clusterId", "kubeServer", "redisUrl", "subnetIds", "vpcId"]);
+    expect(required.toSorted()).toEqual(["clusterId", "kubeServer", "redisUrl", "store=valkey", "subnetIds", "vpcId"]);
   });
 
-  it("stage local makes nothing that LocalStack has not", () => {
+  it("of stage local creates only resources that LocalStack supports", () => {
     const defaults = local.Parameters;
     expect(defaults).toEqual(template.Parameters);
     const made = Object.values(local.Resources).filter(({ Condition }) => Condition === undefined || Condition === "WritesMetrics");
@@ -413,7 +413,7 @@ describe("what a deployment must say", () => {
     );
   });
 
-  it("remove leaves nothing but what the documentation says", () => {
+  it("leaves nothing after remove except what the documentation lists", () => {
     const kept = Object.entries(template.Resources).filter(
       ([, { DeletionPolicy }]) => DeletionPolicy !== undefined && DeletionPolicy !== "Delete",
     );
@@ -421,8 +421,8 @@ describe("what a deployment must say", () => {
   });
 });
 
-describe("whoever deploys", () => {
-  it("may do what the kinds of resources in the template take, as infra/deployer-policies has it", () => {
+describe("the deployer's policies", () => {
+  it("allow what the resource types of the template need, and equal infra/deployer-policies", () => {
     // With this variable they are written instead, from the template, which no generator has.
     const types = Object.values(template.Resources).map(({ Type }) => Type);
     const policies = deployerPolicies(types.toSorted());
@@ -440,7 +440,7 @@ describe("whoever deploys", () => {
     expect(policies.named).not.toContain('"Resource": "*"');
   });
 
-  it("gets it in policies that IAM takes, as managed ones", () => {
+  it("fit IAM's size limit of managed policies", () => {
     const sizes = ["named", "unnamed"].map(
       (name) => readFileSync(`infra/deployer-policies/${name}.json`, "utf8").replaceAll(/\s/g, "").length,
     );
@@ -448,7 +448,7 @@ describe("whoever deploys", () => {
   });
 });
 
-describe("what `deltaloop cost` reckons with", () => {
+describe("the inputs of `deltaloop cost`", () => {
   /** As a deployment sets them: by their names in serverless.yml, which begin small. */
   const defaults = (): Record<string, string> =>
     Object.fromEntries(
@@ -470,7 +470,7 @@ describe("what `deltaloop cost` reckons with", () => {
     const named = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [`${name.slice(0, 1).toUpperCase()}${name.slice(1)}`, value]),
     );
-    const { Resources } = withoutWhatIsLeftOut(template, named) as Template;
+    const { Resources } = applyConditions(template, named) as Template;
     const made = madeOf(stackOf(chosen));
     const count = (type: string): number => Object.values(Resources).filter(({ Type }) => Type === type).length;
     const interfaces = Object.values(Resources).filter(
@@ -491,12 +491,12 @@ describe("what `deltaloop cost` reckons with", () => {
     expect(count("AWS::EC2::EIP")).toBe(made.natGateways);
   });
 
-  it("are the parameters that serverless.yml has, and no others", () => {
+  it("are the parameters of serverless.yml", () => {
     const { params } = parseYaml(readFileSync("serverless.yml", "utf8")) as { readonly params: { readonly default: object } }; // our own
     expect(PARAMETERS.toSorted()).toEqual(Object.keys(params.default).toSorted());
   });
 
-  it("is the size of functions and watcher, and the queues that Lambda polls, of which each has a maximum concurrency", () => {
+  it("include the size of functions and watcher, and the queues that Lambda polls, each with a maximum concurrency", () => {
     for (const [, { Properties }] of ofType("AWS::Lambda::Function")) expect(Properties["MemorySize"]).toBe(FUNCTION_GB * 1024);
     const [task] = ofType("AWS::ECS::TaskDefinition").map(([, { Properties }]) => Properties);
     expect(task).toMatchObject({ Cpu: String(WATCHER.cpu * 1024), Memory: String(WATCHER.gib * 1024) });

@@ -58,7 +58,7 @@ const { WatcherPolicy } = (
   }
 ).Resources;
 
-it("tells the watcher what functions are told, in the same words, and the names of its secrets", async () => {
+it("configures the watcher with the functions' variables and the names of its secrets", async () => {
   const told = container.Environment.map(({ Name }) => Name);
   expect(new Set(told).size).toBe(told.length);
   const known = told.filter((name) => name.startsWith("DELTALOOP_") && !REFERENCE.test(name));
@@ -80,7 +80,7 @@ it("tells the watcher what functions are told, in the same words, and the names 
     if (known.includes(Name)) expect(Value).toBe(`\${self:provider.environment.${Name}}`);
 });
 
-it("runs as nobody on a root that cannot be written to, and has time for a hand-over", () => {
+it("runs as an unprivileged user with a read-only root, and has time for a hand-over", () => {
   expect(container).toMatchObject({
     User: imageConfig("arm64").user,
     ReadonlyRootFilesystem: true,
@@ -113,7 +113,7 @@ it.each([
   server.close();
 });
 
-it("may read its own secrets and send, and ECS may start it: every wildcard is one that knows no resource, or is explained", () => {
+it("may read its secrets and send, and ECS may start it: every wildcard takes no resource, or has a reason", () => {
   const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
   expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
   const own = WatcherPolicy.Properties.PolicyDocument.Statement;
@@ -126,7 +126,7 @@ it("may read its own secrets and send, and ECS may start it: every wildcard is o
   expect(everywhere.map(({ Action }) => Action)).toEqual(["secretsmanager:BatchGetSecretValue", "ecr:GetAuthorizationToken"]);
 });
 
-it("is two that hand over, or one shadow", () => {
+it("runs two tasks in mode act, one in mode shadow", () => {
   expect(Resources.WatcherService.Properties).toMatchObject({
     DesiredCount: ["WatcherTakesLease", 2, 1],
     DeploymentConfiguration: { MinimumHealthyPercent: ["WatcherTakesLease", 100, 0], MaximumPercent: ["WatcherTakesLease", 200, 100] },

@@ -1,11 +1,11 @@
-/** Sends the agent's Events, one after the other; equal ones become a count. Best effort: nothing rests on them. */
+/** Sends the agent's Events one at a time, and counts repeated ones in one Event. Best effort: a failed Event is dropped. */
 import { describeError, isAlreadyExists, isNotFound } from "@deltaloop/kube/client";
 import type { Clock, Log } from "@deltaloop/base";
 import type { KubeWriter } from "@deltaloop/kube/client";
 import { noEvents, recordEvent } from "@deltaloop/node-agent/kubelet";
 import type { EventRequest, NodeEvent } from "@deltaloop/node-agent/kubelet";
 
-/** Waiting to be sent; above it Events are dropped, the newest first. */
+/** Limit of queued Events; new ones are dropped above it. */
 const WAITING_MAX = 1_000;
 
 export interface EventPorts {
@@ -27,7 +27,7 @@ export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => vo
     waiting++;
     last = last
       .then(() => send(ports.kube, request))
-      .catch((error: unknown) => ports.log.debug("an Event was not sent", { reason: event.reason, error: describeError(error) }))
+      .catch((error: unknown) => ports.log.debug("failed to send Event; dropped", { reason: event.reason, error: describeError(error) }))
       .finally(() => waiting--);
   };
 }

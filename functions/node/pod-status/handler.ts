@@ -1,4 +1,4 @@
-/** One message = one pod's cached status brought to the API server. What fails is sent again by the tick of ten seconds. */
+/** Sends one pod's cached status to the API server for each message. The 10 s sync retries failures. */
 import type { NodeHandler, FlushStatusPorts } from "@deltaloop/node-agent/kubelet";
 import { flushStatus } from "@deltaloop/node-agent/kubelet";
 import { describeError } from "@deltaloop/kube/client";
@@ -8,7 +8,7 @@ export function createPodStatus(ports: FlushStatusPorts): NodeHandler {
     try {
       await flushStatus(ports, uid);
     } catch (error) {
-      ports.log.warn("status was not sent, it is tried again within 10 s", { pod: uid, error: describeError(error) });
+      ports.log.warn("failed to send pod status; retrying within 10 s", { pod: uid, error: describeError(error) });
     }
   };
 }

@@ -1,8 +1,8 @@
-/** One message = one turn of one pod's worker. The message goes also when the turn failed: what is left to do has a due time. */
+/** Runs one sync iteration of one pod worker for each message. A failed iteration needs no redelivery, since remaining work has a due time. */
 import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
 import { syncPod, LostSyncError } from "@deltaloop/node-agent/kubelet";
 
-/** While the runtime is away nothing can be done; its check runs as often. */
+/** Delay of syncs while the runtime is unreachable; equals the interval of its health check. */
 const RUNTIME_AWAY_MS = 5_000;
 
 export function createPodSync(ports: NodePorts): NodeHandler {
@@ -17,7 +17,7 @@ export function createPodSync(ports: NodePorts): NodeHandler {
       await syncPod(ports, uid);
     } catch (error) {
       if (!(error instanceof LostSyncError)) throw error;
-      ports.log.info("turn given up", { pod: uid, why: error.message });
+      ports.log.info("sync iteration ended early", { pod: uid, why: error.message });
     }
   };
 }

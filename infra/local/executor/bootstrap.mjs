@@ -1,8 +1,6 @@
 /**
- * The Node side of an execution environment: loads the handler that `_HANDLER` names from the working folder, then answers one
- * invocation after the other. process.py beside it is the other end and says what goes over which pipe.
- *
- * Only async handlers: ours are. What a handler leaves running goes on between invocations; Lambda would freeze it.
+ * The Node side of an execution environment: loads the handler that `_HANDLER` names, then handles one invocation at a time. process.py
+ * describes the pipes. It supports async handlers only, and does not freeze background work between invocations as Lambda does.
  */
 import { writeSync } from "node:fs";
 import { access } from "node:fs/promises";
@@ -21,11 +19,11 @@ const handler = await loadHandler(process.env["_HANDLER"] ?? "").catch((error) =
 answer({ ready: true });
 
 const questions = createInterface({ input: process.stdin });
-// The pipe ends with LocalStack, and so do we, whatever the handler is doing.
+// The pipe closes when LocalStack ends; the process then exits, even during an invocation.
 questions.once("close", () => process.exit(0));
 for await (const line of questions) await invoke(JSON.parse(line));
 
-/** `file.export`, as the function's configuration has it. */
+/** Loads `file.export`, the handler in the function's configuration. */
 async function loadHandler(name) {
   const dot = name.lastIndexOf(".");
   const base = join(process.cwd(), name.slice(0, dot));
@@ -40,7 +38,7 @@ async function loadHandler(name) {
     if (typeof found !== "function") throw new TypeError(`${file} exports no function ${name.slice(dot + 1)}`);
     return found;
   }
-  throw new Error(`there is no ${base}{${EXTENSIONS.join(",")}}`);
+  throw new Error(`handler file not found: ${base}{${EXTENSIONS.join(",")}}`);
 }
 
 async function invoke({ id, arn, trace, deadlineMs, payload }) {
@@ -66,7 +64,7 @@ async function invoke({ id, arn, trace, deadlineMs, payload }) {
   answer(outcome);
 }
 
-/** The pipe blocks, so that an answer is written whole. */
+/** Writes synchronously, so that no answer is truncated. */
 function answer(outcome) {
   writeSync(ANSWERS, `${JSON.stringify(outcome)}\n`);
 }

@@ -1,4 +1,4 @@
-/** Configurations of our own processes: as a function's, from an environment that may hold references instead of secrets. */
+/** The configuration of a local process, read like a function's: from an environment that may refer to secrets. */
 import { createSecretReader } from "@deltaloop/store/secrets";
 import type { Variables, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { isServedBy } from "@deltaloop/controllers/lambda";
@@ -8,10 +8,10 @@ import { SecretError } from "@deltaloop/store/ports";
 import { consoleLog } from "@deltaloop/base/output";
 import { UsageError } from "@deltaloop/base";
 
-/** How often a process that lives asks whether its secrets are old, or others by now. */
-const LOOK_MS = 10_000;
+/** Interval at which a process checks its secrets for changes. */
+const SECRETS_CHECK_MS = 10_000;
 
-/** @throws {ConfigurationError} naming every mistake; {UsageError} naming each secret that cannot be read */
+/** Reads the configuration. @throws {ConfigurationError} listing every mistake; {UsageError} listing each unreadable secret */
 export async function readConfiguration(environment: Variables, log = consoleLog("", "info")): Promise<LiveConfiguration> {
   try {
     return await liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log });
@@ -20,11 +20,11 @@ export async function readConfiguration(environment: Variables, log = consoleLog
   }
 }
 
-/** Keeps `live` fresh until `signal` aborts, and reports once when the connection settings are no longer valid. */
+/** Keeps `live` fresh until `signal` aborts, and calls `replaced` once when the connection settings have changed. */
 export async function followSecrets(live: LiveConfiguration, clock: Clock, signal: AbortSignal, replaced: () => void): Promise<void> {
   const made = live.current;
   while (!signal.aborted) {
-    await clock.after(LOOK_MS, signal).catch(() => undefined);
+    await clock.after(SECRETS_CHECK_MS, signal).catch(() => undefined);
     if (signal.aborted || isServedBy(made, await live.fresh())) continue;
     replaced();
     return;

@@ -1,4 +1,4 @@
-/** A redis-server of our own: loopback, a free port, nothing on disk, and a password, as loopback is everybody's on this machine. */
+/** Starts a redis-server on a free loopback port, without persistence, and with a password, since all local users can reach loopback. */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -18,9 +18,9 @@ const START_POLL_MS = 50;
 const STOP_GRACE_MS = 500;
 
 /**
- * Undefined when there is no redis-server on the PATH, or it does not start.
+ * Starts redis-server. Returns undefined if it is not on the PATH or does not start.
  *
- * @param password part of the URL, otherwise in a file with mode 0600; empty: no password
+ * @param password contained in the URL, and in a configuration file with mode 0600; empty: none
  */
 export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
   const folder = createOwnFolder("redis");
@@ -36,7 +36,7 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
     "maxmemory-policy": "noeviction",
     ...(password !== "" && { requirepass: password }),
   };
-  // Not on the command line, which everybody may read.
+  // Not on the command line, which all local users can read.
   const file = join(folder.path, "redis.conf");
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`);
   writeFileSync(file, lines.join(""), { mode: 0o600 });
@@ -45,9 +45,9 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
     await child.end(STOP_GRACE_MS);
     folder.remove();
   };
-  const gaveUp = new AbortController();
-  const ready = await Promise.race([child.exited.then(() => false), reachable(url, gaveUp.signal)]);
-  gaveUp.abort();
+  const decided = new AbortController();
+  const ready = await Promise.race([child.exited.then(() => false), reachable(url, decided.signal)]);
+  decided.abort();
   if (ready) return { url, child, stop };
   await stop();
   return undefined;
@@ -56,7 +56,7 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
 async function reachable(url: string, signal: AbortSignal): Promise<boolean> {
   while (!signal.aborted) {
     const client = redisClient({ url, cluster: false });
-    client.on("error", () => undefined); // it is not there yet
+    client.on("error", () => undefined); // the server does not listen yet
     const answered = await client.ping().then(
       () => true,
       () => false,
@@ -68,7 +68,7 @@ async function reachable(url: string, signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-/** A port that was free a moment ago. */
+/** Returns a free loopback port. Another process may take it before the caller does. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

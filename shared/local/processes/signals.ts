@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 
-/** Aborts at the first SIGINT, SIGTERM, or SIGHUP of a terminal that is closed; a second one ends the process at once. */
+/** Returns a signal that aborts at the first SIGINT, SIGTERM or SIGHUP; a second one ends the process at once. */
 export function untilSignalled(): AbortSignal {
   const ends = new AbortController();
   const end = (signal: NodeJS.Signals): void => {
@@ -12,14 +12,14 @@ export function untilSignalled(): AbortSignal {
 }
 
 /**
- * For a child of `dev`: ends on SIGTERM, and when the parent's end of standard input is gone, however the parent ended. A
- * Ctrl-C in the terminal, or its end, reaches the whole group; the child leaves it to the parent to say when.
+ * Returns a signal for a child of `dev`, which aborts on SIGTERM and when standard input ends, however the parent ended. It ignores SIGINT
+ * and SIGHUP of the terminal, since the parent decides when the child ends.
  */
 export function untilStdinEnds(): AbortSignal {
   const ends = new AbortController();
   const end = (): void => ends.abort(new Error("the parent has ended"));
-  const leave = (): void => undefined;
-  process.on("SIGTERM", end).on("SIGINT", leave).on("SIGHUP", leave);
-  process.stdin.on("end", end).on("error", end).resume().unref(); // what has failed ends, with its parent or without
+  const ignore = (): void => undefined;
+  process.on("SIGTERM", end).on("SIGINT", ignore).on("SIGHUP", ignore);
+  process.stdin.on("end", end).on("error", end).resume().unref(); // does not keep a child alive that has failed
   return ends.signal;
 }

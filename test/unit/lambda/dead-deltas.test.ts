@@ -59,7 +59,7 @@ it("makes the cache of the resource that the message names suspect, keeps its na
   const { handler, log, marked, quarantined } = harness();
   expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
   const why = "envelope version 3, this build reads up to 2";
-  expect(marked).toEqual([`${OURS[0]} pods: message m0 was given up: ${why}`]);
+  expect(marked).toEqual([`${OURS[0]} pods: message m0 was quarantined: ${why}`]);
   expect(quarantined).toEqual([{ what: "m0", where: "Q1's dead-letter queue: pods", why, atMs: NOW_MS }]);
   expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
 });

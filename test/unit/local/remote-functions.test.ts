@@ -115,10 +115,10 @@ describe("functions in a process of their own", () => {
     const { here, there, other } = await connected(() => new Promise(() => undefined));
     const running = here.handlers.applyDeltas(eventOf("b"), context());
     other.destroy();
-    await expect(running).rejects.toThrow("is gone");
+    await expect(running).rejects.toThrow("is closed");
     await here.left;
     await there.ended;
-    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is gone");
+    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is closed");
   });
 
   it("answer what they have when they leave", async () => {
@@ -137,6 +137,6 @@ describe("functions in a process of their own", () => {
     const { here, there, connection } = await connected(nothing);
     connection.write("GET / HTTP/1.1\r\n");
     await Promise.all([there.ended, here.left]);
-    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is gone");
+    await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is closed");
   });
 });

@@ -1,5 +1,5 @@
 """
-One execution environment of a function: what LocalStack starts, invokes one at a time, keeps warm and stops.
+An execution environment of a function, which LocalStack starts, invokes one at a time, keeps warm and stops.
 
 E1 An environment is at most one Node process. LocalStack decides how many environments there are and how long an idle one lives.
 E2 After a timeout or a crash the process is gone; the next invocation of the environment starts a fresh one, as Lambda does.
@@ -137,7 +137,7 @@ class NodeRuntimeExecutor(RuntimeExecutor):
         process = self._process
         return "" if process is None else process.take_logs()
 
-    # The process runs on this machine: both are where LocalStack is.
+    # The process runs on the same machine as LocalStack.
     def get_address(self):
         return config.GATEWAY_LISTEN[0].host
 

@@ -1,4 +1,4 @@
-"""What LocalStack finds under LAMBDA_RUNTIME_EXECUTOR=deltaloop-node. It is loaded early, so the executor is imported late."""
+"""The plugin that LocalStack loads for LAMBDA_RUNTIME_EXECUTOR=deltaloop-node. LocalStack loads it early, so it imports the executor lazily."""
 
 from localstack.services.lambda_.invocation.plugins import RuntimeExecutorPlugin
 

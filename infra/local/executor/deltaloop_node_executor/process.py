@@ -1,9 +1,9 @@
 """
 A Node process that runs bootstrap.mjs, and the three pipes to it.
 
-stdin  our questions, one JSON line for each invocation; its end ends the process, so none outlives LocalStack
-fd N   its answers: one JSON line when the handler is loaded, then one for each invocation
-stdout and stderr   the function's log; a line that is NUL + id marks where an invocation's log ends
+stdin  one JSON line for each invocation; the process exits when it closes, so none outlives LocalStack
+fd N   answers: one JSON line when the handler is loaded, then one for each invocation
+stdout and stderr   the function's log; a line of NUL and the invocation's id marks the end of the invocation's log
 """
 
 import json
@@ -17,9 +17,9 @@ from pathlib import Path
 LOG = logging.getLogger("deltaloop.function")
 
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "bootstrap.mjs"
-# V8's heap is not all of a process's memory; Lambda leaves about this share to the rest, too.
+# V8's heap gets this share of the function's memory, about as in Lambda; the process needs the rest.
 HEAP_SHARE = 0.9
-# The log of an invocation is in the pipe before its answer is; this is how long reading it may take.
+# Time to read an invocation's log, which is in the pipe before the answer.
 LOG_SECONDS_MAX = 1.0
 LOG_LINES_MAX = 10_000
 
@@ -42,7 +42,7 @@ class NodeProcess:
                     str(writer),
                 ],
                 cwd=code,
-                # Nothing of LocalStack's own environment.
+                # Without LocalStack's own environment.
                 env={**environment, "PATH": os.defpath, "LAMBDA_TASK_ROOT": code},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -62,10 +62,10 @@ class NodeProcess:
         return self._child.poll() is None
 
     def ending(self):
-        """How it ended, in Lambda's words."""
+        """How the process ended, as Lambda words it."""
         code = self._child.poll()
         if code is None:
-            return "it still runs"
+            return "still running"
         return f"signal: {-code}" if code < 0 else f"exit status {code}"
 
     def kill(self):
@@ -74,7 +74,7 @@ class NodeProcess:
         try:
             self._child.stdin.close()
         except OSError:
-            pass  # what it had not read is lost with it
+            pass  # unread input is lost
 
     def ask(self, question, timeout_s):
         """The answer, or None when it took too long or the process ended."""
