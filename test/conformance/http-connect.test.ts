@@ -229,7 +229,7 @@ describe("a proxy", () => {
     {
       does: "answers with something else than HTTP",
       answer: "SSH-2.0-OpenSSH\r\n",
-      says: /through the proxy 127\.0\.0\.1:\d+: it does not begin as an answer/,
+      says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
     { does: "never answers", answer: "", says: /^too late$/ },
   ])("that $does fails the call, and says so", async ({ answer, says }) => {

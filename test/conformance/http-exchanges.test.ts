@@ -262,7 +262,7 @@ describe("exchanges of HTTP/1.1", () => {
 
   it("HX2 an answer behind an answer is nobody's, and fails the call that it follows", async () => {
     const { exchanges, connections } = await rude((socket, nth) => socket.write(nth === 0 ? X + X : X));
-    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("unexpected bytes after the response");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
   });
@@ -274,7 +274,7 @@ describe("exchanges of HTTP/1.1", () => {
     const { exchanges } = await rude((socket, nth) =>
       socket.write(nth === 0 ? `${head}${filled.length}\r\n\r\n${filled}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : X),
     );
-    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("unexpected bytes after the response");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
   });
 
