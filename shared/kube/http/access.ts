@@ -1,12 +1,9 @@
-/**
- * How one API server is reached as one component: where it is, who calls, and what each request says of that. Calls and streams have it in
- * common, so that what one of them was refused is known to the other.
- */
+/** Address, credentials and request headers of one API server and component, shared by calls and streams, including a refused credential. */
 import { VERSION } from "@deltaloop/base";
 import { showsToken, TokenInClearError } from "./config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
-/** What is asked for. */
+/** Path, query and media type of a request. */
 export interface Asked {
   /** Absolute, encoded, without query. */
   readonly path: string;
@@ -17,7 +14,7 @@ export interface Asked {
   readonly accept?: string;
 }
 
-/** With what a request is sent. */
+/** Credentials of a request. */
 export interface Identity {
   readonly token?: string;
   readonly certificate?: ClientCertificate;
@@ -25,9 +22,9 @@ export interface Identity {
 
 export interface Access {
   readonly base: URL;
-  /** Who calls, as it is now: credentials may have to be fetched, and whoever brings them may hang. */
+  /** Returns the current credentials. Fetching them may take long or hang. */
   identityNow(): Identity | Promise<Identity>;
-  /** The server has not accepted it (401). */
+  /** Records that the server rejected the credentials (401). */
   refuse(who: Identity): void;
   /** Path and query. */
   targetOf(asked: Asked): string;
@@ -65,7 +62,7 @@ export function createAccess(config: KubeHttpConfig): Access {
   };
 }
 
-/** Of one that throws the other is waited for all the same. */
+/** Turns a synchronous throw into a rejection, so that `Promise.all` also starts the other call. */
 async function brought<T>(bring: () => T | Promise<T>): Promise<T> {
   return await bring();
 }

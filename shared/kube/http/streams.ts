@@ -1,4 +1,4 @@
-/** Streaming answers of one API server: what a watch is made of. Each has a connection of its own. */
+/** Streamed responses of one API server, for watches. Each has its own connection. */
 import { unlessAborted } from "@deltaloop/base";
 import type { AnswerStream } from "@deltaloop/base/http";
 import type { Access, Asked } from "./access.ts";
@@ -8,12 +8,12 @@ import { createDeadline, unansweredWithin } from "./deadline.ts";
 import { drain, linesOf } from "./lines.ts";
 import { isSuccess, NO_ANSWER, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
-/** For a page of a list, and the head of a watch's answer: the API server's own limit for a request. */
+/** For a list page, and for the head of a watch response: the API server's request limit. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
 
 export interface KubeStreams {
-  /** The lines of a streaming answer to a GET (KL2 to KL6). */
+  /** The lines of a streamed response to a GET (KL2 to KL6). */
   lines(call: Pick<Asked, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
@@ -27,7 +27,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     yield* linesOf(await openStream(call, signal), signal, inactivityMs);
   }
 
-  /** A streaming answer once its status line says success. */
+  /** Resolves with the response once its status is a success. */
   async function openStream(asked: Asked, signal: AbortSignal): Promise<AnswerStream> {
     const deadline = createDeadline(headMs, signal);
     try {
@@ -43,7 +43,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     }
   }
 
-  /** Counts each answer by its code. Source: client-go rest/request.go updateRequestResultMetric. */
+  /** Counts each response by code. Source: client-go rest/request.go updateRequestResultMetric. */
   async function counted(opening: Promise<AnswerStream>, signal: AbortSignal): Promise<AnswerStream> {
     let code = NO_ANSWER;
     try {
