@@ -4,7 +4,7 @@ import { showsToken, TokenInClearError } from "./config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
 /** Path, query and media type of a request. */
-export interface Asked {
+export interface RequestSpec {
   /** Absolute, encoded, without query. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -23,12 +23,12 @@ export interface Identity {
 export interface Access {
   readonly base: URL;
   /** Returns the current credentials. Fetching them may take long or hang. */
-  identityNow(): Identity | Promise<Identity>;
+  currentIdentity(): Identity | Promise<Identity>;
   /** Records that the server rejected the credentials (401). */
-  refuse(who: Identity): void;
+  reject(identity: Identity): void;
   /** Path and query. */
-  targetOf(asked: Asked): string;
-  headersOf(asked: Asked, who: Identity): Record<string, string>;
+  targetOf(request: RequestSpec): string;
+  headersOf(request: RequestSpec, identity: Identity): Record<string, string>;
 }
 
 /** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
@@ -40,17 +40,17 @@ export function createAccess(config: KubeHttpConfig): Access {
   let refused: Identity | undefined;
   return {
     base,
-    identityNow() {
+    currentIdentity() {
       const { token, certificate } = config;
       if (certificate === undefined) {
         const now = token?.(refused?.token);
         return now instanceof Promise ? now.then((text) => identity(text, undefined)) : identity(now, undefined);
       }
-      const both = Promise.all([brought(() => token?.(refused?.token)), brought(() => certificate(refused?.certificate))]);
+      const both = Promise.all([settled(() => token?.(refused?.token)), settled(() => certificate(refused?.certificate))]);
       return both.then(([newest, own]) => identity(newest, own));
     },
-    refuse(who) {
-      refused = who;
+    reject(identity) {
+      refused = identity;
     },
     targetOf: ({ path, query }) => prefix + path + queryString(query),
     headersOf({ accept = "application/json", body, contentType = "application/json" }, { token }) {
@@ -63,7 +63,7 @@ export function createAccess(config: KubeHttpConfig): Access {
 }
 
 /** Turns a synchronous throw into a rejection, so that `Promise.all` also starts the other call. */
-async function brought<T>(bring: () => T | Promise<T>): Promise<T> {
+async function settled<T>(bring: () => T | Promise<T>): Promise<T> {
   return await bring();
 }
 
@@ -71,7 +71,7 @@ function identity(token: string | undefined, certificate: ClientCertificate | un
   return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
 }
 
-function queryString(query: Asked["query"]): string {
+function queryString(query: RequestSpec["query"]): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined) parameters.set(name, String(value));
   const text = parameters.toString();

@@ -19,7 +19,7 @@ import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
 import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
 import { createAccess } from "./access.ts";
-import type { Access, Asked, Identity } from "./access.ts";
+import type { Access, RequestSpec, Identity } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import { createConnections } from "./connections.ts";
 import type { Connections } from "./connections.ts";
@@ -36,7 +36,7 @@ import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts
  */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
-export interface Call extends Asked {
+export interface Call extends RequestSpec {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
   /** For one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
@@ -101,7 +101,7 @@ export function createCalls(
     let release: (() => void) | undefined;
     try {
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
-      const now = access.identityNow();
+      const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
       if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
@@ -137,7 +137,7 @@ export function createCalls(
         if (!answer.isCut) return { kind: "success", body: text };
         throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
       }
-      if (status === 401) access.refuse(who);
+      if (status === 401) access.reject(who);
       return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
     } catch (error) {
       call.signal?.throwIfAborted();

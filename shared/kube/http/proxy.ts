@@ -61,9 +61,9 @@ function isInNetwork(host: string, network: string): boolean {
 
 /** `entry` is an address or a domain, optionally with a port. `.example.com` and `*.example.com` match subdomains only. */
 function isNamedBy(entry: string, host: string, port: string): boolean {
-  const [, bracketed, plain, asked = ""] = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(entry) ?? ["", undefined, entry];
+  const [, bracketed, plain, entryPort = ""] = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(entry) ?? ["", undefined, entry];
   const name = bracketed ?? plain ?? "";
-  if (name === "" || (asked !== "" && asked !== port)) return false;
+  if (name === "" || (entryPort !== "" && entryPort !== port)) return false;
   if (isIP(name) !== 0) return name === host;
   const domain = name.replace(/^\*(?=\.)/, "");
   return domain.startsWith(".") ? host.endsWith(domain) : host === domain || host.endsWith(`.${domain}`);

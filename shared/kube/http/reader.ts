@@ -47,13 +47,13 @@ export function createReader(client: KubeCalls): KubeReader {
     const items: KubeObject[] = [];
     let token: string | undefined;
     const pager = createPager();
-    for (let asked = 0; asked < OBJECTS_MAX;) {
+    for (let requested = 0; requested < OBJECTS_MAX;) {
       const [answer, limit] = await pager(async (objects) => {
         const query = { limit: objects, continue: token, labelSelector, timeout };
         const path = resourcePath(resource, namespace);
         return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
       });
-      asked += limit;
+      requested += limit;
       const page = asPage(answer, token);
       // The server's list kinds hold whole objects of the resource asked for.
       items.push(...(page.items as readonly KubeObject[]));
@@ -76,13 +76,13 @@ export function asObject(value: unknown): KubeObject {
 }
 
 /**
- * The page that follows the continue token `asked`.
+ * The page that follows the continue token `requestToken`.
  *
- * @throws {UnansweredError} when the response is not a list, or its token is `asked` again: the list would never end
+ * @throws {UnansweredError} when the response is not a list, or its token is `requestToken` again: the list would never end
  */
 export function asPage(
   value: unknown,
-  asked: string | undefined,
+  requestToken: string | undefined,
 ): {
   readonly resourceVersion: string;
   readonly continue?: string;
@@ -93,7 +93,7 @@ export function asPage(
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
   if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new UnansweredError("the answer is no Kubernetes list");
-  if (typeof token === "string" && token !== "" && token === asked)
+  if (typeof token === "string" && token !== "" && token === requestToken)
     throw new UnansweredError("the list does not advance: the server returned the same continue token");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };
 }

@@ -1,7 +1,7 @@
 /** Streamed responses of one API server, for watches. Each has its own connection. */
 import { unlessAborted } from "@deltaloop/base";
 import type { AnswerStream } from "@deltaloop/base/http";
-import type { Access, Asked } from "./access.ts";
+import type { Access, RequestSpec } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { createDeadline, unansweredWithin } from "./deadline.ts";
@@ -14,7 +14,7 @@ const INACTIVITY_MS = 100_000;
 
 export interface KubeStreams {
   /** The lines of a streamed response to a GET (KL2 to KL6). */
-  lines(call: Pick<Asked, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
+  lines(call: Pick<RequestSpec, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
 export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {
@@ -28,15 +28,15 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
   }
 
   /** Resolves with the response once its status is a success. */
-  async function openStream(asked: Asked, signal: AbortSignal): Promise<AnswerStream> {
+  async function openStream(spec: RequestSpec, signal: AbortSignal): Promise<AnswerStream> {
     const deadline = createDeadline(headMs, signal);
     try {
-      const who = await unlessAborted(access.identityNow(), deadline.signal);
-      const request = { method: "GET", target: access.targetOf(asked), headers: access.headersOf(asked, who) } as const;
+      const who = await unlessAborted(access.currentIdentity(), deadline.signal);
+      const request = { method: "GET", target: access.targetOf(spec), headers: access.headersOf(spec, who) } as const;
       const bounds = { timeoutMs: headMs, late: () => unansweredWithin(headMs), signal: deadline.signal };
       const answer = await counted(exchangesOf(who.certificate).stream(request, bounds), deadline.signal);
       if (isSuccess(answer.code)) return answer;
-      if (answer.code === 401) access.refuse(who);
+      if (answer.code === 401) access.reject(who);
       throw statusError(answer.code, answer.headers, await refusalIn(answer, deadline.signal));
     } finally {
       deadline.clear();

@@ -29,7 +29,7 @@ export async function kubeAccess(flags: KubeFlags, role: string, component: stri
  *
  * @throws {UsageError} when the file cannot be used
  */
-export async function held(flags: KubeFlags): Promise<KubeFlags> {
+export async function pinContext(flags: KubeFlags): Promise<KubeFlags> {
   if (flags.context !== undefined) return flags;
   const config = await readKubeconfig(flags.kubeconfig).catch((error: unknown) => {
     throw new UsageError(messageOf(error));

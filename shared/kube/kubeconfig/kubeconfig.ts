@@ -170,9 +170,9 @@ export async function kubeHttpConfigFrom(
 
   /** The file may have changed. A file that names another server is ignored; the client keeps its credentials. */
   async function renewed(): Promise<Credentials> {
-    const anew = chosen(await readKubeconfig(path), path, context);
-    if (anew.cluster.server === server)
-      last = await named(path, context, credentialsOf(anew.user, anew.user.folder, execCluster(anew.cluster, ca)));
+    const latest = chosen(await readKubeconfig(path), path, context);
+    if (latest.cluster.server === server)
+      last = await named(path, context, credentialsOf(latest.user, latest.user.folder, execCluster(latest.cluster, ca)));
     return last;
   }
 }
@@ -224,8 +224,8 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
   });
 }
 
-function chosen(config: Merged, path: string, asked: string | undefined): { readonly cluster: Cluster & In; readonly user: User & In } {
-  const name = asked ?? config["current-context"];
+function chosen(config: Merged, path: string, requested: string | undefined): { readonly cluster: Cluster & In; readonly user: User & In } {
+  const name = requested ?? config["current-context"];
   const context = config.contexts.find((each) => each.name === name)?.context;
   if (context === undefined) {
     const known = config.contexts.map((each) => each.name).join(", ") || "none";
@@ -378,12 +378,12 @@ function cached(
   let dueMs = dueAt(first);
   let renewed: string | undefined;
   return async ({ token, cert }) => {
-    const held = credentials;
+    const known = credentials;
     const refused = token ?? cert;
-    const given = await held?.catch(() => undefined);
+    const given = await known?.catch(() => undefined);
     const isRefused = refused !== undefined && refused === (token === undefined ? given?.cert : given?.token);
     const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
-    if (credentials === undefined || (credentials === held && isDue)) {
+    if (credentials === undefined || (credentials === known && isDue)) {
       if (isRefused) renewed = refused;
       dueMs = Date.now() + TOKEN_MS_MAX;
       credentials = ask();

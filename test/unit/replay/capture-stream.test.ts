@@ -196,7 +196,7 @@ describe("a replay of a long capture", () => {
     const watching = CACHED_RESOURCES.filter((resource) => resource !== "pods").map((resource) => watched(resource).catch(() => undefined));
     await play(capture, cluster, clock, {
       untilMs: Infinity,
-      see: () => (most = Math.max(most, cluster.held)),
+      see: () => (most = Math.max(most, cluster.buffered)),
     });
     const others = (await recordsOf(capture)).filter(({ kind, resource }) => kind === "event" && resource !== "pods").length;
     expect(told).toBe(others);

@@ -184,7 +184,7 @@ describe("a watch", () => {
   it("without event types is read, and what that loses is said", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
-    expect(report.join("\n")).toContain("that one was deleted cannot be told");
+    expect(report.join("\n")).toContain("its deletion cannot be detected");
   });
 
   it("that was cut off keeps what is whole; one begun anew repeats nothing", async () => {
@@ -381,7 +381,7 @@ describe("messages of the queue", () => {
     );
     expect(lines).toContainEqual(expect.objectContaining({ k: "listend", r: "pods", rv: "10" }));
     expect(events(lines)).toEqual(["DELETED a 20"]);
-    expect(report).toContain("invented: once, a deletion that a later list shows: nobody knows when");
+    expect(report).toContain("invented: once, a deletion that a later list shows, at an unknown time");
     expect(report).toContain("lost: once, a part of the first list of pods: what stood there may have been more");
     expect(events((await imported([received(...first, again(1, "a"))])).lines)).toEqual([]);
     expect(events((await imported([received(...first, again(2))])).lines)).toEqual([]);
