@@ -19,7 +19,11 @@ export class ImportReport {
 
   /** For example `not in it: …` and `lost: 3 times, a pod's binding: …`, in order of first occurrence. */
   lines(): readonly string[] {
-    return [...[...this.#lacking].map((what) => `not in it: ${what}`), ...counted("lost", this.#lost), ...counted("invented", this.#invented)];
+    return [
+      ...[...this.#lacking].map((what) => `not in it: ${what}`),
+      ...counted("lost", this.#lost),
+      ...counted("invented", this.#invented),
+    ];
   }
 }
 
