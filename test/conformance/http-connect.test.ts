@@ -99,7 +99,7 @@ describe("a streamed answer", () => {
     expect(received.error === undefined).toBe(whole);
   });
 
-  it("keeps what arrives before its reader does", async () => {
+  it("buffers bytes that arrive before the reader attaches", async () => {
     const answer = await exchangesOf({ port: await writing(`${CHUNKED}3\r\nabc\r\n`, "0\r\n\r\n") }).stream(GET, LATE);
     await new Promise((later) => setTimeout(later, 50));
     expect(await all(answer)).toEqual({ text: "abc" });
