@@ -23,7 +23,7 @@ import { readClusterIdentity } from "@deltaloop/kube/client";
 import { consoleLog } from "@deltaloop/base/output";
 import { environmentFile } from "./cluster/environment-file.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
-import { held, kubeAccess, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { kubeAccess, kubeconfigPath, pinContext } from "@deltaloop/kube/kubeconfig";
 import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { SUPPORTED_VERSIONS, unsupported } from "./cluster/kubernetes-versions.ts";
 import { redisFailure } from "./cluster/redis-failure.ts";
@@ -110,7 +110,7 @@ class Dev {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
     try {
-      this.#kube = await held(this.#kube);
+      this.#kube = await pinContext(this.#kube);
       const { cid, act } = await this.#lookAround();
       const redis = this.#flags.redis ?? (await this.#startRedis());
       const { endpoint, queues } = await this.#startQueue();

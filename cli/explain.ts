@@ -5,7 +5,7 @@ import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Capture } from "@deltaloop/replay/capture";
-import { ToldChanges, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
+import { ChangeTracker, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
 import type { ObjectChange, Family, Entry } from "@deltaloop/replay/explain";
 import { replay } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
@@ -82,7 +82,7 @@ interface Recording {
 /** Delivers each message once and in the recorded order. @throws {UsageError} beyond STORY_MAX */
 async function storyIn(capture: Capture, family: Family, object: string): Promise<Recording> {
   const digester = createDigester("explain".padEnd(32));
-  const changes = new ToldChanges(digester);
+  const changes = new ChangeTracker(digester);
   const story: Recording = { changes: [], syncs: [] };
   const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
   await replay(capture, {

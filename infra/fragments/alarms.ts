@@ -95,7 +95,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     },
     {
       logical: `${logical}Unproven`,
-      description: `Nothing proves that this cluster fills the cache of the ${words(logical)} controller, which reads and writes nothing`,
+      description: `Nothing proves that this cluster fills the cache of the ${logical} controller, which reads and writes nothing`,
       section: "shared-cache",
       ...own("deltaloop_unproven", { function: name }),
       statistic: "Maximum",

@@ -1,6 +1,6 @@
 /**
- * The in-memory API server: one `request` function in front of storage, registry and watches. No real time, no randomness
- * and no I/O of its own, so it runs in a simulation; `http.ts` puts it on a port.
+ * The in-memory API server: one `request` function in front of storage, registry and watches. It has no real time, randomness
+ * or I/O of its own, so it runs in a simulation; `http.ts` serves it on a port.
  *
  *     const server = createApiServer({ clock, random });
  *     await server.request({ method: "POST", path: "/apis/apps/v1/namespaces/default/deployments", body: deployment });
@@ -33,12 +33,12 @@ import { openWatch, type WatchEvent, type WatchStream } from "./rest/watch.ts";
 export interface ApiServerOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** Events of one resource that can still be watched or listed from. */
+  /** Events of one resource kept for watches and lists. */
   readonly historyEvents?: number;
-  /** A watcher this far behind is dropped. */
+  /** A watcher that lags by more events is dropped. */
   readonly watchBufferEvents?: number;
   readonly garbageCollection?: boolean;
-  /** The revision before the first write; choose it beyond 2^53 to catch who computes with numbers. */
+  /** The revision before the first write; above 2^53 it reveals code that computes with numbers. */
   readonly firstRevision?: bigint;
 }
 
@@ -51,11 +51,11 @@ export type ApiResponse =
 
 const DEFAULT_HISTORY_EVENTS = 50_000;
 const DEFAULT_WATCH_BUFFER_EVENTS = 100_000;
-/** How long the server's own controllers (garbage collection, namespaces) take to notice something. */
+/** Delay of the server's own controllers (garbage collection, namespaces). */
 const CONTROLLER_DELAY_MS = 20;
-/** Upstream draws one between 30 and 60 minutes. */
+/** Upstream chooses a random one between 30 and 60 minutes. */
 const DEFAULT_WATCH_TIMEOUT_MS = 30 * 60_000;
-/** How long a read waits for a revision of the future. Source: storage/cacher (blockTimeout). */
+/** How long a read waits for a future revision. Source: storage/cacher (blockTimeout). */
 const FRESHNESS_WAIT_MS = 3_000;
 
 export class ApiServer {
@@ -88,13 +88,13 @@ export class ApiServer {
     return String(this.#storage.revision);
   }
 
-  /** Hears of every answered request of a resource. @returns how to stop. */
+  /** Calls `listener` for every answered resource request. @returns a function that unsubscribes */
   onRequest(listener: (record: RequestRecord) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Never rejects: what is refused is answered with a Status. */
+  /** Never rejects: errors are returned as a Status. */
   async request(request: ApiRequest): Promise<ApiResponse> {
     try {
       const path = parseResourcePath(request.path);
@@ -106,22 +106,22 @@ export class ApiServer {
     }
   }
 
-  /** The stored object, without a request: for tests and the demo's view. */
+  /** The stored object, without a request: for tests and the demo. */
   peek(resource: string, namespace: string, name: string): JsonObject | undefined {
     return this.#storage.get(resource, namespace, name);
   }
 
-  /** Stores an object of `deployments.apps` as it stands elsewhere, with its uid and what else only a server decides; its version alone is ours. */
+  /** Stores an object of `deployments.apps` with its uid and other server-set fields; only its version is new. */
   place(resource: string, object: JsonObject): JsonObject {
     return this.#storage.put(resource, clone(object));
   }
 
-  /** Forgets all history: older watches and continue tokens answer 410. */
+  /** Drops all history: older watches and continue tokens get 410. */
   compact(): void {
     this.#storage.compact();
   }
 
-  /** @returns how to restore etcd from this moment: revisions go on from here once more, watches end as with a restart. */
+  /** @returns a function that restores this state: revisions continue from here, and watches end as after a restart */
   backup(): () => void {
     const restore = this.#storage.backup();
     return () => {
@@ -130,12 +130,12 @@ export class ApiServer {
     };
   }
 
-  /** Ends open watches cleanly, as a server does at its timeout. */
+  /** Ends open watches cleanly, as at a server's timeout. */
   closeWatches(resource?: string): void {
     for (const watch of this.#watches) if (resource === undefined || watch.resource === resource) watch.stream.end();
   }
 
-  /** Sends open watches an ERROR event 410 and ends them. */
+  /** Sends an ERROR event 410 to open watches and ends them. */
   expireWatches(resource?: string): void {
     const { status } = tooOldResourceVersion(this.#storage.revision, this.#storage.revision + 1n);
     for (const watch of this.#watches) {
@@ -229,7 +229,7 @@ export class ApiServer {
             200,
             updateScale(this.#registry, path, () => body, { verb, dryRun }),
           );
-        // The body is taken over, so a transform that ran twice would see its own work.
+        // The transform takes over the body, so it must run only once.
         const { object, isCreated } = this.#registry.update(definition, {
           namespace,
           name,
@@ -292,7 +292,7 @@ export class ApiServer {
       resourceVersionMatch: query("resourceVersionMatch"),
       continueToken: undefined,
     });
-    // `kubectl get -w NAME` watches one object by its path.
+    // `kubectl get -w NAME` watches one object by path.
     const byName = path.name === "" ? query("fieldSelector") : `metadata.name=${path.name}`;
     const selects = selectorOf(definition, query("labelSelector"), byName);
     const bookmarks = isTrue(query("allowWatchBookmarks")) && query("allowWatchBookmarks") !== undefined;
@@ -308,7 +308,7 @@ export class ApiServer {
     const base = { definition, namespace: path.namespace, selects, bookmarks, timeoutMs, bufferEvents: this.#watchBufferEvents };
     const stream = openWatch(this.#storage, this.#clock, { ...base, start });
     if (history === undefined) {
-      // Found out after the answer has begun, so it comes in the stream, as upstream's watch cache does it.
+      // Sent in the stream, after the 200, as upstream's watch cache does.
       stream.push({ type: "ERROR", object: tooOldResourceVersion(after, this.#storage.history(definition.id).compactedAt + 1n).status });
       stream.end();
     }
@@ -340,7 +340,7 @@ export class ApiServer {
     for (const listener of this.#listeners) listener(record);
   }
 
-  /** @throws {ApiError} 504 if `resourceVersion` stays in the future. */
+  /** @throws {ApiError} 504 if `resourceVersion` stays in the future */
   async #waitUntilFresh(resourceVersion: string | undefined): Promise<void> {
     if (resourceVersion === undefined || resourceVersion === "") return;
     const asked = parseResourceVersion(resourceVersion);

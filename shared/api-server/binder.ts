@@ -1,4 +1,4 @@
-/** What stands for a scheduler on an API server in memory: a pod without a node goes to the one that has the fewest. */
+/** A minimal scheduler for the in-memory API server: binds each pod to the node with the fewest pods. */
 import type { Pod } from "@deltaloop/kube/objects";
 import { ListWatch } from "@deltaloop/kube/list-watch";
 import type { Listener, Listing } from "@deltaloop/kube/list-watch";
@@ -14,7 +14,7 @@ export interface BinderOptions {
 
 const RETRY_MS = 1_000;
 
-/** Until `signal` aborts. */
+/** Runs until `signal` aborts. */
 export async function runBinder(kube: Kube, { nodes, clock, random }: BinderOptions, signal: AbortSignal): Promise<void> {
   await new ListWatch({ kube, resource: "pods", clock, random }, new Binder(kube, nodes, clock, signal)).run(signal);
 }
@@ -24,7 +24,7 @@ class Binder implements Listener {
   readonly #nodes: readonly string[];
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
-  /** By uid: its node, from the moment a binding is sent. */
+  /** Node by pod uid, from the moment a binding is sent. */
   readonly #placed = new Map<string, string>();
 
   constructor(kube: Kube, nodes: readonly string[], clock: Clock, signal: AbortSignal) {
@@ -67,7 +67,7 @@ class Binder implements Listener {
       try {
         return void (await this.#kube.create({ resource: "pods", namespace, of: { name, subresource: "binding" }, body }));
       } catch (error) {
-        if (isNotFound(error) || isConflict(error)) return; // gone, or bound by somebody else
+        if (isNotFound(error) || isConflict(error)) return; // deleted, or bound by another client
         await this.#clock.after(RETRY_MS, this.#signal).catch(() => undefined);
       }
     }

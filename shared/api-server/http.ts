@@ -10,19 +10,19 @@ export interface HttpApiServer {
   /** `http://127.0.0.1:PORT`. */
   readonly url: string;
   readonly port: number;
-  /** Ends watches and connections. */
+  /** Closes watches and connections. */
   close(): Promise<void>;
 }
 
 /** Upstream's limit of a request body. */
 const BODY_BYTES_MAX = 3 * 1024 * 1024;
 
-/** Port 0 takes a free one. @throws what `listen` throws, a taken port above all. */
+/** Port 0 selects a free one. @throws the error of `listen`, for example for a port in use */
 export async function serveHttp(server: ApiServer, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
   const http = createServer((request, response) => {
     handle(server, request, response).catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
   });
-  // Clients keep their connections; an idle one is theirs to close.
+  // Clients close idle connections.
   http.keepAliveTimeout = 0;
   http.requestTimeout = 0;
   http.listen(port, "127.0.0.1");
@@ -79,7 +79,7 @@ function send(response: ServerResponse, answer: ApiResponse): void {
   response.end(text);
 }
 
-/** Lists are put together from the texts of their items, each made once. */
+/** Joins the texts of list items, each serialised once. */
 function bodyText(body: JsonObject): string {
   const { items, ...rest } = body;
   if (!Array.isArray(items)) return frozenText(body);

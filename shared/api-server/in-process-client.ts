@@ -1,11 +1,11 @@
-/** The in-memory API server without a socket: the product's own reader, writer and watch on `ApiServer.request`. */
+/** The in-memory API server without a socket: the same reader, writer and watch on `ApiServer.request`. */
 import type { KubeClient } from "@deltaloop/kube/http";
 import { kubeOver, statusError } from "@deltaloop/kube/http";
 import { exactText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
 import type { KubeApiError, Kube } from "@deltaloop/kube/client";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
 
-/** `component` is the User-Agent as it stands, and the field manager. */
+/** `component` is used as User-Agent and field manager. */
 export interface InProcessOptions {
   readonly component: string;
 }
@@ -14,7 +14,7 @@ export function createInProcessKube(server: ApiServer, options: InProcessOptions
   return kubeOver(createInProcessClient(server, options));
 }
 
-/** Nothing is lost or late on the way, so there is nothing to wait for or to send again (K3 to K5). */
+/** In process no call is lost or late, so there are no timeouts and retries (KC3 to KC5). */
 export function createInProcessClient(server: Pick<ApiServer, "request">, { component }: InProcessOptions): KubeClient {
   return {
     requestTimeoutMs: REQUEST_TIMEOUT_MS,

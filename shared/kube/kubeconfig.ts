@@ -1,5 +1,5 @@
 export { environmentOfOthers } from "./kubeconfig/environment-of-others.ts";
-export { contextOf, held, kubeAccess } from "./kubeconfig/kube-access.ts";
+export { contextOf, pinContext, kubeAccess } from "./kubeconfig/kube-access.ts";
 export type { KubeFlags } from "./kubeconfig/kube-access.ts";
 export { kubeconfigPath } from "./kubeconfig/kubeconfig-path.ts";
 export { certificatePlaces, kubeHttpConfigFrom, kubeconfigForCertificate } from "./kubeconfig/kubeconfig.ts";

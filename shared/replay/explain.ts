@@ -1,4 +1,4 @@
-export { ToldChanges } from "./explain/changes.ts";
+export { ChangeTracker } from "./explain/changes.ts";
 export type { Difference, ObjectChange } from "./explain/changes.ts";
 export { FamilyCensus } from "./explain/family.ts";
 export type { Family, Wanted } from "./explain/family.ts";

@@ -1,5 +1,5 @@
 export { MissingCensus, changesIn } from "./shadow/change-stream.ts";
-export type { Verdict } from "./shadow/judge.ts";
+export type { Verdict } from "./shadow/classify.ts";
 export { LiveShadow } from "./shadow/live.ts";
 export type { SyncPlace } from "./shadow/one-sync.ts";
 export { RecordedShadow } from "./shadow/recorded.ts";

@@ -99,7 +99,7 @@ describe("a streamed answer", () => {
     expect(received.error === undefined).toBe(whole);
   });
 
-  it("keeps what arrives before its reader does", async () => {
+  it("buffers bytes that arrive before the reader attaches", async () => {
     const answer = await exchangesOf({ port: await writing(`${CHUNKED}3\r\nabc\r\n`, "0\r\n\r\n") }).stream(GET, LATE);
     await new Promise((later) => setTimeout(later, 50));
     expect(await all(answer)).toEqual({ text: "abc" });
@@ -229,7 +229,7 @@ describe("a proxy", () => {
     {
       does: "answers with something else than HTTP",
       answer: "SSH-2.0-OpenSSH\r\n",
-      says: /through the proxy 127\.0\.0\.1:\d+: it does not begin as an answer/,
+      says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
     { does: "never answers", answer: "", says: /^too late$/ },
   ])("that $does fails the call, and says so", async ({ answer, says }) => {

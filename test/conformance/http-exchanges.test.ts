@@ -67,7 +67,7 @@ async function polite(answer: RequestListener): Promise<{ readonly exchanges: Ex
 const X = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
 
 describe("exchanges of HTTP/1.1", () => {
-  it("sends what it was given, and Host and Content-Length", async () => {
+  it("sends the given headers, Host and Content-Length", async () => {
     const { exchanges } = await polite((request, response) => {
       let text = "";
       request.setEncoding("utf8").on("data", (part: string) => (text += part));
@@ -132,7 +132,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(await exchanges.ask(GET, { ...BOUNDS, signal: ended.signal, onHead })).toMatchObject({ code: 200, body: "x" });
   });
 
-  it("HX2 an answer that came unasked is nobody's", async () => {
+  it("HX2 discards an unsolicited response", async () => {
     const { exchanges, connections } = await rude((socket, nth) => {
       socket.write(X);
       if (nth === 0) setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), 20);
@@ -169,7 +169,7 @@ describe("exchanges of HTTP/1.1", () => {
       ["an end", "socket.end()"],
       ["a reset", "socket.resetAndDestroy()"],
       ["an answer that nobody asked for", `socket.write(${JSON.stringify(EVIL)})`],
-    ])("sends nothing where %s has come while this process was busy, whatever is asked", async (_what, act) => {
+    ])("sends nothing on a connection with %s pending from a busy period, for any method", async (_what, act) => {
       // In a thread of its own, it goes on while this one is busy: says what came behind the first answer on its first connection.
       const server = new Worker(
         `const { parentPort } = require("node:worker_threads");
@@ -260,21 +260,21 @@ describe("exchanges of HTTP/1.1", () => {
     });
   });
 
-  it("HX2 an answer behind an answer is nobody's, and fails the call that it follows", async () => {
+  it("HX2 discards a second response, and fails the call before it", async () => {
     const { exchanges, connections } = await rude((socket, nth) => socket.write(nth === 0 ? X + X : X));
-    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("unexpected bytes after the response");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
   });
 
-  it("HX2 an answer that has come behind another in one flight is nobody's, where a read ends between them, too", async () => {
+  it("HX2 discards a second response in the same flight, also if a read ends between the two", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
     const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once
     const { exchanges } = await rude((socket, nth) =>
       socket.write(nth === 0 ? `${head}${filled.length}\r\n\r\n${filled}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil` : X),
     );
-    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
+    await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("unexpected bytes after the response");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
   });
 
@@ -343,7 +343,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(0);
   });
 
-  it("retired, it lets what is on its way end, and keeps no connection", async () => {
+  it("after retire, calls in flight finish and no connection is kept", async () => {
     let closed = 0;
     const { exchanges } = await rude((socket) => {
       socket.once("close", () => closed++);
@@ -390,7 +390,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(resumed).toEqual([false, true]);
     });
 
-    it("HX1 uses connections again in bursts from a timer, of whose writes Node tells only after their answers", async () => {
+    it("HX1 reuses connections in bursts from a timer, where write callbacks run after the responses", async () => {
       // In a thread of its own, it answers while this one is busy: with how many connections it has had.
       const server = new Worker(
         `const { parentPort, workerData } = require("node:worker_threads");

@@ -115,7 +115,7 @@ it("sends who calls, with which right, as whom, and its time-out", async () => {
   ]);
 });
 
-it("a token that was refused with 401 is named to whoever brings tokens: by calls and by watches, until another one is refused", async () => {
+it("passes a token rejected with 401 to the token source, in calls and watches, until another one is rejected", async () => {
   const asked: (string | undefined)[] = [];
   const tokens = ["one", "two", "three"];
   let good = "two";
@@ -217,7 +217,7 @@ function withoutEnd(response: ServerResponse): void {
   more();
 }
 
-it("KC6 [informer T112] an answer without end is broken off at 64 MiB, says which call it was and nothing of what came, and is not asked for again", async () => {
+it("KC6 [informer T112] aborts an endless response at 64 MiB, names the call, quotes nothing and does not retry", async () => {
   let [calls, closed] = [0, 0];
   const kube = await stub((_, response) => {
     calls++;
@@ -278,7 +278,7 @@ it("a delete answered by a Status has no object", async () => {
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
 
-it("whoever asks sees the head of each answer, of a refusal, too", async () => {
+it("the caller sees the head of each response, including refusals", async () => {
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -356,7 +356,7 @@ it("KL5 silence lasts 100 s, unless it is said otherwise [informer T20] [informe
   }
 });
 
-it("KL6 an abort closes the connection even while nobody asks for lines", async () => {
+it("KL6 an abort closes the connection even while no line is requested", async () => {
   let closed: Promise<void> | undefined;
   const kube = await stub((request, response) => {
     closed = new Promise((resolve) => request.socket.once("close", () => resolve()));
@@ -370,7 +370,7 @@ it("KL6 an abort closes the connection even while nobody asks for lines", async 
   expect(await failure(Promise.resolve(stream.next()))).toMatchObject({ message: "enough" });
 });
 
-it("drains a stream that nobody reads, and a slow reader still gets all of it", async () => {
+it("drains a stream without a reader, and a slow reader still receives everything", async () => {
   let drained: (() => void) | undefined;
   const allSent = new Promise<void>((resolve) => {
     drained = resolve;
@@ -420,7 +420,7 @@ it("KC4 KW3 sends every verb again after a 429, and after a 5xx that says when",
   }
 });
 
-it("KC4 sends the same body each time, and waits in between as long as it was told", async () => {
+it("KC4 retries with the same body after the requested delay", async () => {
   const bodies: string[] = [];
   const atMs: number[] = [];
   const kube = await stub((request, response) => {
@@ -509,12 +509,12 @@ it("KC5 KW4 a call that never got a connection is a NotSentError and was not exe
   expect(calls).toBe(CALLS_AT_ONCE_MAX);
 });
 
-it("KC5 credentials that never come keep nobody waiting for ever", async () => {
+it("KC5 waiting for credentials is bounded", async () => {
   const kube = createKubeHttp({ server: "http://127.0.0.1:1", component: "replicaset", token: () => new Promise(() => {}), waitMsMax: 50 });
   expect(await failure(kube.create(CREATE))).toBeInstanceOf(NotSentError);
 });
 
-it("KL7 a page is asked for again, a watch is not; an abort ends the waiting", async () => {
+it("KL7 retries a page but not a watch; an abort ends the wait", async () => {
   const page = { metadata: { resourceVersion: "5" }, items: [] };
   let calls = 0;
   const kube = await stub((_request, response) => (++calls === 1 ? busy(429, "0")(response) : json(response, 200, page)));

@@ -30,11 +30,11 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
     const create = (rs: object) => subject.kube.create({ resource: "replicasets", namespace: subject.namespace, body: rs });
     const target = (rsName: string) => ({ resource: "replicasets", namespace: subject.namespace, name: rsName }) as const;
 
-    it("KC1 answers undefined for what is not there", async () => {
+    it("KC1 returns undefined for a missing object", async () => {
       expect(await subject.kube.get("replicasets", subject.namespace, "nobody")).toBeUndefined();
     });
 
-    it("KC2 reads what it wrote", async () => {
+    it("KC2 reads its own writes", async () => {
       const created = await create(replicaSet("k2"));
       expect(created.metadata).toMatchObject({ name: "k2", namespace: subject.namespace, uid: expect.any(String), generation: 1 });
       expect(await subject.kube.get("replicasets", subject.namespace, "k2")).toEqual(created);
@@ -178,7 +178,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(await failure(watch)).toBeInstanceOf(KubeApiError);
     });
 
-    it("KL2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
+    it("KL2 distinguishes a list from a future resourceVersion from other timeouts", async () => {
       const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const query = { resourceVersion: String(BigInt(resourceVersion) + 1_000_000n), resourceVersionMatch: "NotOlderThan" } as const;
       const error = await failure(subject.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
@@ -186,7 +186,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(error).toMatchObject({ code: 504, retryAfterSeconds: expect.any(Number) });
     });
 
-    it("KL1 lists metadata alone when it is asked to", async () => {
+    it("KL1 lists only metadata on request", async () => {
       await create(replicaSet("meta"));
       const page = await subject.kube.listPage("replicasets", { metadataOnly: true, limit: 500 }, AbortSignal.timeout(10_000));
       const items = page.items as readonly { readonly metadata: { readonly name: string } }[]; // objects
@@ -206,7 +206,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
     });
 
-    it("KL3 a WatchList yields all there is, a bookmark that says so, not before the version asked for, and then what happens", async () => {
+    it("KL3 a WatchList yields all objects, a bookmark at or after the requested version, and then changes", async () => {
       await create(replicaSet("streamed-before"));
       const asked = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       const query = { resourceVersion: asked, resourceVersionMatch: "NotOlderThan", sendInitialEvents: true } as const;
@@ -234,7 +234,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(BigInt(seen[end]?.object.metadata.resourceVersion ?? "0")).toBeGreaterThanOrEqual(BigInt(asked));
     });
 
-    it("KL8 the newest version is not below that of any answer seen before it was asked for", async () => {
+    it("KL8 the newest version is not older than any response received before the request", async () => {
       const { metadata } = await create(replicaSet("newest"));
       const newest = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       expect(BigInt(newest)).toBeGreaterThanOrEqual(BigInt(metadata.resourceVersion));

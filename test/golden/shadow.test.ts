@@ -4,7 +4,7 @@
 // than upstream's; a write too many of a system that has settled.
 import { afterAll, describe, expect, it } from "vitest";
 
-import { judge, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/judge.ts";
+import { classify, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/classify.ts";
 import { labelOf, writesOfChanges, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
 import { PLACE, readRecording } from "./shadow.ts";
@@ -44,7 +44,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
   it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write of ours", async ({ write }) => {
-    const verdict = await judge(recording.history, write, PLACE);
+    const verdict = await classify(recording.history, write, PLACE);
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toEqual({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
   });

@@ -14,7 +14,7 @@
  */
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { controllerOf, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
-import { ourWrites } from "../../shared/replay/shadow/judge.ts";
+import { ourWrites } from "../../shared/replay/shadow/classify.ts";
 import { canonical } from "../../shared/replay/shadow/canonical-write.ts";
 import { resourceOf } from "../../shared/replay/shadow/states.ts";
 import type { LiveObject } from "../../shared/replay/shadow/states.ts";

@@ -1,11 +1,11 @@
-/** A work queue of one worker for the server's own controllers: keys added together are handled together, a little later. */
+/** A work queue with one worker for the server's own controllers: keys added together are handled together, after a delay. */
 import type { Clock } from "@deltaloop/base";
 
 export interface BackgroundLoop {
   add(key: string): void;
 }
 
-/** `handle` must not throw. Nothing is scheduled while there is no key, so a virtual clock can come to rest. */
+/** `handle` must not throw. Without keys nothing is scheduled, so a virtual clock can become idle. */
 export function createBackgroundLoop(clock: Clock, delayMs: number, signal: AbortSignal, handle: (key: string) => void): BackgroundLoop {
   const keys = new Set<string>();
   let isScheduled = false;

@@ -1,9 +1,9 @@
 /**
- * Owner garbage collection: dependents whose owners are gone are deleted; foreground deletion waits for them; orphaning
- * takes their references away first.
+ * Owner garbage collection: deletes dependents without owners; foreground deletion waits for dependents; orphaning
+ * removes their references first.
  *
- * GB1 an object is deleted only if none of its owners exists by uid. Owners of kinds this server does not know count as existing.
- * GB2 every deletion carries the uid it was decided for.
+ * GB1 an object is deleted only if none of its owners exists by uid. Owners of unknown kinds count as existing.
+ * GB2 every deletion carries the uid for which it was decided.
  *
  * Source: kubernetes/pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, processDeletingDependentsItem, orphanDependents).
  */
@@ -77,7 +77,7 @@ export class GarbageCollector {
       else if (isWaitingWith(object, FOREGROUND_FINALIZER)) this.#deleteDependents(node);
       else if (metaOf(object)["deletionTimestamp"] === undefined) this.#deleteIfUnowned(node, object);
     } catch (error) {
-      // Refused, so somebody else was faster or forbids it: their write brings the object back here if there is still something to do.
+      // Refused after a concurrent write, whose event requeues the object if necessary.
       if (!(error instanceof ApiError)) throw error;
     }
   }

@@ -1,5 +1,5 @@
 /**
- * The life of namespaces: a default ServiceAccount when one appears, its contents deleted before it goes.
+ * The namespace lifecycle: creates a default ServiceAccount, and deletes the contents before the namespace.
  *
  * Source: kubernetes/pkg/controller/namespace/deletion/namespaced_resources_deleter.go, pkg/controller/serviceaccount.
  */
@@ -23,7 +23,7 @@ export function runNamespaceController(
       if (type !== "DELETED") loop.add(nameOf(object));
       return;
     }
-    // Something has left a namespace: it may have been the last one.
+    // The last object may have left a terminating namespace.
     if (type === "DELETED" && isTerminating(storage, namespaceOf(object))) loop.add(namespaceOf(object));
   });
 }
@@ -41,7 +41,7 @@ function syncNamespace(storage: Storage, registry: Registry, name: string): void
       registry.create(resourceById("serviceaccounts"), name, { metadata: { name: "default" } });
     }
   } catch (error) {
-    // A refusal means the namespace has changed meanwhile, which brings it back here.
+    // Refused after a concurrent write, whose event requeues the namespace.
     if (!(error instanceof ApiError)) throw error;
   }
 }

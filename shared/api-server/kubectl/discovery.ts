@@ -1,5 +1,5 @@
 /**
- * What is no resource: discovery (plain and aggregated), `/version`, health, OpenAPI.
+ * Non-resource paths: discovery (plain and aggregated), `/version`, health, OpenAPI.
  *
  * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
  */
@@ -30,10 +30,10 @@ const VERSION: JsonObject = {
 
 const HEALTH = new Set(["/healthz", "/livez", "/readyz"]);
 
-/** Groups without resources of their own: the reviews are answered elsewhere. */
+/** Groups without stored resources; their reviews are in self-review.ts. */
 const REVIEW_GROUPS = ["authentication.k8s.io", "authorization.k8s.io"];
 
-/** The answer for `path`, text or object, or `undefined` if nothing is there. */
+/** The response for `path`, or `undefined` if it does not exist. */
 export function serveMeta(path: string, accept: string): MetaAnswer | string | undefined {
   if (HEALTH.has(path)) return "ok";
   if (path === "/version" || path === "/version/") return json(VERSION);
@@ -133,7 +133,7 @@ function reviewResources(name: string): JsonObject[] {
   }));
 }
 
-/** One document for all groups, which current clients ask for first. */
+/** One document for all groups, which current clients request first. */
 function aggregated(names: readonly string[]): MetaAnswer {
   const items = names.map((name) => ({
     metadata: name === "" ? {} : { name },

@@ -1,6 +1,6 @@
 /**
- * Just enough OpenAPI v3 for kubectl: it looks for the PATCH operation of a kind and its `fieldValidation` parameter before
- * it creates or applies, and falls back to its built-in types for merge keys where the schemas are silent.
+ * The minimal OpenAPI v3 for kubectl: before it creates or applies, it checks a kind's PATCH operation for the parameter
+ * `fieldValidation`. Without merge keys in the schemas it uses its built-in types.
  *
  * Source: kubectl/pkg/util/openapi, kubectl/pkg/validation, cli-runtime/pkg/resource/query_param_verifier_v3.go.
  */
@@ -39,7 +39,7 @@ function gvk({ group, version, kind }: ResourceDefinition): JsonObject {
   return { group, version, kind };
 }
 
-/** Without strategic merge among them kubectl merges by the types built into it, which is what we want: our schemas name no merge keys. */
+/** Without strategic merge kubectl merges by its built-in types, which is necessary because our schemas have no merge keys. */
 const PATCH_TYPES = ["application/json-patch+json", "application/merge-patch+json"];
 
 function operations(definition: ResourceDefinition): JsonObject {

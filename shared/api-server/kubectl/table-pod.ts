@@ -1,5 +1,5 @@
 /**
- * The cells of a pod; its Status column is a story of its own.
+ * The cells of a pod, including its Status column.
  *
  * Source: kubernetes/pkg/printers/internalversion/printers.go (printPod), v1.36.
  */
@@ -53,7 +53,7 @@ function initReason(pod: JsonObject): string | undefined {
   return undefined;
 }
 
-/** The reason of the first container that has one; "Completed" beside running containers is still running. */
+/** The reason of the first container that has one; "Completed" beside running containers counts as running. */
 function containersReason(pod: JsonObject): string | undefined {
   if (initReason(pod) !== undefined && !isConditionTrue(pod, "Initialized")) return undefined;
   let reason: string | undefined;

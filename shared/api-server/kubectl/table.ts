@@ -1,5 +1,5 @@
 /**
- * Server-side printing: what `kubectl get` shows.
+ * Server-side printing of `kubectl get` tables.
  *
  * Source: kubernetes/pkg/printers/internalversion/printers.go (columns), apiserver/pkg/endpoints/handlers/response.go (Table).
  */
@@ -9,7 +9,7 @@ import { printerFor } from "./table-columns.ts";
 
 export interface TableOptions {
   readonly nowMs: number;
-  /** `Metadata` (default), `Object` or `None`: what each row carries besides its cells. */
+  /** Content of a row besides its cells: `Metadata` (default), `Object` or `None`. */
   readonly includeObject: string | undefined;
   readonly noHeaders?: boolean;
   /** A bookmark has no row. */
@@ -20,7 +20,7 @@ export function wantsTable(accept: string): boolean {
   return accept.split(",").some((one) => one.includes("as=Table") && one.includes("v=v1;") !== one.includes("v=v1beta1"));
 }
 
-/** `body` is an object, a list of them, or a Status, which stays what it is. */
+/** `body` is an object, a list, or a Status, which is returned unchanged. */
 export function tableOf(definition: ResourceDefinition, body: JsonObject, options: TableOptions): JsonObject {
   if (body["kind"] === "Status") return body;
   const items = body["items"];
@@ -41,7 +41,7 @@ export function tableOf(definition: ResourceDefinition, body: JsonObject, option
   return {
     kind: "Table",
     apiVersion: "meta.k8s.io/v1",
-    // The values come out of JSON, less those that are not there.
+    // The values are JSON, without undefined ones.
     metadata: metadata as JsonObject,
     columnDefinitions: options.noHeaders === true ? null : columns,
     rows: objects.map((object) => ({ cells: printer.cells(object, options.nowMs), object: rowObject(object, options.includeObject) })),

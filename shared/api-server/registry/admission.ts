@@ -1,5 +1,5 @@
 /**
- * Admission plugins that change what is stored: service account, tolerations and priority of pods; the life of namespaces.
+ * Mutating admission plugins: service account, tolerations and priority of pods; and the namespace lifecycle.
  *
  * Source: kubernetes/plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority},
  * apiserver/pkg/admission/plugin/namespace/lifecycle.
@@ -12,7 +12,7 @@ import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { Storage } from "../storage/storage.ts";
 
 const TOKEN_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** 3600 + 7: says that the token may be refreshed by old clients too. */
+/** 3600 + 7: upstream's mark of a token that old clients may refresh. */
 const TOKEN_EXPIRATION_SECONDS = 3607;
 const TOLERATION_SECONDS = 300;
 
@@ -64,7 +64,7 @@ function tolerate(spec: JsonObject, key: string): void {
     spec["tolerations"] = [...tolerations, { key, operator: "Exists", effect: "NoExecute", tolerationSeconds: TOLERATION_SECONDS }];
 }
 
-/** @throws {ApiError} 404 where the namespace does not exist, 403 where it is going away. */
+/** @throws {ApiError} 404 if the namespace does not exist, 403 if it is terminating */
 export function admitIntoNamespace(storage: Storage, definition: ResourceDefinition, namespace: string, object: JsonObject): void {
   if (!definition.namespaced) return;
   const stored = storage.get("namespaces", "", namespace);
@@ -77,7 +77,7 @@ export function admitIntoNamespace(storage: Storage, definition: ResourceDefinit
 
 const IMMORTAL_NAMESPACES = new Set(["default", "kube-system", "kube-public"]);
 
-/** @throws {ApiError} 403 for the namespaces that must not go. */
+/** @throws {ApiError} 403 for namespaces that must not be deleted */
 export function admitNamespaceDeletion(name: string): void {
   if (IMMORTAL_NAMESPACES.has(name)) throw forbiddenNamespace(name);
 }

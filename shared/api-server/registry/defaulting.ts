@@ -12,7 +12,7 @@ export function setDefaults(definition: ResourceDefinition, object: JsonObject):
   object["kind"] = definition.kind;
   object["apiVersion"] = apiVersionOf(definition);
   normalise(object);
-  // The one zero that is written or not by its kind: `replicas,omitempty` in a DeploymentStatus alone.
+  // The only zero whose serialisation differs by kind: `replicas,omitempty` in a DeploymentStatus.
   if (definition.kind === "Deployment") normaliseDeploymentStatus(objectAt(object, "status"));
   ensureObject(object, "metadata");
   DEFAULTS[definition.kind]?.(object);
@@ -66,7 +66,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
   },
 };
 
-/** No defaults upstream, but fields that are served even when nobody has set them. */
+/** Fields that are served even if unset, without upstream defaults. */
 function setDefaultsDeployment(deployment: JsonObject): void {
   const spec = ensureObject(deployment, "spec");
   spec["replicas"] ??= 1;

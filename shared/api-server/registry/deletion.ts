@@ -1,5 +1,5 @@
 /**
- * What a DELETE does to an object: removes it, or marks it and leaves the rest to its node, its finalizers or the garbage collector.
+ * Handles a DELETE: removes the object, or marks it and leaves the rest to its node, finalizers or the garbage collector.
  *
  * Source: apiserver/pkg/registry/rest/delete.go (BeforeDelete), generic/registry/store.go (updateForGracefulDeletionAndFinalizers),
  * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage/storage.go.
@@ -20,7 +20,7 @@ export interface DeleteOptions {
 }
 
 export interface DeletionPlan {
-  /** What to store first; absent if the object stays as it is until it goes. */
+  /** The marked object to store first; absent if it does not change before its removal. */
   readonly marked?: JsonObject;
   readonly isImmediate: boolean;
 }
@@ -28,7 +28,7 @@ export interface DeletionPlan {
 export const ORPHAN_FINALIZER = "orphan";
 export const FOREGROUND_FINALIZER = "foregroundDeletion";
 
-/** @throws {ApiError} 409 where a precondition fails. */
+/** @throws {ApiError} 409 if a precondition fails */
 export function planDeletion(definition: ResourceDefinition, current: JsonObject, options: DeleteOptions, nowMs: number): DeletionPlan {
   checkPreconditions(definition, current, options);
   const object = clone(current);
@@ -59,7 +59,7 @@ function checkPreconditions(definition: ResourceDefinition, current: JsonObject,
   }
 }
 
-/** Gives a pod its time: `true` if marked, "pending" if an earlier mark stands, `false` if it may go at once. */
+/** Starts graceful deletion of a pod: `true` if marked, "pending" if already marked, `false` if it may be removed at once. */
 function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number): boolean | "pending" {
   const meta = ensureObject(pod, "metadata");
   const asked = options.gracePeriodSeconds === undefined ? undefined : atLeastOneIfNegative(options.gracePeriodSeconds);
@@ -67,7 +67,7 @@ function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number):
   if (marked !== undefined) {
     const old = numberAt(meta, "deletionGracePeriodSeconds") ?? 0;
     if (old === 0) return false;
-    // An earlier deletion can only be made shorter.
+    // A later deletion can only shorten the grace period.
     if (asked === undefined || asked >= old) return "pending";
     const moved = Date.parse(marked) + (asked - old) * 1000;
     meta["deletionTimestamp"] = timestamp(Math.max(moved, nowMs));
@@ -84,7 +84,7 @@ function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number):
 function gracePeriodOf(pod: JsonObject, asked: number | undefined): number {
   const spec = objectAt(pod, "spec");
   const phase = textAt(objectAt(pod, "status"), "phase");
-  // Nobody runs it: nothing to wait for.
+  // No kubelet runs it, so there is nothing to wait for.
   if (textAt(spec, "nodeName") === undefined || phase === "Failed" || phase === "Succeeded") return 0;
   return atLeastOneIfNegative(asked ?? numberAt(spec, "terminationGracePeriodSeconds") ?? 0);
 }
@@ -124,7 +124,7 @@ function finalizersFor(definition: ResourceDefinition, existing: readonly unknow
   }
 }
 
-/** Where the request is silent a finalizer already there decides, then the kind. */
+/** Without a requested policy an existing finalizer decides, then the kind. */
 function policyOf(definition: ResourceDefinition, existing: readonly unknown[]): PropagationPolicy {
   if (existing.includes(ORPHAN_FINALIZER)) return "Orphan";
   if (existing.includes(FOREGROUND_FINALIZER)) return "Foreground";

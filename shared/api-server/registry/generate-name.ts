@@ -1,10 +1,10 @@
-/** Names and uids the server draws. Random comes from outside, so that a simulation repeats from its seed. */
+/** Generated names and uids. Randomness is injected, so that a simulation can be repeated from its seed. */
 import type { Random } from "@deltaloop/base";
 
-/** No vowels and none of 0, 1, 3: nothing spells a word or is misread. Source: apimachinery/pkg/util/rand. */
+/** No vowels and none of 0, 1, 3, to avoid words and misreading. Source: apimachinery/pkg/util/rand. */
 const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const RANDOM_LENGTH = 5;
-/** 63 characters of a DNS label less the random ones. Source: apiserver/pkg/storage/names/generate.go. */
+/** 63 characters of a DNS label minus the random ones. Source: apiserver/pkg/storage/names/generate.go. */
 const BASE_LENGTH_MAX = 58;
 
 export function randomSuffix(random: Random, length = RANDOM_LENGTH): string {

@@ -14,9 +14,9 @@ import type { StorageEvent } from "../storage/watch-history.ts";
 const QUOTAS = "resourcequotas";
 
 /**
- * Called before `object` is created.
+ * Checks the quotas before `object` is created.
  *
- * @throws {ApiError} 403 where a quota of the namespace has no room for it.
+ * @throws {ApiError} 403 if a quota of the namespace is exceeded
  */
 export function admitByQuota(storage: Storage, definition: ResourceDefinition, namespace: string, object: JsonObject): void {
   if (!definition.namespaced || storage.count(QUOTAS, namespace) === 0) return;
@@ -37,11 +37,11 @@ export function admitByQuota(storage: Storage, definition: ResourceDefinition, n
   }
 }
 
-/** Keeps `status.hard` and `status.used` of a namespace's quotas right after a change there. */
+/** Updates `status.hard` and `status.used` of a namespace's quotas after a change. */
 export function refreshQuotas(storage: Storage, event: StorageEvent): void {
   const { namespace } = stringMap(event.object["metadata"]);
   if (namespace === undefined || storage.count(QUOTAS, namespace) === 0) return;
-  // Only a quota's own spec and objects that come, go or end change the figures.
+  // Usage depends only on quota specs and on objects that are created, deleted or terminated.
   if (event.type === "MODIFIED" && event.resource !== QUOTAS && event.resource !== "pods") return;
   for (const quota of storage.list(QUOTAS, namespace)) {
     const hard = hardLimits(quota);

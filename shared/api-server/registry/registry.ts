@@ -1,5 +1,5 @@
 /**
- * Create, update and delete with all their rules: what stands between a request and the storage.
+ * Create, update and delete with all their rules, between requests and the storage.
  *
  * Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update}.go.
  */
@@ -17,16 +17,16 @@ import type { StorageEvent } from "../storage/watch-history.ts";
 import { prepareForCreate, prepareForUpdate } from "./strategy.ts";
 import { validateCreate, validateUpdate } from "./validation.ts";
 
-/** Tries of a generated name that is taken. Source: apiserver's RetryGenerateName. */
+/** Attempts with a generated name. Source: apiserver's RetryGenerateName. */
 const GENERATE_NAME_TRIES = 8;
 
 export interface Update {
   readonly namespace: string;
   readonly name: string;
   readonly subresource: string;
-  /** Makes the wanted object from the current one, which it must not change. */
+  /** Builds the new object from the current one, which it must not change. */
   readonly transform: (current: JsonObject) => JsonObject;
-  /** A PUT takes the uid it carries for a precondition (409); a PATCH that changes it is invalid (422). */
+  /** A PUT uses its uid as a precondition (409); a PATCH that changes the uid is invalid (422). */
   readonly verb: "update" | "patch";
   readonly dryRun?: boolean;
 }
@@ -45,7 +45,7 @@ export class Registry {
     this.#storage = storage;
     this.#clock = clock;
     this.#random = random;
-    // Quotas follow after the write that changed them has been told to everyone.
+    // Quotas are updated after all listeners have received the write.
     storage.subscribe((event) => this.#written.push(event));
   }
 
@@ -102,7 +102,7 @@ export class Registry {
       if (update.dryRun !== true) this.#write(() => this.#storage.delete(definition.id, namespace, name) ?? object);
       return { object, isCreated: false };
     }
-    // A write that changes nothing is none: no new revision, no event.
+    // A write without changes causes no revision and no event.
     if (jsonEqual(object, current)) return { object: current, isCreated: false };
     return { object: update.dryRun === true ? object : this.#write(() => this.#storage.put(definition.id, object)), isCreated: false };
   }
@@ -166,7 +166,7 @@ export class Registry {
     meta["resourceVersion"] = currentVersion;
   }
 
-  /** The last finalizer has gone from an object that waits for nothing else. Source: ShouldDeleteDuringUpdate. */
+  /** Whether the last finalizer was removed from a deleted object. Source: ShouldDeleteDuringUpdate. */
   #completesDeletion(object: JsonObject, current: JsonObject): boolean {
     if (listAt(metaOf(object), "finalizers").length > 0 || metaOf(current)["deletionTimestamp"] === undefined) return false;
     if (listAt(objectAt(object, "spec"), "finalizers").length > 0) return false;
@@ -204,7 +204,7 @@ function preconditionFailed(
   return `StorageError: invalid object, Code: 4, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: ${why}`;
 }
 
-/** For callers outside of a request (garbage collection): the current object without one finalizer. */
+/** The current object without one finalizer, for garbage collection. */
 export function withoutFinalizer(current: JsonObject, finalizer: string): JsonObject {
   const object = clone(current);
   const meta = ensureObject(object, "metadata");

@@ -1,5 +1,5 @@
 /**
- * What a request may set and what the server decides: status, generation, metadata of the system.
+ * Separates the fields that a request may set from those of the server: status, generation, system metadata.
  *
  * Source: kubernetes/pkg/registry/{apps/deployment,apps/replicaset,core/replicationcontroller,core/pod,core/node}/strategy.go,
  * apiserver/pkg/registry/rest/update.go (BeforeUpdate).
@@ -7,7 +7,7 @@
 import { ensureObject, type JsonObject, metaOf, objectAt, objectsAt, semanticEqual, numberAt } from "@deltaloop/base";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
-/** Changes `object` in place into what a fresh one looks like. */
+/** Resets the server's fields of a new object, in place. */
 export function prepareForCreate(definition: ResourceDefinition, object: JsonObject): void {
   const meta = ensureObject(object, "metadata");
   for (const field of ["resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"])
@@ -27,7 +27,7 @@ const INITIAL_STATUS: Readonly<Record<string, (object: JsonObject) => JsonObject
   ResourceQuota: () => ({}),
 };
 
-/** Changes `object` in place: what this subresource may not touch comes from `current`. */
+/** Restores from `current` the fields that this subresource must not change, in place. */
 export function prepareForUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): void {
   const meta = ensureObject(object, "metadata");
   const currentMeta = metaOf(current);
@@ -39,14 +39,14 @@ export function prepareForUpdate(definition: ResourceDefinition, subresource: st
 
   meta["uid"] ??= currentMeta["uid"] ?? "";
   restore(meta, currentMeta, ["creationTimestamp"]);
-  // An update can never take a deletion back.
+  // An update cannot undo a deletion.
   if (currentMeta["deletionTimestamp"] !== undefined) restore(meta, currentMeta, ["deletionTimestamp", "deletionGracePeriodSeconds"]);
 }
 
 function keepAllButStatus(definition: ResourceDefinition, object: JsonObject, current: JsonObject): void {
   restore(object, current, ["spec"]);
   const meta = ensureObject(object, "metadata");
-  // Labels of a Deployment are not for /status to change; its annotations are, the revision annotation is written there.
+  // /status must not change a Deployment's labels, but its annotations, because controllers write the revision there.
   if (definition.kind === "Deployment") restore(meta, metaOf(current), ["labels"]);
   if (definition.kind === "Pod") {
     restore(meta, metaOf(current), ["ownerReferences"]);
@@ -56,7 +56,7 @@ function keepAllButStatus(definition: ResourceDefinition, object: JsonObject, cu
   }
 }
 
-/** Annotations count only for Deployments (they flow to the ReplicaSets), and never through /status; binding a pod does not count. */
+/** Annotations count only for Deployments (they are copied to ReplicaSets), and not through /status; a binding does not count. */
 function changesGeneration({ generation }: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): boolean {
   if (generation === "none" || subresource === "status" || subresource === "binding") return false;
   if (!semanticEqual(object["spec"], current["spec"])) return true;

@@ -1,4 +1,4 @@
-/** The part of pod spec validation that mistakes in manifests run into: containers with names and images, unique. */
+/** Pod spec validation, limited to common errors in manifests: containers with unique names and images. */
 import { type FieldError, fieldDuplicate, fieldRequired } from "../scheme/api-error.ts";
 import { type JsonObject, objectsAt, textAt } from "@deltaloop/base";
 import { dnsLabelError, isDnsLabel } from "./validation-names.ts";

@@ -46,7 +46,7 @@ function validateSelectorAndTemplate(spec: JsonObject): FieldError[] {
   const terms = Object.keys(objectAt(selector, "matchLabels") ?? {}).length + listAt(selector, "matchExpressions").length;
   if (selector !== undefined && terms === 0)
     errors.push(fieldInvalid("spec.selector", selector, "empty selector is invalid for deployment"));
-  // No selector selects nothing, so it does not match either; an empty one selects everything.
+  // An absent selector matches nothing; an empty one matches everything.
   if (selector === undefined || (terms > 0 && !selects(selector, labels))) errors.push(noMatch(labels));
   return [...errors, ...validateTemplate(template, "ReplicaSet")];
 }
@@ -118,7 +118,7 @@ function nonNegative(spec: JsonObject, fields: readonly string[]): FieldError[] 
   });
 }
 
-/** A LabelSelector against labels. Source: apimachinery/pkg/apis/meta/v1/helpers.go. */
+/** Whether a LabelSelector matches the labels. Source: apimachinery/pkg/apis/meta/v1/helpers.go. */
 function selects(selector: JsonObject, labels: Readonly<Record<string, string>>): boolean {
   const byLabels = Object.entries(stringMap(selector["matchLabels"])).every(([key, value]) => labels[key] === value);
   return byLabels && objectsAt(selector, "matchExpressions").every((requirement) => meets(requirement, labels));

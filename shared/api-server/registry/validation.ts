@@ -1,6 +1,6 @@
 /**
- * The validation that clients rely on: names, metadata, selectors, workload specs and statuses. Far from all of upstream's:
- * a pod spec is checked for names and images only.
+ * The validation that clients rely on: names, metadata, selectors, workload specs and statuses. A subset of upstream's:
+ * of a pod spec only names and images are checked.
  *
  * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
  */
@@ -113,7 +113,7 @@ function validateMetadataUpdate(object: JsonObject, current: JsonObject): FieldE
   return errors;
 }
 
-/** `[]string{"a", "b"}`, as Go prints it. */
+/** `[]string{"a", "b"}`, as printed by Go. */
 function goStrings(values: readonly Json[]): string {
   return `[]string{${values.map((value) => JSON.stringify(value)).join(", ")}}`;
 }

@@ -1,4 +1,4 @@
-/** Objects as they are answered: items of a list, the Status of a deletion. */
+/** Response bodies: lists, and the Status of a deletion. */
 import { type JsonObject, metaOf, nameOf } from "@deltaloop/base";
 import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import type { ListResult } from "./list.ts";
@@ -21,7 +21,7 @@ export function listAnswer(
 
 const items = new WeakMap<JsonObject, JsonObject>();
 
-/** List items carry no kind and apiVersion, as upstream's typed lists. */
+/** List items have no kind and apiVersion, as in upstream's typed lists. */
 function listItem(object: JsonObject): JsonObject {
   let item = items.get(object);
   if (item === undefined) {

@@ -1,5 +1,5 @@
 /**
- * `/binding` of a pod: the one way its nodeName is ever set.
+ * `/binding` of a pod: the only way to set its nodeName.
  *
  * Source: kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST.setPodNodeAndMetadata).
  */
@@ -7,7 +7,7 @@ import { conflict } from "../scheme/api-error.ts";
 import { timestamp } from "../registry/generate-name.ts";
 import { clone, ensureObject, type JsonObject, listAt, metaOf, nameOf, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";
 
-/** @throws {ApiError} 409 where the pod cannot be bound. */
+/** @throws {ApiError} 409 if the pod cannot be bound */
 export function withBinding(pod: JsonObject, binding: JsonObject, nowMs: number): JsonObject {
   const node = textAt(objectAt(binding, "target"), "name") ?? "";
   const spec = objectAt(pod, "spec");

@@ -16,7 +16,7 @@ export function deleteOptionsOf(query: (name: string) => string | undefined, bod
   };
 }
 
-/** The last one is how Go prints that none is asked for. */
+/** `nil` is Go's print of an absent policy. */
 const POLICIES = ["Foreground", "Background", "Orphan", "nil"];
 
 function policyOf(text: string | undefined, orphanDependents: boolean): PropagationPolicy | undefined {

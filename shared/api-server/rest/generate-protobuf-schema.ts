@@ -1,9 +1,9 @@
 /**
- * Writes protobuf-schema.ts from the Go types of a Kubernetes release; run by hand when the release changes:
+ * Generates protobuf-schema.ts from the Go types of a Kubernetes release. Run it by hand when the release changes:
  *
  *     node shared/api-server/rest/generate-protobuf-schema.ts <folder of k8s.io/api> <folder of k8s.io/apimachinery>
  *
- * The Go struct tags hold all there is to know: field numbers, JSON names, and which scalars are pointers.
+ * The Go struct tags contain the field numbers, JSON names, and which scalars are pointers.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 
@@ -23,7 +23,7 @@ const SOURCES = [
   `${api}/authorization/v1/types.go`,
 ];
 
-/** What clients send to the API server of shared/local. */
+/** The messages that clients send to the API server of shared/local. */
 const ROOTS = [
   ...[
     "Namespace",
@@ -50,7 +50,7 @@ const ROOTS = [
   ],
 ];
 
-/** Decoded by hand. */
+/** Decoded by hand-written code. */
 const SPECIAL = new Set(["Time", "MicroTime", "Quantity", "IntOrString", "RawExtension", "FieldsV1"]);
 const SCALARS: Readonly<Record<string, string>> = {
   string: "s",
@@ -84,7 +84,7 @@ for (const file of SOURCES) {
     const fields = [
       ...body.matchAll(/^\s*(?:\w+\s+)?([\w.*[\]]+)\s+`json:"([^"]*)"[^`\n]*? protobuf:"\w+,(\d+),\w+(?:,name=\w+)?[^"]*"/gmu),
     ];
-    // The first package to name a struct wins, except that reviews of one name exist in authorization only.
+    // The first package wins; reviews with a common name exist only in authorization.
     if (!structs.has(name))
       structs.set(
         name,

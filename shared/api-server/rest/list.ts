@@ -1,5 +1,5 @@
 /**
- * Lists: fresh, not older than, exact, and in pages that all show one revision.
+ * Lists: most recent, not older than, exact, and in pages of one revision.
  *
  * Source: k8s.io/apiserver/pkg/storage/etcd3/store.go (GetList), pkg/storage/continue.go, apimachinery/pkg/apis/meta/internalversion/validation.
  */
@@ -35,7 +35,7 @@ interface Position {
 const CONTINUE_EXPIRED =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/** @throws {ApiError} 400, 410 or 422. The caller has already waited for `resourceVersion`. */
+/** @throws {ApiError} 400, 410 or 422. The caller must have waited for `resourceVersion`. */
 export function listObjects(storage: Storage, definition: ResourceDefinition, request: ListRequest): ListResult {
   const position = request.continueToken === undefined ? undefined : decodePosition(request.continueToken);
   const asked = position?.revision ?? exactRevision(request);
@@ -45,7 +45,7 @@ export function listObjects(storage: Storage, definition: ResourceDefinition, re
   const after = position === undefined ? all : all.filter((object) => keyOf(object) > position.after);
   const selected = request.selects === undefined ? after : after.filter(request.selects);
 
-  // From the watch cache (resourceVersion 0) upstream answers in one piece, whatever the limit.
+  // Upstream serves resourceVersion 0 from the watch cache as one page, whatever the limit.
   const limit = request.resourceVersion === "0" ? 0 : request.limit;
   if (limit === 0 || selected.length <= limit) return { items: selected, resourceVersion: revision };
   const items = selected.slice(0, limit);
@@ -69,7 +69,7 @@ function rewind(
   throw expired(CONTINUE_EXPIRED, encodePosition({ revision: INCONSISTENT, after: position.after }));
 }
 
-/** Stands in a token for "whatever is current". */
+/** Revision in a token that continues with the current state. */
 const INCONSISTENT = -1n;
 
 function exactRevision({ resourceVersion, resourceVersionMatch, limit }: ListRequest): bigint | undefined {
@@ -96,12 +96,12 @@ function decodePosition(token: string): Position {
     const { rv, start }: { rv?: unknown; start?: unknown } = JSON.parse(Buffer.from(token, "base64url").toString());
     if (typeof rv === "string" && typeof start === "string") return { revision: BigInt(rv), after: start };
   } catch {
-    // Answered below: whatever is wrong with it, the token is not ours.
+    // The error follows below: the token is not one of this server.
   }
   throw badRequest("continue key is not valid: encoded key is not in a supported format");
 }
 
-/** What upstream refuses in the options of a list or watch. @throws {ApiError} 422. */
+/** Validates list and watch options as upstream does. @throws {ApiError} 422 */
 export function checkListOptions(options: {
   readonly isWatch: boolean;
   readonly sendInitialEvents: boolean | undefined;

@@ -5,7 +5,7 @@ export function wantsMetadata(accept: string): boolean {
   return /^application\/json;as=PartialObjectMetadataList;g=meta\.k8s\.io;v=v1(?:,|$)/.test(accept);
 }
 
-/** A list as PartialObjectMetadataList: of each item its metadata. */
+/** A list as PartialObjectMetadataList. */
 export function metadataOf(list: JsonObject): JsonObject {
   const partial = (kind: string, { metadata = {} }: JsonObject): JsonObject => ({ kind, apiVersion: "meta.k8s.io/v1", metadata });
   const items = list["items"] as readonly JsonObject[]; // lists have items

@@ -1,11 +1,11 @@
-/** JSON patch (RFC 6902): what `kubectl rollout undo` sends. */
+/** JSON patch (RFC 6902), as sent by `kubectl rollout undo`. */
 import { badRequest, patchNotApplicable } from "../scheme/api-error.ts";
 import { clone, isObject, type Json, type JsonObject, jsonEqual, setOwn } from "@deltaloop/base";
 
-/** @throws {ApiError} 422 where an operation does not apply, 400 where it is none. */
+/** @throws {ApiError} 422 if an operation does not apply, 400 if the patch is malformed */
 export function applyJsonPatch(object: JsonObject, patch: Json): JsonObject {
   if (!Array.isArray(patch)) throw badRequest("a JSON patch is a list of operations");
-  // The root stands in a box, so that replacing it is no special case.
+  // The box makes replacing the root an ordinary operation.
   const box: JsonObject = { root: clone(object) };
   for (const operation of patch) applyOperation(box, operation);
   const root = box["root"];
@@ -37,7 +37,7 @@ function applyOperation(box: JsonObject, operation: Json): void {
   }
 }
 
-/** `/a/b~1c` → the container that holds the value, and its last step. */
+/** `/a/b~1c` → the container of the value, and its last path segment. */
 function locate(box: JsonObject, path: string): { readonly parent: Json[] | JsonObject; readonly step: string } {
   const steps = path
     .split("/")

@@ -12,7 +12,7 @@ import { clone, isObject, type Json, type JsonObject, jsonEqual, ownAt, setOwn }
 const SET_ELEMENT_ORDER = "$setElementOrder/";
 const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";
 
-/** Lists of objects that merge, by field name; names mean the same wherever our kinds have them, except as below. */
+/** Merge keys of lists of objects by field name; a name has the same key in all kinds, with the exceptions below. */
 const MERGE_KEYS: Readonly<Record<string, string>> = {
   addresses: "type",
   allocatedResourcesStatus: "name",
@@ -37,7 +37,7 @@ const MERGE_KEYS: Readonly<Record<string, string>> = {
   volumes: "name",
 };
 
-/** Lists of plain values that merge, by path. A Namespace's spec.finalizers, for one, is replaced. */
+/** Merged lists of plain values, by path. A Namespace's spec.finalizers, for example, is replaced. */
 const MERGED_PRIMITIVES = new Set(["metadata.finalizers", "spec.podCIDRs"]);
 
 function mergeKeyOf(kind: string, field: string): string | undefined {
@@ -49,7 +49,7 @@ export function applyStrategicMergePatch(kind: string, object: JsonObject, patch
   return mergeMap(kind, "", clone(object), clone(patch));
 }
 
-/** Takes both arguments over. */
+/** Takes ownership of both arguments. */
 function mergeMap(kind: string, path: string, original: JsonObject, patch: JsonObject): JsonObject {
   const directive = patch["$patch"];
   if (directive !== undefined) {
@@ -142,7 +142,7 @@ function keyValue(entry: Json, key: string): Json {
   return value;
 }
 
-/** What is taken from a patch where the object had nothing: the values without their directives. */
+/** The patch's values without directives, where the object has none. */
 function withoutDirectives(value: Json): Json {
   if (Array.isArray(value)) return value.filter((entry) => !isDeletion(entry)).map(withoutDirectives);
   if (!isObject(value)) return value;
@@ -165,7 +165,7 @@ function deleteFromList(original: JsonObject, field: string, values: Json): void
 }
 
 /**
- * The entries named in `order` in that order, the others between them where they stood before.
+ * Puts the entries named in `order` in that order, the others between them at their previous positions.
  *
  *     merged [a b c d], order [d a], before [a b c d] → [b c d a]
  */
@@ -177,7 +177,7 @@ function inOrder(merged: readonly Json[], order: readonly Json[], before: readon
   const result: Json[] = [];
   let i = 0;
   for (const entry of patched) {
-    // An entry of the server's goes before the first patched one that followed it.
+    // An entry that the patch does not name goes before the first patched one that followed it.
     for (let other = others[i]; other !== undefined && isBefore(rank(before, other), rank(before, entry)); other = others[i]) {
       result.push(other);
       i += 1;

@@ -1,4 +1,4 @@
-/** Which patch a request carries, by its content type. */
+/** Selects the patch type by content type. */
 import { badRequest, unsupportedMediaType } from "../scheme/api-error.ts";
 import { clone, isObject, type Json, type JsonObject } from "@deltaloop/base";
 import { applyJsonPatch } from "./patch-json.ts";
@@ -7,13 +7,13 @@ import { applyStrategicMergePatch } from "./patch-strategic.ts";
 
 const MEDIA_TYPES = ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
 
-/** @throws {ApiError} 415 for other content types (server-side apply among them), 400 for a body that is no patch. */
+/** @throws {ApiError} 415 for other content types (including server-side apply), 400 for a malformed body */
 export function patcherFor(kind: string, contentType: string, body: unknown): (object: JsonObject) => JsonObject {
   const mediaType = contentType.split(";")[0]?.trim() ?? "";
   if (!MEDIA_TYPES.includes(mediaType)) throw unsupportedMediaType();
   if (mediaType === "application/json-patch+json") {
     if (!Array.isArray(body)) throw badRequest("a JSON patch is a list of operations");
-    // What JSON.parse or an in-process caller gives for a list of operations; every operation is checked as it is applied.
+    // The list comes from JSON.parse or an in-process caller; operations are checked when they are applied.
     const operations = body as Json[];
     return (object) => applyJsonPatch(object, operations);
   }

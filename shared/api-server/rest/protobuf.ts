@@ -1,6 +1,6 @@
 /**
- * Reads `application/vnd.kubernetes.protobuf`, which Go clients (kubectl create, kube-scheduler) send by preference. The
- * server answers in JSON, which they take as well.
+ * Decodes `application/vnd.kubernetes.protobuf`, which Go clients (kubectl create, kube-scheduler) prefer to send. The
+ * server responds in JSON, which they accept.
  *
  * Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf (envelope), api/resource, util/intstr, meta/v1 (special messages).
  */
@@ -12,7 +12,7 @@ export const PROTOBUF_MEDIA_TYPE = "application/vnd.kubernetes.protobuf";
 
 const MAGIC = Buffer.from("k8s\0", "latin1");
 
-/** The object in an envelope; long integers are bigints in all of it. @throws {ApiError} 400 for anything else. */
+/** The object in an envelope; all long integers are bigints. @throws {ApiError} 400 for anything else */
 export function decodeProtobuf(body: Buffer): JsonObject {
   if (!body.subarray(0, MAGIC.length).equals(MAGIC)) throw badRequest("the body is no Kubernetes protobuf envelope");
   let type: JsonObject = {};
@@ -100,7 +100,7 @@ function decodeEntry(type: string, value: WireValue): readonly [string, Json] {
   return [key, entry];
 }
 
-/** `undefined` for what Go leaves out of JSON: the zero of a scalar that is no pointer, a time that is not set. */
+/** `undefined` for values that Go omits from JSON: the zero of a scalar that is no pointer, an unset time. */
 function decodeValue(type: string, value: WireValue): Json | undefined {
   const isPointer = type.endsWith("?");
   switch (isPointer ? type.slice(0, -1) : type) {
@@ -130,7 +130,7 @@ function decodeValue(type: string, value: WireValue): Json | undefined {
   }
 }
 
-/** As exact-json.ts has it; where it stands is not known here. */
+/** As in exact-json.ts, but for all fields, because the path is unknown here. */
 function integer(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
@@ -172,7 +172,7 @@ function bytesOf(value: WireValue): Buffer {
   return Buffer.isBuffer(value) ? value : Buffer.alloc(0);
 }
 
-/** The fields of a message as they stand. @throws {ApiError} 400 for a truncated one. */
+/** The raw fields of a message. @throws {ApiError} 400 for a truncated one */
 function fieldsOf(buffer: Buffer): { readonly number: number; readonly value: WireValue }[] {
   const fields: { readonly number: number; readonly value: WireValue }[] = [];
   let at = 0;

@@ -1,10 +1,10 @@
-/** Bodies of requests: JSON text, a value in process, or protobuf. */
+/** Request bodies: JSON text, an in-process value, or protobuf. */
 import { badRequest } from "../scheme/api-error.ts";
 import { exactText, parseExact, isObject, type JsonObject } from "@deltaloop/base";
 import { decodeProtobuf } from "./protobuf.ts";
 import type { ApiRequest } from "./request-info.ts";
 
-/** @throws {ApiError} 400 for what is neither JSON nor protobuf. */
+/** @throws {ApiError} 400 if it is neither JSON nor protobuf */
 export function parsed(body: unknown): unknown {
   if (Buffer.isBuffer(body)) return body.length === 0 ? undefined : parseExact(exactText(decodeProtobuf(body)));
   if (typeof body !== "string") return body;
@@ -15,7 +15,7 @@ export function parsed(body: unknown): unknown {
   }
 }
 
-/** For the record: what cannot be read is shown as it came. */
+/** For request records: an undecodable body is returned unchanged. */
 export function parsedOrText(body: unknown): unknown {
   try {
     return parsed(body);
@@ -35,7 +35,7 @@ export function optionalBodyOf({ body }: ApiRequest): JsonObject | undefined {
   if (body === undefined || body === "") return undefined;
   const value = parsed(body);
   if (!isObject(value)) return undefined;
-  // Text has just been parsed and is ours; a value may be the caller's, and may hold `undefined`, which JSON does not know.
+  // A parsed text is owned already; a value may belong to the caller, and may hold `undefined`, which JSON lacks.
   if (typeof body === "string" || Buffer.isBuffer(body)) return value;
   const copy: unknown = parseExact(exactText(value));
   return isObject(copy) ? copy : undefined;

@@ -1,5 +1,5 @@
 /**
- * What a request asks for, read from its path.
+ * Parses a request's path.
  *
  * Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
  */
@@ -13,7 +13,7 @@ export interface ApiRequest {
   readonly query?: Query | URLSearchParams;
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
-  /** JSON text, or the value it stands for; a Buffer is a protobuf envelope. */
+  /** JSON text, or its value; a Buffer is a protobuf envelope. */
   readonly body?: unknown;
 }
 
@@ -27,7 +27,7 @@ export interface ResourcePath {
   readonly subresource: string;
 }
 
-/** `/api/v1/namespaces/default/pods/web-1/status` in its parts; `undefined` if no resource of ours lies there. */
+/** The components of `/api/v1/namespaces/default/pods/web-1/status`; `undefined` for an unknown resource. */
 export function parseResourcePath(path: string): ResourcePath | undefined {
   const segments = path
     .split("/")
@@ -48,7 +48,7 @@ function locate(group: string, [version = "", ...segments]: readonly string[]): 
   }
   const definition = findResource(group, version, first ?? "");
   if (definition === undefined) return undefined;
-  // A namespaced object has no path outside of its namespace.
+  // Only the namespace's path is valid for a namespaced object.
   if (definition.namespaced && segments.length > 1) return undefined;
   return place(definition, "", segments.slice(1));
 }
@@ -62,7 +62,7 @@ function place(
   return { definition, namespace, name, subresource };
 }
 
-/** The query as one lookup, whichever way the caller wrote it down. */
+/** A lookup in the query, from `query` or from the path. */
 export function queryOf(request: ApiRequest): (name: string) => string | undefined {
   const { query } = request;
   if (query === undefined) return () => undefined;
@@ -73,7 +73,7 @@ export function queryOf(request: ApiRequest): (name: string) => string | undefin
   };
 }
 
-/** Upstream takes `true` and `1`; an empty value counts as set. */
+/** Upstream accepts `true` and `1`; an empty value counts as set. */
 export function isTrue(text: string | undefined): boolean {
   return text === "true" || text === "1" || text === "";
 }

@@ -1,4 +1,4 @@
-/** What listeners hear of a request: like a line of the audit log. */
+/** Records of requests for listeners. */
 import { isObject, type JsonObject, nameOf } from "@deltaloop/base";
 import { parsedOrText } from "./request-body.ts";
 import { type ApiRequest, queryOf, type ResourcePath, type Verb } from "./request-info.ts";
@@ -17,7 +17,7 @@ export interface RequestRecord {
   readonly contentType: string;
   readonly body: unknown;
   readonly status: number;
-  /** The answer; absent for watches. */
+  /** Absent for watches. */
   readonly response?: JsonObject;
 }
 
@@ -48,7 +48,7 @@ export function requestRecord(request: ApiRequest, path: ResourcePath, { atMs, v
   };
 }
 
-/** What a POST was about: what came of it, or else what was asked for. */
+/** The created object, or else the requested one. */
 function createdBy(body: unknown, response: JsonObject | undefined, status: number): JsonObject {
   if (response !== undefined && status < 300) return response;
   return isObject(body) ? body : {};

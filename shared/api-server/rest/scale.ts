@@ -32,7 +32,7 @@ export function scaleOf(object: JsonObject): JsonObject {
   };
 }
 
-/** The object at the size that `scale` asks for, carrying the scale's preconditions. */
+/** The object with the size and preconditions of `scale`. */
 export function withScale(object: JsonObject, scale: JsonObject): JsonObject {
   const scaled = clone(object);
   ensureObject(scaled, "spec")["replicas"] = numberAt(objectAt(scale, "spec"), "replicas") ?? 0;
@@ -45,7 +45,7 @@ export function withScale(object: JsonObject, scale: JsonObject): JsonObject {
   return scaled;
 }
 
-/** A LabelSelector, or the plain map of a ReplicationController, as a query: `app=web,tier in (a,b)`. Keys sorted. */
+/** A LabelSelector, or the map of a ReplicationController, as a query: `app=web,tier in (a,b)`. Keys are sorted. */
 export function selectorText(selector: JsonObject): string {
   const isPlain = !isObject(selector["matchLabels"]) && !Array.isArray(selector["matchExpressions"]);
   const labels = Object.entries(stringMap(isPlain ? selector : selector["matchLabels"])).map(([key, value]) => ({

@@ -1,9 +1,9 @@
-/** Who am I, and may I? Everyone is an administrator here, and may. */
+/** SelfSubject reviews. Every client is an administrator. */
 import { type JsonObject, objectAt } from "@deltaloop/base";
 
 const USER = { username: "kubernetes-admin", groups: ["system:masters", "system:authenticated"] };
 
-/** The answer to a review posted to `path`, or `undefined` if `path` takes none. */
+/** The response to a review posted to `path`, or `undefined` if `path` is not a review. */
 export function review(path: string, body: JsonObject): JsonObject | undefined {
   switch (path) {
     case "/apis/authentication.k8s.io/v1/selfsubjectreviews":

@@ -24,7 +24,7 @@ export function updateScale(
   return scaleOf(registry.update(definition, { namespace, name, subresource: "", transform, ...options }).object);
 }
 
-/** @returns the Status a binding answers with. */
+/** @returns the Status of the response */
 export function bindPod(registry: Registry, { definition, namespace, name }: ResourcePath, binding: JsonObject, nowMs: number): JsonObject {
   const transform = (current: JsonObject): JsonObject => withBinding(clone(current), binding, nowMs);
   registry.update(definition, { namespace, name, subresource: "binding", verb: "patch", transform });

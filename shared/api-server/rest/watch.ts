@@ -1,10 +1,10 @@
 /**
  * Watch streams.
  *
- * AW1 a stream carries every event of the selected objects after its start, once, in revision order.
- * AW2 with a selector an object that stops matching is DELETED (its previous state, the revision of the write), one that starts matching is ADDED.
- * AW3 bookmarks (if asked): about each minute, 2 s before the deadline, and at the end of initial events.
- * AW4 a reader that falls more than `bufferEvents` behind is dropped, like any slow watcher upstream; it resumes by itself.
+ * AW1 a stream delivers every event of the selected objects after its start, once, in revision order.
+ * AW2 with a selector, an object that stops matching is DELETED (previous state, revision of the write), one that starts matching is ADDED.
+ * AW3 bookmarks, on request: about each minute, 2 s before the deadline, and at the end of initial events.
+ * AW4 a reader that lags by more than `bufferEvents` is dropped, like any slow watcher upstream, and resumes.
  *
  * Source: k8s.io/apiserver/pkg/storage/cacher (cacher.go, cache_watcher.go).
  */
@@ -23,21 +23,21 @@ export interface WatchEvent {
 const BOOKMARK_PERIOD_MS = 60_000;
 const BOOKMARK_BEFORE_DEADLINE_MS = 2_000;
 
-/** A queue of events that ends; one reader, `for await` or `batches()`. */
+/** A finite queue of events for one reader, with `for await` or `batches()`. */
 export class WatchStream implements AsyncIterable<WatchEvent> {
   readonly #bufferEvents: number;
   readonly #stopped = new AbortController();
   #events: WatchEvent[] = [];
   #ended = false;
   #wake: (() => void) | undefined;
-  /** Applied as events are read: how a Table is made of them. */
+  /** Applied when events are read, to build Tables. */
   transform: ((event: WatchEvent) => WatchEvent) | undefined;
 
   constructor(bufferEvents: number) {
     this.#bufferEvents = bufferEvents;
   }
 
-  /** Aborted as soon as the stream has ended, from whichever side. */
+  /** Aborted when the stream has ended, from either side. */
   get ended(): AbortSignal {
     return this.#stopped.signal;
   }
@@ -53,7 +53,7 @@ export class WatchStream implements AsyncIterable<WatchEvent> {
     this.#wake?.();
   }
 
-  /** No more events; what is queued is still read. */
+  /** Ends the stream; queued events can still be read. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -61,7 +61,7 @@ export class WatchStream implements AsyncIterable<WatchEvent> {
     this.#wake?.();
   }
 
-  /** Everything queued so far, without waiting: for callers that step a virtual clock. */
+  /** All queued events, without waiting: for callers that step a virtual clock. */
   take(): WatchEvent[] {
     const events = this.#events;
     this.#events = [];
@@ -72,7 +72,7 @@ export class WatchStream implements AsyncIterable<WatchEvent> {
     for await (const events of this.batches()) yield* events;
   }
 
-  /** Events grouped as they came up while the reader was away. */
+  /** Events grouped as they arrived since the last read. */
   async *batches(): AsyncGenerator<readonly WatchEvent[], void, undefined> {
     try {
       while (true) {
@@ -107,7 +107,7 @@ export interface WatchRequest {
 export function openWatch(storage: Storage, clock: Clock, request: WatchRequest): WatchStream {
   const { definition, start } = request;
   const stream = new WatchStream(request.bufferEvents);
-  // Events up to here are none of this watch's business; a revision of the future is waited for in silence, as upstream.
+  // Earlier events are skipped; a watch from a future revision waits silently, as upstream.
   const after = start.kind === "events" ? start.after : storage.revision;
 
   const deliver = (event: StorageEvent): void => {
@@ -130,7 +130,7 @@ export function openWatch(storage: Storage, clock: Clock, request: WatchRequest)
   return stream;
 }
 
-/** Bookmarks on their period, then the end at the deadline. Ends quietly when the stream does. */
+/** Sends periodic bookmarks and ends the stream at the deadline. Returns when the stream ends. */
 async function keepTime(storage: Storage, clock: Clock, request: WatchRequest, stream: WatchStream, after: bigint): Promise<void> {
   const deadline = clock.now() + request.timeoutMs;
   const mark = (): void => {
@@ -148,7 +148,7 @@ async function keepTime(storage: Storage, clock: Clock, request: WatchRequest, s
     await clock.after(deadline - clock.now(), stream.ended);
     stream.end();
   } catch (error) {
-    // The wait is aborted when the stream ends: the ordinary way out. Anything else is the clock's own failure.
+    // Normally aborted by the end of the stream; any other error is the clock's.
     if (!stream.ended.aborted) throw error;
   }
 }

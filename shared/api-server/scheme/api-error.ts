@@ -1,13 +1,13 @@
 /**
- * Refusals, as the Status objects an API server answers with. Texts are upstream's: clients compare reasons and codes,
- * people and upstream's own tests read the messages.
+ * Errors as the Status objects of an API server. Texts are upstream's: clients compare reasons and codes,
+ * users and upstream's tests read the messages.
  *
  * Source: k8s.io/apimachinery/pkg/api/errors/errors.go.
  */
 import { exactText } from "@deltaloop/base";
 import type { Json, JsonObject } from "@deltaloop/base";
 
-/** What a refusal is about: `deployments.apps "web"`. */
+/** The subject of an error: `deployments.apps "web"`. */
 export interface GroupResource {
   readonly group: string;
   readonly resource: string;
@@ -19,7 +19,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** A request that is refused. Ordinary: the caller gets it as its answer, and it never leaves `ApiServer.request`. */
+/** A refused request. Expected: the caller gets it as response, and it never leaves `ApiServer.request`. */
 export class ApiError extends Error {
   readonly status: JsonObject;
   readonly code: number;
@@ -77,7 +77,7 @@ export function forbidden(about: GroupResource, name: string, why: string, cause
   });
 }
 
-/** 422 with one cause per mistake. `kind` stands where other refusals have the resource. */
+/** 422 with one cause per error. `kind` replaces the resource of other errors. */
 export function invalid(kind: { readonly group: string; readonly kind: string }, name: string, errors: readonly FieldError[]): ApiError {
   const subject = qualified({ group: kind.group, resource: kind.kind });
   const texts = [...new Set(errors.map((error) => `${error.field}: ${error.message}`))];
@@ -101,12 +101,12 @@ export function unsupportedMediaType(): ApiError {
   return new ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {});
 }
 
-/** A JSON patch that does not apply: upstream does not say why. */
+/** An inapplicable JSON patch: upstream gives no reason. */
 export function patchNotApplicable(): ApiError {
   return new ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {});
 }
 
-/** 410: the history asked for is gone. `continueToken` lets a paged list go on, inconsistently. */
+/** 410: the requested history is gone. `continueToken` lets a paged list continue, inconsistently. */
 export function expired(message: string, continueToken?: string): ApiError {
   return new ApiError(410, "Expired", message, undefined, continueToken === undefined ? {} : { continue: continueToken });
 }
@@ -115,7 +115,7 @@ export function tooOldResourceVersion(asked: bigint, oldest: bigint): ApiError {
   return expired(`too old resource version: ${asked} (${oldest})`);
 }
 
-/** 504: the server has not (yet) seen the revision asked for. Source: apiserver/pkg/storage/errors.go. */
+/** 504: the server has not seen the requested revision yet. Source: apiserver/pkg/storage/errors.go. */
 export function tooLargeResourceVersion(asked: bigint, current: bigint): ApiError {
   return new ApiError(504, "Timeout", `Timeout: Too large resource version: ${asked}, current: ${current}`, {
     causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }],

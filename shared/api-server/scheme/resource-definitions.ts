@@ -1,8 +1,8 @@
-/** The resources this API server serves, and how they differ: everything else is the same code for all of them. */
+/** The served resources and their differences; all other code is common to them. */
 import type { GroupResource } from "./api-error.ts";
 
 export interface ResourceDefinition extends GroupResource {
-  /** `pods`, `deployments.apps`: the key of this resource everywhere inside the server. */
+  /** `pods`, `deployments.apps`: the resource's key within the server. */
   readonly id: string;
   readonly group: string;
   readonly version: string;
@@ -12,18 +12,18 @@ export interface ResourceDefinition extends GroupResource {
   readonly kind: string;
   readonly namespaced: boolean;
   readonly shortNames: readonly string[];
-  /** Shown by `kubectl get all`. */
+  /** Included in `kubectl get all`. */
   readonly inAll: boolean;
   readonly subresources: readonly Subresource[];
-  /** What raises metadata.generation on the main resource; "none" leaves objects without one. */
+  /** Changes that raise metadata.generation on the main resource; "none": objects have no generation. */
   readonly generation: "none" | "spec" | "spec and annotations";
-  /** A PUT to a name that does not exist creates it. */
+  /** A PUT to a missing name creates the object. */
   readonly createOnUpdate: boolean;
-  /** A PUT may leave out the resourceVersion. */
+  /** A PUT may omit the resourceVersion. */
   readonly unconditionalUpdate: boolean;
-  /** What happens to dependents when a DELETE does not say. */
+  /** Propagation policy of a DELETE without one. */
   readonly defaultPropagation: "Background" | "Orphan";
-  /** A completed DELETE answers with the object instead of a Status. */
+  /** A completed DELETE returns the object instead of a Status. */
   readonly returnsDeletedObject: boolean;
   /** Field selectors beyond metadata.name and metadata.namespace. */
   readonly selectableFields: readonly string[];
@@ -52,7 +52,7 @@ function define(given: Given): ResourceDefinition {
   };
 }
 
-/** In the order in which discovery shows them. */
+/** In discovery order. */
 export const RESOURCE_DEFINITIONS: readonly ResourceDefinition[] = [
   define({
     group: "",
@@ -179,7 +179,7 @@ export function findKind(apiVersion: string, kind: string): ResourceDefinition |
   return BY_KIND.get(`${apiVersion}/${kind}`);
 }
 
-/** @throws {RangeError} when the server serves no such resource: only ever a slip inside the server. */
+/** @throws {RangeError} for an unknown resource, which is a bug in the server */
 export function resourceById(id: string): ResourceDefinition {
   const found = RESOURCE_DEFINITIONS.find((definition) => definition.id === id);
   if (found === undefined) throw new RangeError(`no resource "${id}"`);

@@ -7,28 +7,28 @@ export interface ScriptedNodesOptions {
   readonly count: number;
   readonly clock: Clock;
   readonly random: Random;
-  /** True only where no scheduler runs. */
+  /** True only without a scheduler. */
   readonly bindPods: boolean;
   /** From Pending to Ready. */
   readonly readyAfterMs?: readonly [min: number, max: number];
-  /** Pods that start and are never ready. */
+  /** Pods that start and never become ready. */
   readonly staysUnready?: (pod: object) => boolean;
-  /** From the deletion to Succeeded, and once more until the pod is gone. */
+  /** From the deletion to Succeeded, and from there to the pod's removal. */
   readonly deleteAfterMs?: readonly [min: number, max: number];
 }
 
-/** What its nodes and their pods have in common. */
+/** Common state of the nodes and their pods. */
 export interface Fleet {
   readonly kube: Kube;
   readonly options: ScriptedNodesOptions;
   readonly signal: AbortSignal;
   /** The nodes' names, by index. */
   readonly names: readonly string[];
-  /** As the API server writes times. */
+  /** The current time in the API server's format. */
   now(): string;
-  /** No more tasks at once than a client has calls; the others wait. */
+  /** Limits concurrent tasks to the client's calls; the others wait. */
   inTurn<T>(task: () => Promise<T>): Promise<T>;
-  /** False if the wait was ended by the signal. */
+  /** False if the signal ended the wait. */
   wait(ms: number): Promise<boolean>;
 }
 

@@ -67,7 +67,7 @@ export function nodeAddress(index: number): string {
   return `172.30.${Math.floor(index / 250)}.${(index % 250) + 1}`;
 }
 
-/** A Lease names its Node as owner, so it goes when the Node goes. `now` has microseconds. */
+/** A Lease has its Node as owner, so it is deleted with the Node. `now` has microseconds. */
 export function leaseObject(name: string, nodeUid: string, now: string): Wire<V1Lease> {
   return {
     apiVersion: "coordination.k8s.io/v1",

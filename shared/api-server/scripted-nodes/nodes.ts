@@ -1,4 +1,4 @@
-/** The Node objects of a fleet and their Leases: registered, and renewed as a kubelet does. */
+/** Registers and renews the Node objects and Leases of a fleet, as a kubelet does. */
 import type { V1Node } from "@kubernetes/client-node";
 import type { Wire } from "@deltaloop/kube/objects";
 import { isAlreadyExists, isNotFound } from "@deltaloop/kube/client";
@@ -9,12 +9,12 @@ const LEASE_PERIOD_MS = 10_000;
 const NODE_STATUS_PERIOD_MS = 300_000;
 const MERGE_PATCH = "application/merge-patch+json";
 
-/** @throws {KubeApiError} when one of them cannot be registered */
+/** @throws {KubeApiError} when a node cannot be registered */
 export async function registerNodes(fleet: Fleet): Promise<void> {
   await Promise.all(fleet.names.map((name, index) => fleet.inTurn(() => register(fleet, name, index))));
 }
 
-/** Leases every 10 s, statuses every 5 minutes, until the fleet ends. What fails is tried again next time. */
+/** Renews Leases every 10 s and statuses every 5 minutes until the fleet ends. Failures are retried at the next period. */
 export async function keepNodes(fleet: Fleet): Promise<void> {
   const { clock } = fleet.options;
   let statusAt = clock.now() + NODE_STATUS_PERIOD_MS;
@@ -32,7 +32,7 @@ async function register(fleet: Fleet, name: string, index: number): Promise<void
     if (!isAlreadyExists(error)) throw error;
     return await patchStatus(fleet, name, index);
   });
-  // A real API server taints new nodes until the node controller sees them ready; there may be no node controller.
+  // A real API server taints new nodes until the node controller sees them ready; it may not be running.
   if ((node as Wire<V1Node>).spec?.taints !== undefined)
     await kube.patch({ resource: "nodes", namespace: "", name, type: MERGE_PATCH, body: { spec: { taints: null } } });
   await renewLease(fleet, name).catch(async (error: unknown) => {
@@ -47,7 +47,7 @@ async function renew(fleet: Fleet, name: string, index: number, isStatusDue: boo
     await renewLease(fleet, name);
     if (isStatusDue) await patchStatus(fleet, name, index);
   } catch (error) {
-    // Somebody has deleted the node or its lease: put them back.
+    // The node or its lease was deleted: recreate it.
     if (isNotFound(error)) await register(fleet, name, index);
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Pod statuses as a kubelet writes them, and what a scripted node does next about a pod. Pure.
+ * Pod statuses as a kubelet writes them, and the next step of a scripted node for a pod. Pure.
  *
  * Source: kubernetes/pkg/kubelet/kubelet_pods.go (convertStatusToAPIStatus), pkg/kubelet/status/generate.go.
  */
 import type { V1ContainerStatus, V1PodCondition, V1PodStatus } from "@kubernetes/client-node";
 import type { Pod, Wire } from "@deltaloop/kube/objects";
 
-/** `bind` only where no scheduler runs. `wait` is for an event that changes something. */
+/** `bind` only without a scheduler. `wait` awaits an event. */
 export type NextStep = "bind" | "start" | "ready" | "stop" | "finish" | "wait";
 
 export interface StepRules {
   readonly bindPods: boolean;
-  /** Whether a node of this name is one of ours. */
+  /** Whether the node belongs to the fleet. */
   readonly isOurs: (node: string) => boolean;
 }
 
@@ -33,14 +33,14 @@ export function nextStep(pod: Pod, rules: StepRules): NextStep {
   return (pod.spec?.containers ?? []).some(({ image }) => isBad(image)) ? "wait" : "ready";
 }
 
-/** No registry has it: its pod never becomes ready. `:404` and `:nonexistent` are upstream's. Source: test/e2e/apps/deployment.go. */
+/** A tag that cannot be pulled: the pod never becomes ready. `:404` and `:nonexistent` are upstream's. Source: test/e2e/apps/deployment.go. */
 function isBad(image: string | undefined): boolean {
   return image !== undefined && BAD_TAGS.some((tag) => image.endsWith(tag));
 }
 
 const BAD_TAGS = [":bad", ":404", ":nonexistent"];
 
-/** Sandbox up, images being pulled; an image that never comes says so. */
+/** Sandbox created, images being pulled; a bad image has its waiting reason. */
 export function startedStatus(pod: Pod, hostIP: string, now: string): Wire<V1PodStatus> {
   const containerStatuses = containersOf(pod, (name, image) => {
     const waiting = isBad(image)
@@ -105,10 +105,10 @@ function containersOf(pod: Pod, status: (name: string, image: string) => Wire<V1
 
 type Condition = Wire<V1PodCondition>;
 
-/** PodScheduled is the scheduler's; the patch merges by type and leaves it. */
+/** Without PodScheduled, which is the scheduler's: the patch merges by type. */
 function conditions(now: string, ready: "True" | "False", why: { readonly reason?: string; readonly message?: string } = {}): Condition[] {
   const at = { lastTransitionTime: now };
-  // A field of the old condition that is not named again would survive the merge: null takes it away.
+  // A field of the old condition would survive the merge; null removes it.
   const explained = { reason: why.reason ?? null, message: why.message ?? null };
   return [
     { type: "PodReadyToStartContainers", status: "True", ...at },

@@ -1,9 +1,9 @@
 /**
- * The pods of a fleet, each taken from step to step.
+ * Takes the pods of a fleet from step to step.
  *
- * SN1 a pod's next step is chosen from what its object says, so a restart goes on where the last run stopped.
- * SN2 one step per pod at a time; every write names the pod's uid, so a namesake is never touched.
- * SN3 pods of other nodes are never touched; pods without a node only with `bindPods`.
+ * SN1 a pod's next step is derived from its object, so a restart continues where the last run stopped.
+ * SN2 one step per pod at a time; every write has the pod's uid, so a new pod of the same name is never changed.
+ * SN3 pods of other nodes are never changed; pods without a node only with `bindPods`.
  */
 import type { Pod } from "@deltaloop/kube/objects";
 import { ListWatch } from "@deltaloop/kube/list-watch";
@@ -16,7 +16,7 @@ import type { NextStep } from "./pod-status.ts";
 
 const RETRY_MS = 1_000;
 
-/** Until the fleet ends. */
+/** Runs until the fleet ends. */
 export async function keepPods(fleet: Fleet): Promise<void> {
   const { kube, options, signal } = fleet;
   const { bindPods, clock, random } = options;
@@ -26,9 +26,9 @@ export async function keepPods(fleet: Fleet): Promise<void> {
 
 interface PodEntry {
   pod: Pod;
-  /** The node whose load this pod is part of; from the moment a binding is sent. */
+  /** The node to whose load this pod counts, from the moment a binding is sent. */
   countedOn: string;
-  /** The step being taken, so that no second one starts beside it. */
+  /** A step is in progress; no second one may start. */
   isBusy: boolean;
 }
 
@@ -81,7 +81,7 @@ class Pods implements Listener {
     this.#count(known, "");
   }
 
-  /** "" is no node: nobody's load. */
+  /** "" is no node and has no load. */
   #count(entry: PodEntry, node: string): void {
     if (entry.countedOn === node) return;
     for (const [name, change] of [[entry.countedOn, -1] as const, [node, 1] as const])
@@ -98,7 +98,7 @@ class Pods implements Listener {
     const { resourceVersion } = entry.pod.metadata ?? {};
     void this.#take(entry, step).then((outcome) => {
       entry.isBusy = false;
-      // A step taken comes back as an event; if that is here already, or the step failed, look again.
+      // If the event of this step has arrived already, or the step failed, continue at once.
       if (outcome === "again" || entry.pod.metadata?.resourceVersion !== resourceVersion) this.#advance(uid);
     });
   }
@@ -114,13 +114,13 @@ class Pods implements Listener {
     try {
       const [min, max] = this.#delayOf(step);
       if (max > 0 && !(await wait(min + options.random.next() * (max - min)))) return "done";
-      // The pod may have gone meanwhile, or a deletion may have come; then this step is no longer the next one.
+      // After a deletion or removal this is no longer the next step.
       if (this.#pods.get(entry.pod.metadata?.uid ?? "") !== entry) return "done";
       if (this.#nextStep(entry.pod) !== step) return "again";
       await inTurn(() => this.#write(entry, step));
       return "done";
     } catch (error) {
-      // Gone, or no longer the pod it was: its events say what is next.
+      // The pod was deleted or changed: its events determine the next step.
       if (isNotFound(error) || isConflict(error) || isInvalid(error)) return "done";
       return (await wait(RETRY_MS)) ? "again" : "done";
     }
@@ -181,5 +181,5 @@ class Pods implements Listener {
 }
 
 function asPod(object: unknown): Pod {
-  return object as Pod; // the server's own; every field read of it is optional
+  return object as Pod; // from the server; all fields read are optional
 }

@@ -1,6 +1,6 @@
 /**
- * Nodes without machines: Node objects with Leases, pods that turn Running and Ready after a moment, deletions that finish.
- * A load generator and the demo's fleet; works against the in-memory and a real API server alike.
+ * Nodes without machines: Node objects with Leases, pods that become Running and Ready after a delay, deletions that complete.
+ * A load generator and the demo's nodes, for the in-memory or a real API server.
  */
 import type { Kube } from "@deltaloop/kube/client";
 import { createFleet } from "./fleet.ts";

@@ -1,15 +1,16 @@
 /**
- * Label and field selectors as they stand in a query: `app=web,tier!=db,env in (a,b),!canary`, `spec.nodeName=n1,status.phase!=Failed`.
+ * Label and field selectors of a query: `app=web,tier!=db,env in (a,b),!canary`, `spec.nodeName=n1,status.phase!=Failed`.
  *
  * Source: k8s.io/apimachinery/pkg/labels/selector.go, pkg/fields/selector.go.
  */
 import { badRequest } from "../scheme/api-error.ts";
-import { isObject, type JsonObject, metaOf, stringMap, textAt } from "@deltaloop/base";
+import { isObject, type JsonObject, metaOf, ownAt, stringMap, textAt } from "@deltaloop/base";
+import { matches, type Requirement, type Selector } from "@deltaloop/kube/selectors";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export type ObjectPredicate = (object: JsonObject) => boolean;
 
-/** @throws {ApiError} 400 for a selector that does not parse or names a field the resource cannot be selected by. */
+/** @throws {ApiError} 400 for a selector that cannot be parsed or has an unsupported field */
 export function selectorOf(
   definition: ResourceDefinition,
   labelSelector: string | undefined,
@@ -17,8 +18,8 @@ export function selectorOf(
 ): ObjectPredicate | undefined {
   const predicates: ObjectPredicate[] = [];
   if (labelSelector !== undefined && labelSelector.trim() !== "") {
-    const matches = parseLabelSelector(labelSelector);
-    predicates.push((object) => matches(stringMap(metaOf(object)["labels"])));
+    const selects = parseLabelSelector(labelSelector);
+    predicates.push((object) => selects(stringMap(metaOf(object)["labels"])));
   }
   if (fieldSelector !== undefined && fieldSelector.trim() !== "") predicates.push(parseFieldSelector(definition, fieldSelector));
   const [first, second] = predicates;
@@ -33,36 +34,24 @@ const REQUIREMENT =
 
 /** @throws {ApiError} 400. */
 export function parseLabelSelector(text: string): LabelPredicate {
-  const predicates: LabelPredicate[] = [];
+  const requirements: Requirement[] = [];
+  const comparisons: LabelPredicate[] = [];
   let rest = text.trim();
   while (rest !== "") {
     const match = REQUIREMENT.exec(rest);
     if (match?.groups === undefined) throw badRequest(`unable to parse requirement: found '${rest}'`);
-    predicates.push(requirement(match.groups));
+    const { absent, key = "", set, values = "", op, value = "" } = match.groups;
+    if (absent !== undefined) requirements.push({ key: absent, operator: "!", values: [] });
+    else if (set !== undefined)
+      requirements.push({ key, operator: set === "in" ? "in" : "notin", values: values.split(",").map((one) => one.trim()) });
+    else if (op === undefined) requirements.push({ key, operator: "exists", values: [] });
+    else if (op === ">") comparisons.push((labels) => Number(ownAt(labels, key) ?? Number.NaN) > Number(value));
+    else if (op === "<") comparisons.push((labels) => Number(ownAt(labels, key) ?? Number.NaN) < Number(value));
+    else requirements.push({ key, operator: op === "!=" ? "notin" : "=", values: [value] });
     rest = rest.slice(match[0].length).trim();
   }
-  return (labels) => predicates.every((predicate) => predicate(labels));
-}
-
-function requirement(groups: { readonly [name: string]: string | undefined }): LabelPredicate {
-  const { absent, key = "", set, values = "", op, value = "" } = groups;
-  if (absent !== undefined) return (labels) => !Object.hasOwn(labels, absent);
-  if (set !== undefined) {
-    const wanted = new Set(values.split(",").map((one) => one.trim()));
-    return set === "in" ? (labels) => wanted.has(labels[key] ?? "\0") : (labels) => !wanted.has(labels[key] ?? "\0");
-  }
-  switch (op) {
-    case undefined:
-      return (labels) => Object.hasOwn(labels, key);
-    case "!=":
-      return (labels) => labels[key] !== value;
-    case ">":
-      return (labels) => Number(labels[key] ?? Number.NaN) > Number(value);
-    case "<":
-      return (labels) => Number(labels[key] ?? Number.NaN) < Number(value);
-    default:
-      return (labels) => labels[key] === value;
-  }
+  const selector: Selector = { kind: "Requirements", requirements };
+  return (labels) => matches(selector, labels) && comparisons.every((holds) => holds(labels));
 }
 
 function parseFieldSelector(definition: ResourceDefinition, text: string): ObjectPredicate {
@@ -79,7 +68,7 @@ function parseFieldSelector(definition: ResourceDefinition, text: string): Objec
   return (object) => terms.every((term) => term(object));
 }
 
-/** The field as upstream's selectable set prints it: missing is the empty text, numbers in decimal. */
+/** The field as upstream's selectable set prints it: a missing one as empty text, numbers in decimal. */
 function fieldText(object: JsonObject, path: readonly string[]): string {
   let at: JsonObject = object;
   for (const step of path.slice(0, -1)) {

@@ -1,9 +1,9 @@
 /**
- * What etcd is to a real API server: one revision counter for everything, one history per resource.
+ * The counterpart of etcd: one revision counter, and one history per resource.
  *
  * AS1 every write takes the next revision, which becomes the object's resourceVersion.
  * AS2 stored objects are frozen and never change; a write stores a new one.
- * AS3 listeners hear of a write before it returns, in revision order.
+ * AS3 listeners are called before a write returns, in revision order.
  */
 import { deepFreeze, clone, ensureObject, type JsonObject, nameOf, namespaceOf } from "@deltaloop/base";
 import { type StorageEvent, WatchHistory } from "./watch-history.ts";
@@ -50,7 +50,7 @@ export class Storage {
     return this.#objects.get(resource)?.get(namespace)?.size ?? 0;
   }
 
-  /** Creates or replaces; takes `object` over. */
+  /** Creates or replaces; takes ownership of `object`. */
   put(resource: string, object: JsonObject): JsonObject {
     const namespace = namespaceOf(object);
     const name = nameOf(object);
@@ -70,7 +70,7 @@ export class Storage {
     return object;
   }
 
-  /** The object's last state under the revision of its deletion. */
+  /** The object's last state with the revision of its deletion. */
   delete(resource: string, namespace: string, name: string): JsonObject | undefined {
     const previous = this.get(resource, namespace, name);
     if (previous === undefined) return undefined;
@@ -87,12 +87,12 @@ export class Storage {
     return getOrCreate(this.#histories, resource, () => new WatchHistory(this.#options.historyEvents, this.#options.firstRevision));
   }
 
-  /** Forgets all history up to now: a watch or page from before answers 410. */
+  /** Drops all history: older watches and pages get 410. */
   compact(): void {
     for (const resource of this.#objects.keys()) this.history(resource).compact(this.#revision);
   }
 
-  /** Remembers everything. @returns how to put it back, revision included: what was written since has never been, and nobody is told. */
+  /** Saves the state. @returns a function that restores it, revision included, without notifying listeners */
   backup(): () => void {
     const revision = this.#revision;
     const objects = [...this.#objects].map(

@@ -1,11 +1,11 @@
-/** The window of past events of one resource: watches resume from it, exact and paged lists are reconstructed from it. */
+/** The recent events of one resource, from which watches resume, and exact and paged lists are reconstructed. */
 import { type JsonObject, nameOf, namespaceOf } from "@deltaloop/base";
 
 export interface StorageEvent {
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly resource: string;
   readonly revision: bigint;
-  /** On DELETED the last state, under the revision of the deletion. */
+  /** On DELETED the last state, with the revision of the deletion. */
   readonly object: JsonObject;
   readonly previous?: JsonObject;
 }
@@ -27,7 +27,7 @@ export class WatchHistory {
 
   add(event: StorageEvent): void {
     this.#events.push(event);
-    // Cut rarely and by half, so that adding stays cheap.
+    // Halved when full, so that adding stays cheap.
     if (this.#events.length > this.#limit * 2) {
       const dropped = this.#events.splice(0, this.#events.length - this.#limit);
       this.#compactedAt = dropped.at(-1)?.revision ?? this.#compactedAt;
@@ -48,7 +48,7 @@ export class WatchHistory {
     return this.#events.slice(from);
   }
 
-  /** The objects as they stood at `revision`, given how they stand now; `undefined` if that is too long ago. */
+  /** The objects at `revision`, computed from the current ones; `undefined` if that is too old. */
   rewind(now: readonly JsonObject[], revision: bigint): JsonObject[] | undefined {
     const events = this.since(revision);
     if (events === undefined) return undefined;

@@ -1,16 +1,13 @@
 /**
- * One answer of HTTP/1.1, as it comes in pieces. Strict where two readers could understand an answer in two ways: what is malformed ends its
- * connection.
+ * Incremental parser of one HTTP/1.1 response (RFC 9112). It rejects responses that two parsers could read differently.
  *
- * HA1 a body has the length that `Content-Length` says, or is chunked, or lasts as long as its connection; never two of these.
- * HA2 interim answers (1xx) are passed over, five at most.
- * HA3 a head has at most 64 KiB, a line of a chunk 4 KiB; of a body no more is kept than the caller asked for.
- * HA4 bytes behind the answer are none of it: nothing was asked that they could answer.
- *
- * The form is that of RFC 9112.
+ * HA1 a body is framed by `Content-Length`, by chunked coding, or by the end of the connection; never by two of these.
+ * HA2 interim responses (1xx) are skipped, at most five.
+ * HA3 a head is at most 64 KiB, a chunk line 4 KiB; at most `bodyBytesMax` of the body are kept.
+ * HA4 bytes after the response are an error: no request is outstanding that they could answer.
  */
 
-/** By lower-case name. Of a repeated one the first counts, as Go's and Node's clients have it; those that say where an answer ends are joined with commas. */
+/** Keys are lower-case. The first of repeated headers wins, as in Go and Node; headers that frame the response are joined with commas. */
 export type Headers = Readonly<Record<string, string | undefined>>;
 
 export interface Head {
@@ -18,10 +15,10 @@ export interface Head {
   readonly headers: Headers;
 }
 
-/** What came is no answer of HTTP/1.1, or not one to what was asked. */
+/** The received bytes are not an HTTP/1.1 response, or not one to the request. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
-  /** As of other failures of a connection. */
+  /** Code of a connection error. */
   readonly code = "EPROTO";
 }
 
@@ -33,12 +30,11 @@ const HEAD_BEGIN = "HTTP/1.";
 const JOINED: ReadonlySet<string> = new Set(["connection", "content-length", "transfer-encoding"]);
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/;
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
-/** Of which none may stand in a head or line: a line feed alone ends one for some readers. */
+/** Control characters that a head or line must not contain: some parsers accept a line feed alone as a line end. */
 const BREAKS = /\0|\r(?!\n)|(?<!\r)\n/;
 const LENGTH = /^\d{1,15}$/;
 const CHUNK_SIZE = /^0*([\da-f]{1,12})[ \t]*(?:;[ \t]*[\w!#$%&'*+\-.^`|~]+(?:=(?:[\w!#$%&'*+\-.^`|~]+|"[^"\\]*"))?[ \t]*)*$/i;
 
-/** What is expected next. */
 type Part = "head" | "length" | "chunk size" | "chunk" | "chunk end" | "trailer" | "until it closes" | "nothing";
 
 export class AnswerReader {
@@ -46,11 +42,11 @@ export class AnswerReader {
   readonly #onHead: (head: Head) => void;
   readonly #onBody: ((bytes: Buffer) => void) | undefined;
   #part: Part = "head";
-  /** Of a head or line that has not ended yet. */
+  /** The start of an incomplete head or line. */
   #begun: Buffer | undefined;
   #head: Head | undefined;
   #body = new Bytes();
-  /** Of the body or chunk. */
+  /** Remaining bytes of the body or chunk. */
   #missing = 0;
   #interims = 0;
   #trailerBytes = 0;
@@ -58,8 +54,8 @@ export class AnswerReader {
   #isCut = false;
 
   /**
-   * @param onHead receives the head as soon as it is complete; not interim ones
-   * @param onBody receives the body as it arrives; then none of it is kept, and `bodyBytesMax` has no effect
+   * @param onHead receives the final head as soon as it is complete
+   * @param onBody receives the body as it arrives; then the body is not buffered and `bodyBytesMax` has no effect
    */
   constructor(bodyBytesMax: number, onHead: (head: Head) => void, onBody?: (bytes: Buffer) => void) {
     this.#bodyBytesMax = bodyBytesMax;
@@ -67,52 +63,52 @@ export class AnswerReader {
     this.#onBody = onBody;
   }
 
-  /** The head, once it has come. */
+  /** The final head, if complete. */
   get head(): Head | undefined {
     return this.#head;
   }
 
-  /** The body, or as much of it as may be kept. */
+  /** The body up to `bodyBytesMax`. */
   text(): string {
     return this.#body.text();
   }
 
-  /** Whether the body was longer than may be kept; the rest is not waited for. */
+  /** Whether the body exceeds `bodyBytesMax`; the rest is not read. */
   get isCut(): boolean {
     return this.#isCut;
   }
 
-  /** Whether another request may be sent on this connection after a whole answer. */
+  /** Whether the connection can be reused after the complete response. */
   get keepsConnection(): boolean {
     return this.#keeps && !this.#isCut;
   }
 
   /**
-   * Whether the answer is whole, or cut.
+   * Returns whether the response is complete or cut.
    *
    * @throws {MalformedAnswerError}
    */
   push(bytes: Buffer): boolean {
     let at = 0;
     while (at < bytes.length) {
-      if (this.#part === "nothing") throw new MalformedAnswerError("more came than was asked for");
+      if (this.#part === "nothing") throw new MalformedAnswerError("unexpected bytes after the response");
       at = this.#take(bytes, at);
       if (this.#isCut) return true;
     }
     return this.#part === "nothing";
   }
 
-  /** Whether all of it is here, whatever becomes of the connection. */
+  /** Whether the response is complete, whatever happens to the connection. */
   get isWhole(): boolean {
     return this.#part === "nothing";
   }
 
-  /** The connection has ended: whether that is the answer's end, too. */
+  /** Handles the end of the connection. Returns whether the response is complete. */
   end(): boolean {
     return this.#part === "until it closes" || this.isWhole;
   }
 
-  /** @returns where what follows begins */
+  /** @returns the position of the next component */
   #take(bytes: Buffer, at: number): number {
     switch (this.#part) {
       case "head":
@@ -121,7 +117,7 @@ export class AnswerReader {
         return this.#until("\r\n", bytes, at, CHUNK_LINE_BYTES_MAX, (text) => this.#readChunkSize(text));
       case "chunk end":
         return this.#until("\r\n", bytes, at, CHUNK_LINE_BYTES_MAX, (text) => {
-          if (text !== "") throw new MalformedAnswerError("a chunk is longer than it says");
+          if (text !== "") throw new MalformedAnswerError("a chunk exceeds its declared size");
           this.#part = "chunk size";
         });
       case "trailer":
@@ -136,16 +132,16 @@ export class AnswerReader {
     }
   }
 
-  /** Refuses what cannot become a head before its end, which may never come. Each byte is looked at once. */
+  /** Rejects bytes that cannot start a head before the head is complete. Each byte is examined once. */
   #takeHead(bytes: Buffer, at: number): number {
     const next = this.#until(HEAD_END, bytes, at, HEAD_BYTES_MAX, (text) => this.#readHead(text));
     const begun = this.#begun;
     if (begun === undefined) return next;
     const start = begun.toString("latin1", 0, HEAD_BEGIN.length);
     const newest = begun.toString("latin1", Math.max(0, begun.length - (bytes.length - at) - 1));
-    // Of the newest bytes and the one before: a first line feed was looked at already, one may still follow a last carriage return.
+    // Checks the new bytes and the one before: a first line feed was checked already, and one may still follow a last carriage return.
     if (!HEAD_BEGIN.startsWith(start) || BREAKS.test(newest.replace(/^\n/, "").replace(/\r$/, "")))
-      throw new MalformedAnswerError("it does not begin as an answer of HTTP/1.1");
+      throw new MalformedAnswerError("the response does not start with HTTP/1.1");
     return next;
   }
 
@@ -167,12 +163,12 @@ export class AnswerReader {
     this.#body.push(bytes, from, Math.min(to, from + room));
   }
 
-  /** Reads the text before `end` when that has come, else keeps what there is of it. */
+  /** Reads the text before `end`, or keeps an incomplete one until more bytes arrive. */
   #until(end: string, bytes: Buffer, at: number, bytesMax: number, read: (text: string) => void): number {
     const begun = this.#begun;
     const all = begun === undefined ? bytes : Buffer.concat([begun, bytes.subarray(at)]);
     const from = begun === undefined ? at : 0;
-    // What began may end within `end`.
+    // `end` may be split between the two buffers.
     const found = all.indexOf(end, begun === undefined ? at : Math.max(0, begun.length - end.length + 1), "latin1");
     if ((found === -1 ? all.length : found) - from > bytesMax)
       throw new MalformedAnswerError(`a head or line of more than ${bytesMax} bytes`);
@@ -188,12 +184,12 @@ export class AnswerReader {
   #readHead(text: string): void {
     const [first = "", ...lines] = text.split("\r\n");
     const status = STATUS_LINE.exec(first);
-    if (status === null || BREAKS.test(text)) throw new MalformedAnswerError("its head is none of HTTP/1.1");
+    if (status === null || BREAKS.test(text)) throw new MalformedAnswerError("the head is not valid HTTP/1.1");
     const code = Number(status[2]);
     const headers = headersOf(lines);
     if (code < 200) {
-      if (code === 101) throw new MalformedAnswerError("it changes to another protocol");
-      if (++this.#interims > INTERIM_MAX) throw new MalformedAnswerError(`more than ${INTERIM_MAX} interim answers`);
+      if (code === 101) throw new MalformedAnswerError("the response switches protocols");
+      if (++this.#interims > INTERIM_MAX) throw new MalformedAnswerError(`more than ${INTERIM_MAX} interim responses`);
       return;
     }
     this.#head = { code, headers };
@@ -208,8 +204,8 @@ export class AnswerReader {
     if (code === 204 || code === 304) {
       this.#part = "nothing";
     } else if (coding !== undefined) {
-      if (coding.toLowerCase() !== "chunked" || !isCurrent) throw new MalformedAnswerError("a transfer coding that was not asked for");
-      if (length !== undefined) throw new MalformedAnswerError("it is chunked, and says its length");
+      if (coding.toLowerCase() !== "chunked" || !isCurrent) throw new MalformedAnswerError("an unsupported transfer coding");
+      if (length !== undefined) throw new MalformedAnswerError("both chunked coding and Content-Length");
       this.#part = "chunk size";
     } else if (length === undefined) {
       this.#keeps = false;
@@ -222,14 +218,14 @@ export class AnswerReader {
 
   #readChunkSize(text: string): void {
     const [, size] = CHUNK_SIZE.exec(text) ?? [];
-    if (size === undefined || BREAKS.test(text)) throw new MalformedAnswerError("a chunk without a size");
+    if (size === undefined || BREAKS.test(text)) throw new MalformedAnswerError("an invalid chunk size");
     this.#missing = Number.parseInt(size, 16);
     this.#part = this.#missing === 0 ? "trailer" : "chunk";
   }
 
   #readTrailer(text: string): void {
     this.#trailerBytes += text.length;
-    if (BREAKS.test(text)) throw new MalformedAnswerError("a trailer that is none");
+    if (BREAKS.test(text)) throw new MalformedAnswerError("an invalid trailer");
     if (this.#trailerBytes > HEAD_BYTES_MAX) throw new MalformedAnswerError(`a trailer of more than ${HEAD_BYTES_MAX} bytes`);
     if (text === "") this.#part = "nothing";
     else throwIfFraming(headersOf([text]));
@@ -241,7 +237,7 @@ function headersOf(lines: readonly string[]): Headers {
   for (const line of lines) {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
-    if (!FIELD_NAME.test(name)) throw new MalformedAnswerError("a line of its head is no header");
+    if (!FIELD_NAME.test(name)) throw new MalformedAnswerError("an invalid header line");
     const value = trimmed(line, colon + 1);
     const former = headers[name];
     if (former === undefined) headers[name] = value;
@@ -250,13 +246,13 @@ function headersOf(lines: readonly string[]): Headers {
   return headers;
 }
 
-/** Trailers are not kept. One that frames the response could be understood in two ways; Node's parser refuses it, too. */
+/** Rejects a trailer that frames the response, because parsers disagree on it. Node's parser rejects it, too. Other trailers are dropped. */
 function throwIfFraming(trailer: Headers): void {
   if (trailer["content-length"] !== undefined || trailer["transfer-encoding"] !== undefined)
     throw new MalformedAnswerError("a trailer that frames the response");
 }
 
-/** Without the blanks and tabs around it: other white space is part of a value. */
+/** Trims blanks and tabs only: other white space is part of a value. */
 function trimmed(line: string, start: number): string {
   let [from, to] = [start, line.length];
   while (from < to && isBlank(line, from)) from++;
@@ -268,16 +264,16 @@ function isBlank(line: string, at: number): boolean {
   return line[at] === " " || line[at] === "\t";
 }
 
-/** A repeated one is joined with a comma, and no number. */
+/** Repeated headers are joined with a comma, which is not a number. */
 function lengthOf(text: string): number {
-  if (!LENGTH.test(text)) throw new MalformedAnswerError("a length that is none");
+  if (!LENGTH.test(text)) throw new MalformedAnswerError("an invalid Content-Length");
   return Number(text);
 }
 
-/** Bytes that come in pieces, in one place: many small pieces would each cost more than they hold. */
+/** Collects chunks in one buffer: many small buffers would cost more than their content. */
 class Bytes {
-  /** As they came, while there is one piece. */
-  #held: Buffer = Buffer.alloc(0);
+  /** The first chunk itself, until a second one arrives. */
+  #buffer: Buffer = Buffer.alloc(0);
   #length = 0;
   #isOwn = false;
 
@@ -288,24 +284,24 @@ class Bytes {
   push(bytes: Buffer, from: number, to: number): void {
     if (from >= to) return;
     if (this.#length === 0) {
-      this.#held = bytes.subarray(from, to);
+      this.#buffer = bytes.subarray(from, to);
     } else {
       this.#makeRoom(to - from);
-      bytes.copy(this.#held, this.#length, from, to);
+      bytes.copy(this.#buffer, this.#length, from, to);
     }
     this.#length += to - from;
   }
 
   text(): string {
-    return this.#held.toString("utf8", 0, this.#length);
+    return this.#buffer.toString("utf8", 0, this.#length);
   }
 
   #makeRoom(more: number): void {
     const wanted = this.#length + more;
-    if (this.#isOwn && wanted <= this.#held.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(wanted, 2 * this.#held.length));
-    this.#held.copy(larger, 0, 0, this.#length);
-    this.#held = larger;
+    if (this.#isOwn && wanted <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(wanted, 2 * this.#buffer.length));
+    this.#buffer.copy(larger, 0, 0, this.#length);
+    this.#buffer = larger;
     this.#isOwn = true;
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Sockets to one server: in the clear or encrypted, directly or through a proxy. A proxy of an encrypted server gets CONNECT and sees nothing
- * of the request; that of a server in the clear forwards requests.
+ * Opens sockets to one server, in clear text or over TLS, directly or through a proxy. A TLS server is reached by a CONNECT tunnel;
+ * a proxy of a clear-text server forwards requests.
  *
- * Source: Go net/http transport.go dialConn. The words are those of RFC 9110.
+ * Source: Go net/http transport.go dialConn.
  */
 import { once } from "node:events";
 import { connect as connectTcp, isIP } from "node:net";
@@ -12,9 +12,9 @@ import type { SecureContext, TLSSocket } from "node:tls";
 
 import { AnswerReader } from "./http-answer.ts";
 
-/** As node:tls has them. */
+/** A subset of the node:tls options. */
 export interface TlsOptions {
-  /** Each certificate is a trust anchor, also an intermediate one and a server's own, as in a pool of Go's. */
+  /** Each certificate is a trust anchor, including intermediate and server certificates, as in Go's CertPool. */
   readonly ca?: string | Buffer | undefined;
   readonly cert?: string | Buffer | undefined;
   readonly key?: string | Buffer | undefined;
@@ -38,19 +38,18 @@ export interface Opened {
   readonly ready: "connect" | "secureConnect";
 }
 
-/** One server. */
 export interface Server {
   readonly host: string;
   readonly port: number;
-  /** Absent: in the clear. */
+  /** Absent: clear text. */
   readonly tls?: TlsOptions;
   readonly proxy?: Proxy;
 }
 
-/** Begins a connection. `signal` ends one that waits for a proxy. */
+/** Starts a connection. `signal` aborts one that waits for a proxy. */
 export type Opener = (signal: AbortSignal) => Opened | Promise<Opened>;
 
-/** The proxy answered CONNECT with something else than success. */
+/** The proxy answered CONNECT with a status other than 2xx. */
 class ProxyRefusedError extends Error {
   override readonly name = "ProxyRefusedError";
   readonly code = "EPROXY";
@@ -73,7 +72,7 @@ function hopTo({ host, port, tls }: Pick<Server, "host" | "port" | "tls">): () =
   return () => ({ socket: secured(), ready: "secureConnect" });
 }
 
-/** One context for all connections: certificates are read once. A session is resumed, which saves most of a handshake. */
+/** Shares one context, so that certificates are parsed once, and resumes TLS sessions, which saves most of a handshake. */
 function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket) => TLSSocket {
   const { servername = isIP(host) === 0 ? host : undefined, rejectUnauthorized, ca, cert, key } = tls;
   let secureContext: SecureContext | undefined;
@@ -91,13 +90,13 @@ function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket)
     let isSecure = false;
     socket.once("secureConnect", () => (isSecure = true));
     socket.once("close", () => {
-      if (!isSecure) session = undefined; // it may have been the reason
+      if (!isSecure) session = undefined; // the resumed session may have caused the failure
     });
     return socket;
   };
 }
 
-/** The socket of a tunnel, once the proxy has opened it. @throws {ProxyRefusedError} when it does not */
+/** The socket of an established tunnel. @throws {ProxyRefusedError} */
 async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, signal: AbortSignal): Promise<Socket> {
   const end = (): unknown => socket.destroy();
   signal.addEventListener("abort", end, { once: true });
@@ -120,7 +119,7 @@ async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, s
   }
 }
 
-/** Status code of the answer to CONNECT. After a success the bytes that follow belong to the tunnel; there are none before ours. */
+/** Status code of the response to CONNECT. Bytes after a success belong to the tunnel; the server sends none before the client does. */
 function codeFrom(socket: Socket): Promise<number> {
   return new Promise((resolve, reject) => {
     const reader = new AnswerReader(

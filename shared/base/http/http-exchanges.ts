@@ -1,20 +1,19 @@
 /**
- * Requests and answers of HTTP/1.1 with one server, over connections that are kept: one exchange at a time on each, nothing of a request
- * before the peer is verified, and no second use of a connection that did anything unasked.
+ * HTTP/1.1 client for one server with persistent connections. It sends nothing before the peer is verified, and does not reuse a
+ * connection that received unexpected bytes.
  *
- * HX1 a call has its own connection until its answer is whole; there is no queue here, and no pipelining.
- * HX2 a call ends with the whole answer, or with what broke it off; then its connection is ended, too. An answer that is whole counts, also
- *    when its call is given up or its connection breaks at that moment; not where more has come behind it by the time that it is read.
- * HX3 a connection that has been idle for longer than it may is ended, not used; also after this process was frozen meanwhile.
- * HX4 what would break out of its line (a token with a line feed) is refused before anything is sent, and not quoted.
- * HX5 of a connection that was used before, what has come by the time that a call takes it, an end or more bytes, is seen before anything is
- *    sent there. Then nothing is, and the call goes on with a new connection. What is lost later, before it has a head of an answer, goes on
- *    with a new one, too, once, where it is a GET: the end may have been on its way. Nothing else that may have been sent is sent again.
+ * HX1 a call owns its connection until its response is complete; there is no queue and no pipelining.
+ * HX2 a call ends with the complete response or with an error, which also closes the connection. A complete response wins over a
+ *    simultaneous abort or connection error, unless more bytes followed it by the time it is read.
+ * HX3 a connection is closed, not reused, when its idle time is over, also after the process was frozen.
+ * HX4 a value that would break out of its line (a token with a line feed) is rejected before anything is sent, and is not quoted.
+ * HX5 before a connection is reused, pending input (bytes or an end) is detected; then the call uses a new connection. A GET whose reused
+ *    connection fails later, before a response head, is retried once on a new one. No other request that may have been sent is repeated.
  *
- * node:http does the same at 1.6 to 2 times the CPU (`npm run bench -- --only http`).
+ * node:http takes 1.6 to 2 times the CPU for the same (`npm run bench -- --only http`).
  *
- * The words are those of RFC 9110. Source of HX5: Go's net/http transport.go shouldRetryRequest, isReplayable. Differs from Go: it looks
- * before it writes, and tries a GET again, too, that met bytes which are no answer.
+ * Source of HX5: Go's net/http transport.go shouldRetryRequest, isReplayable. Differs from Go: pending input is checked before the
+ * write, and a GET is also retried after bytes that are not a response.
  */
 import { isIP } from "node:net";
 import type { Socket } from "node:net";
@@ -28,35 +27,33 @@ export interface Request {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path and query, encoded. */
   readonly target: string;
-  /** Without Host and Content-Length. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
 export interface Answer extends Head {
-  /** As UTF-8. */
   readonly body: string;
-  /** Whether the body was longer than may be read; then it is as much of it. */
+  /** Whether the body exceeds `bytesMax`; then `body` is its first part. */
   readonly isCut: boolean;
 }
 
 export interface Bounds {
-  /** From the connection to the last byte of the answer. */
+  /** For the whole call, from connecting to the last byte of the response. */
   readonly timeoutMs: number;
-  /** What a call fails with that takes longer. */
+  /** Creates the error of a call that exceeds `timeoutMs`. */
   readonly late: () => Error;
-  /** Of the body. */
+  /** Limit of the response body. */
   readonly bytesMax: number;
-  /** Ends the call, with its reason. */
+  /** Aborts the call with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Told of the head as soon as it is there, if there is one. */
+  /** Receives the response head as soon as it is complete. */
   readonly onHead?: (head: Head) => void;
 }
 
-/** Bounds of a streamed answer: they end with its head. */
+/** Bounds of a streamed response; they apply until its head is complete. */
 export type StreamBounds = Pick<Bounds, "timeoutMs" | "late" | "signal">;
 
-/** An answer whose body is passed on as it arrives. Its connection is used for nothing else. */
+/** A response whose body is passed on as it arrives. Its connection is not shared. */
 export interface AnswerStream extends Head {
   /** Passes on the body from its first byte. Call it once. */
   read(sink: StreamSink): void;
@@ -68,29 +65,29 @@ export interface AnswerStream extends Head {
 
 export interface StreamSink {
   onBytes(bytes: Buffer): void;
-  /** Called once; with the error unless the answer is whole. */
+  /** Called once, with an error unless the response is complete. */
   onEnd(end: { readonly error?: unknown }): void;
 }
 
 export interface Exchanges {
   /**
-   * @throws {MalformedAnswerError} when what came is no answer
-   * @throws {Error} with the `code` of the connection's failure (ECONNRESET also where it was closed without one), what `late` made, or the
+   * @throws {MalformedAnswerError} for bytes that are not a response
+   * @throws {Error} with the `code` of the connection failure (ECONNRESET also for a close without one), the error of `late`, or the
    *   signal's reason
    * @throws {TypeError} for a request that cannot be sent
    */
   ask(request: Request, bounds: Bounds): Promise<Answer>;
-  /** Resolves with the head. Errors as those of `ask`; later ones reach the sink. */
+  /** Resolves with the head. Throws as `ask` does; later errors reach the sink. */
   stream(request: Request, bounds: StreamBounds): Promise<AnswerStream>;
-  /** Nothing begins any more: ends what is idle now, and what is at work after its answer. */
+  /** Starts no new calls: closes idle connections now and busy ones after their response. */
   retire(): void;
-  /** Ends what is idle and what is at work. */
+  /** Closes all connections. */
   destroy(): void;
 }
 
-/** A hint of the server's (`Keep-Alive: timeout=5`) is shortened by this: a request must not cross the end on its way. */
+/** Margin subtracted from the server's hint (`Keep-Alive: timeout=5`), so that no request crosses the server's close. */
 const HINT_MARGIN_MS = 1_000;
-/** As Go's and Node's clients have it: a peer that is gone is noticed. */
+/** Keep-alive probes detect a peer that is gone; the interval of Go's and Node's clients. */
 const PROBE_AFTER_MS = 30_000;
 const VISIBLE = /^[\x21-\x7e]+$/;
 const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "DELETE"]);
@@ -102,7 +99,7 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   const plainPort = tls === undefined ? 80 : 443;
   const authority = `${isIP(host) === 6 ? `[${host}]` : host}${port === plainPort ? "" : `:${port}`}`;
   const connections = new Set<Connection>();
-  /** The last one that was used is used first, so that the others can end. */
+  /** A stack: reusing the most recent one lets the others expire. */
   const idle: Connection[] = [];
   const open = openerOf(server, authority);
   const textOf = (request: Request): string => requestText(request, authority, tls === undefined ? proxy : undefined);
@@ -133,7 +130,7 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   function sendable(request: Request, { signal }: StreamBounds): string {
     const text = textOf(request);
     signal?.throwIfAborted();
-    if (isDestroyed) throw new Error("not sent: its connections have been ended");
+    if (isDestroyed) throw new Error("not sent: the client is closed");
     return text;
   }
 
@@ -164,25 +161,25 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   };
 }
 
-/** A proxy that forwards requests in the clear gets the whole URL. */
+/** A proxy that forwards clear-text requests gets the absolute URL. */
 function requestText({ method, target, headers, body }: Request, authority: string, proxy: Proxy | undefined): string {
-  if (!VISIBLE.test(target)) throw new TypeError("a path with a character that no request line may have");
+  if (!VISIBLE.test(target)) throw new TypeError("the path contains an invalid character");
   const url = proxy === undefined ? target : `http://${authority}${target}`;
   let text = `${method} ${url} HTTP/1.1\r\nhost: ${authority}\r\n`;
   if (proxy?.authorization !== undefined) text += `proxy-authorization: ${proxy.authorization}\r\n`;
   for (const [name, value] of Object.entries(headers)) {
-    if (!FIELD_NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a header`);
-    if (!FIELD_VALUE.test(value)) throw new TypeError(`the header ${name} has a character that none may have`);
+    if (!FIELD_NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a valid header name`);
+    if (!FIELD_VALUE.test(value)) throw new TypeError(`the header ${name} contains an invalid character`);
     text += `${name}: ${value}\r\n`;
   }
   if (body === undefined) return WITHOUT_BODY.has(method) ? `${text}\r\n` : `${text}content-length: 0\r\n\r\n`;
   return `${text}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-/** A connection that had been used before was lost before it had a head of an answer to the call that took it. */
+/** A reused connection was lost before the response head. */
 class StaleConnectionError extends Error {
   override readonly name = "StaleConnectionError";
-  /** Whether the server may have any of the request. */
+  /** Whether the server may have received part of the request. */
   readonly isSent: boolean;
 
   constructor(isSent: boolean, cause: unknown) {
@@ -191,19 +188,19 @@ class StaleConnectionError extends Error {
   }
 }
 
-/** Once the loop has polled for what has come: the first may run in the turn that is at work already. */
-function afterLooking(then: () => void): void {
+/** Runs `then` after the event loop has polled for input: the first immediate may run in the current iteration. */
+function afterPoll(then: () => void): void {
   setImmediate(() => setImmediate(then));
 }
 
 interface Owner {
   readonly idleMsMax: number;
-  /** Whether it is kept. */
+  /** Returns whether the connection is kept. */
   readonly onIdle: () => boolean;
   readonly onEnd: () => void;
 }
 
-/** A call that has this connection. */
+/** The call that owns a connection. */
 interface Call {
   readonly reader: AnswerReader;
   readonly resolve: (answer: Answer) => void;
@@ -219,10 +216,10 @@ class Connection {
   #socket: Socket | undefined;
   #isReady = false;
   #isReused = false;
-  /** To be written as soon as the connection stands, or has been looked at. */
+  /** Request to write once the connection is ready, or has been checked for pending input. */
   #pending: string | undefined;
   #call: Call | undefined;
-  /** Until when it may be idle, by the clock on the wall: others stand still while a process is frozen. */
+  /** Wall-clock expiry of the idle time: monotonic clocks stop while a process is frozen. */
   #idleUntilMs = 0;
   #idleMsMax: number;
 
@@ -259,7 +256,7 @@ class Connection {
     this.#owner.onEnd();
   }
 
-  /** Whether it may be used once more; ended otherwise. */
+  /** Returns whether the connection can be reused; closes it otherwise. */
   reuse(): boolean {
     const socket = this.#socket;
     if (socket === undefined || socket.destroyed || Date.now() >= this.#idleUntilMs) {
@@ -314,7 +311,7 @@ class Connection {
     this.#call = call;
     call.signal?.addEventListener("abort", call.onAbort, { once: true });
     this.#pending = text;
-    if (this.#isReady) afterLooking(() => this.#write());
+    if (this.#isReady) afterPoll(() => this.#write());
   }
 
   #write(): void {
@@ -331,13 +328,13 @@ class Connection {
   #read(bytes: Buffer): void {
     const call = this.#call;
     if (call === undefined || this.#pending !== undefined) {
-      this.end(); // nobody asked
+      this.end(); // unsolicited bytes
       return;
     }
     try {
       if (!call.reader.push(bytes)) return;
       if (call.reader.isCut) this.#answer(call);
-      // Behind all that has come with these bytes; and a request's own write is told to be over only then.
+      // Later, to see all input of this poll; the request's own write callback also runs only then.
       else setImmediate(() => this.#call === call && this.#answer(call));
     } catch (error) {
       this.#lose(error);
@@ -353,17 +350,17 @@ class Connection {
   #answer(call: Call): void {
     const { head, keepsConnection, isCut } = call.reader;
     const socket = this.#socket;
-    if (head === undefined || socket === undefined) return; // there is no whole answer without
+    if (head === undefined || socket === undefined) return; // a complete response has a head
     const body = call.reader.text();
     this.#release(call);
-    // A server that answers before it has read everything will not read the rest as what it is.
+    // A server that responds early may not read the rest of the request as its body.
     const isWritten = !socket.destroyed && socket.writableLength === 0;
     const isKept = keepsConnection && isWritten && this.#rest(head, socket) && this.#owner.onIdle();
     if (!isKept) this.end();
     call.resolve({ ...head, body, isCut });
   }
 
-  /** Whether the server lets it rest at all. */
+  /** Starts the idle period. Returns false if the server's keep-alive hint leaves no idle time. */
   #rest({ headers }: Head, socket: Socket): boolean {
     const hint = /(?:^|[,\s])timeout=(\d{1,9})/i.exec(headers["keep-alive"] ?? "")?.[1];
     if (hint !== undefined) this.#idleMsMax = Math.min(this.#owner.idleMsMax, Number(hint) * 1_000 - HINT_MARGIN_MS);
@@ -374,7 +371,7 @@ class Connection {
     return true;
   }
 
-  /** The connection is of no use any more. */
+  /** Fails the call because the connection is unusable. */
   #lose(error: unknown): void {
     const isStale = this.#isReused && this.#call?.reader.head === undefined;
     this.#fail(isStale ? new StaleConnectionError(this.#pending === undefined, error) : error);
@@ -400,14 +397,14 @@ class Connection {
   }
 }
 
-/** A body on its way: what arrives before its reader does is kept. */
+/** A streamed body; buffers chunks until the reader attaches. */
 class StreamedBody {
-  #held: Buffer[] = [];
+  #chunks: Buffer[] = [];
   #end: { readonly error?: unknown } | undefined;
   #sink: StreamSink | undefined;
 
   push(bytes: Buffer): void {
-    if (this.#sink === undefined) this.#held.push(bytes);
+    if (this.#sink === undefined) this.#chunks.push(bytes);
     else this.#sink.onBytes(bytes);
   }
 
@@ -418,7 +415,7 @@ class StreamedBody {
 
   read(sink: StreamSink): void {
     this.#sink = sink;
-    for (const bytes of this.#held.splice(0)) sink.onBytes(bytes);
+    for (const bytes of this.#chunks.splice(0)) sink.onBytes(bytes);
     if (this.#end !== undefined) sink.onEnd(this.#end);
   }
 }

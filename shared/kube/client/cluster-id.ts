@@ -2,16 +2,16 @@ import { createHash } from "node:crypto";
 import type { KubeReader } from "./kube.ts";
 
 export interface ClusterIdentity {
-  /** 12 hex digits of SHA-256 over the uid: part of every key, group and message. */
+  /** First 12 hex digits of the uid's SHA-256: part of every key, group and message. */
   readonly cid: string;
-  /** uid of the namespace kube-system: the one thing of a cluster that lives as long as it does. */
+  /** uid of the namespace kube-system, which lives as long as the cluster. */
   readonly uid: string;
 }
 
 /** @throws {Error} when the API server cannot be reached or has no kube-system. */
 export async function readClusterIdentity(reader: KubeReader): Promise<ClusterIdentity> {
   const namespace = await reader.get("namespaces", "", "kube-system");
-  if (!namespace) throw new Error("the cluster has no namespace kube-system, so it cannot be told apart from others");
+  if (!namespace) throw new Error("the cluster has no namespace kube-system, whose uid identifies it");
   const { uid } = namespace.metadata;
   return { uid, cid: createHash("sha256").update(uid).digest("hex").slice(0, 12) };
 }

@@ -1,4 +1,4 @@
-/** Errors as logs show them. What the API server says may quote a template's values or a webhook's own words, so it is left out. */
+/** Descriptions of errors for logs. The API server's message is left out: it may quote template values or a webhook's text. */
 import { KubeApiError } from "./errors.ts";
 
 /** Source: apimachinery pkg/apis/meta/v1 StatusReason. */
@@ -26,9 +26,9 @@ const REASONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Of an API server's answer the code, and the reason if it is one of Kubernetes' own: an admission webhook may answer with any
- * text as reason. A SyntaxError quotes what could not be parsed, so its name must do. An error that quotes its cause quotes
- * the cause's description instead.
+ * Describes an API error by its code, and by its reason if that is one of Kubernetes' own: a webhook may return any text as reason.
+ * A SyntaxError is described by its name, because its message quotes the input. A message that quotes its cause gets the cause's
+ * description instead.
  *
  *     409 Conflict
  *     Error: unable to delete pods: 403 Forbidden
@@ -41,10 +41,10 @@ export function describeError(error: unknown): string {
   return error instanceof Error ? `${nameOf(error)}: ${textOf(error)}` : String(error);
 }
 
-/** Shorter than any error's own name. */
+/** Minimum length of a name that is not minified. */
 const NAME_LENGTH_MIN = 4;
 
-/** Redis' client names errors after their classes, which a minified bundle calls `um` or the like: that says nothing, so it is left out. */
+/** The Redis client names errors after their classes; a minified name such as `um` is left out. */
 function nameOf({ name }: Error): string {
   return name.length < NAME_LENGTH_MIN ? "Error" : name;
 }

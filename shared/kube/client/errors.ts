@@ -1,14 +1,14 @@
-/** What a port can answer besides its result, sorted by what the caller does next. */
+/** Errors of the Kubernetes ports, sorted by what the caller does next. */
 /**
- * The API server answered with a Status that is no success. Normal: conflicts, denials and objects that are gone are
- * everyday answers; ask with the predicates below, never by comparing messages.
+ * The API server returned a Status other than Success. Normal: conflicts, denials and missing objects are expected. Use the
+ * predicates below; never compare messages.
  */
 export class KubeApiError extends Error {
   override readonly name = "KubeApiError";
   readonly code: number;
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
-  /** Sent more than once, and an earlier answer (5xx) left open whether it was executed: this refusal says so of the last one alone. */
+  /** Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last one was refused. */
   readonly earlierUnanswered: boolean;
   /** `details.causes[]` of the Status. */
   readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
@@ -31,30 +31,30 @@ export class KubeApiError extends Error {
 }
 
 /**
- * No answer came: connect or request time-out, reset, TLS failure. The call may or may not have been executed, and may
- * still be. Writers treat it as "unknown", readers retry.
+ * No response: connect or request timeout, reset, TLS failure. The call may have been executed, or may still be.
+ * Writers treat the outcome as unknown, readers retry.
  */
 export class UnansweredError extends Error {
   override readonly name: string = "UnansweredError";
 }
 
 /**
- * The answer is larger than is read of one, and was broken off. Of a list, less may be asked for at a time (page-size.ts); the call may
- * have been executed like any whose answer was not seen.
+ * The response exceeds the size limit; reading it was aborted. A list can be repeated with smaller pages (page-size.ts). The call may have
+ * been executed, as with any response that was not received.
  */
 export class AnswerTooLargeError extends UnansweredError {
   override readonly name = "AnswerTooLargeError";
 }
 
 /**
- * The call never left: no connection came free in time, or its sender's lease ended while it waited for one. Surely not
- * executed. Normal under load; whoever wanted it tries again later.
+ * The call was not sent: no connection became free in time, or the sender's lease ended first. Not executed. Normal under load;
+ * retry later.
  */
 export class NotSentError extends Error {
   override readonly name = "NotSentError";
 }
 
-/** Doing it again cannot help: log, count, do not bring back. */
+/** Retrying cannot help: log and count the error, do not retry. */
 export class TerminalError extends Error {
   override readonly name = "TerminalError";
 }
@@ -63,12 +63,12 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 404;
 }
 
-/** The server does not know who asks: a token that has expired or was withdrawn. */
+/** 401: the server does not accept the credentials, for example an expired or revoked token. */
 export function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 401;
 }
 
-/** The caller may not do that: for good, or until whoever decides it has seen what happened just now. */
+/** 403: denied for good, or until the authorizer has seen a recent change. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeApiError && error.reason === "Forbidden";
 }
@@ -96,14 +96,14 @@ export function isTooManyRequests(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 429;
 }
 
-/** The namespace is being deleted; upstream counts such a create as a success (replicaset §7.1). */
+/** The namespace is terminating; upstream counts such a create as a success (replicaset §7.1). */
 export function isNamespaceTerminating(error: unknown): boolean {
   return error instanceof KubeApiError && error.causes.some((cause) => cause.reason?.includes("NamespaceTerminating"));
 }
 
 /**
- * A read that is newer than the server's cache. Upstream encodes it in three ways: the cause's reason, the cause's message,
- * or the text alone. Source: apimachinery api/errors; apiserver pkg/storage/errors.go IsTooLargeResourceVersion.
+ * The requested version is newer than the server's cache. Upstream encodes it as the cause's reason, the cause's message,
+ * or text alone. Source: apimachinery api/errors; apiserver pkg/storage/errors.go IsTooLargeResourceVersion.
  */
 export function isTooLargeResourceVersion(error: unknown): boolean {
   if (!(error instanceof KubeApiError) || error.code !== 504) return false;
@@ -114,8 +114,8 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
 }
 
 /**
- * Admission comes before anything is stored, so what it answers was not executed, whatever the code: a webhook that is away is an
- * InternalError like all that goes wrong inside, and only the text tells them apart.
+ * Admission runs before storage, so a call that it refused was not executed, whatever the code. An unavailable webhook is reported as an
+ * InternalError like other server failures; only the text differs.
  *
  * Source: apiserver pkg/util/webhook/error.go ErrCallingWebhook, pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr,
  * pkg/admission/plugin/resourcequota/controller.go Evaluate.
@@ -124,8 +124,8 @@ const REFUSED_BY_ADMISSION =
   /^(?:Internal error occurred: (?:failed calling webhook "|resource quota evaluation timed out)|admission webhook "[^"]+" denied the request)/;
 
 /**
- * Whether a mutating call that ended so may have been executed: no answer, or an answer that says nothing (5xx), be it of the
- * last sending or of one before. Never for one that was not sent, or that admission did not let in.
+ * Whether a failed mutating call may have been executed: no response, or a 5xx, on the last attempt or an earlier one. False for a
+ * call that was not sent or that admission refused.
  */
 export function isUnanswered(error: unknown): boolean {
   if (error instanceof UnansweredError) return true;

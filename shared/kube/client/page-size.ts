@@ -4,10 +4,10 @@ import { AnswerTooLargeError } from "./errors.ts";
 const PAGE_SIZE = 500;
 
 /**
- * Asks for the pages of one list, each as large as its answer allows: one that is too large is asked for again with half as many objects,
- * and so are those after it. What a page begins at is in its continue token, so a list may change its limit.
+ * Requests the pages of one list. After an AnswerTooLargeError the limit is halved for this page and the following ones. The continue
+ * token determines where a page starts, so the limit may change within a list.
  *
- * @throws {AnswerTooLargeError} for one object that alone is too large, and whatever `page` throws
+ * @throws {AnswerTooLargeError} if a single object is too large, and any error of `page`
  */
 export function createPager(): <T>(page: (limit: number) => Promise<T>) => Promise<T> {
   let limit = PAGE_SIZE;

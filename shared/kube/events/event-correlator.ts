@@ -1,15 +1,15 @@
 /**
- * What becomes of a happening before it is an Event: client-go's correlator as a step function over what it remembers, so that
- * neither a crash loop nor a steady failure floods the API server. The node agent keeps the memory in its process, the functions in
- * the Store (shared/store/ports/events.ts), of which scripts/audit/correlate-events.lua does the same in Redis.
+ * client-go's Event correlator as a step function over its memory, so that neither a crash loop nor a persistent failure floods the API
+ * server. The node agent keeps the memory in its process, the functions in the Store (shared/store/ports/events.ts);
+ * scripts/audit/correlate-events.lua does the same in Redis.
  *
- * ER1 an equal happening (object, field, type, reason, message) is one Event, counted.
- * ER2 from the tenth message on that one object gets for one type and reason, with no more than 10 minutes between two, all become
- *    one Event: "(combined from similar events): …". Of the messages of late nine are kept, the newest; client-go keeps any nine.
- * ER3 of one type 25 Events of an object go out at once, then one in 5 minutes; what is held back counts all the same.
- * ER4 of each kind of memory at most 4096 entries stay, the last used ones.
+ * ER1 equal occurrences (object, field, type, reason, message) are one Event with a count.
+ * ER2 from the tenth different message of one object, type and reason on, with at most 10 minutes between two, all are aggregated into
+ *    one Event: "(combined from similar events): …". The nine newest messages are kept; client-go keeps any nine.
+ * ER3 a source may send a burst of 25 Events, then one per 5 minutes; dropped ones still increase the count.
+ * ER4 each map holds at most 4096 entries; the least recently used ones are evicted.
  *
- * Source: client-go tools/record/events_cache.go EventCorrelator. Its UpdateState writes back what it knows already: nothing here.
+ * Source: client-go tools/record/events_cache.go EventCorrelator. Its UpdateState has no counterpart here.
  */
 import { createHash } from "node:crypto";
 import { takeToken } from "@deltaloop/base";
@@ -31,38 +31,38 @@ export const EVENT_COUNT_MAX = 2 ** 31 - 1;
 const COMBINED = "(combined from similar events): ";
 const NANOS_PER_MS = 1_000_000;
 
-/** In texts that are compared and nothing else: hashes will do. */
+/** An occurrence. Its texts are only compared, so hashes suffice. */
 export interface Happening {
-  /** Who tells it, object and type: whose budget it spends. */
+  /** Event source, object and type: key of the token bucket. */
   readonly source: string;
-  /** The same with the reason: with what it may be combined. */
+  /** `source` and the reason: key of aggregation. */
   readonly group: string;
-  /** All of it, message and field included. */
+  /** All fields, message and field path included. */
   readonly key: string;
-  /** The message. Within a group no other text is compared with it. */
+  /** The message. Compared only within its group. */
   readonly message: string;
-  /** `eventNanos`, in case it is the first of its Event. */
+  /** `eventNanos`, used if this is the first occurrence. */
   readonly nanos: string;
 }
 
-/** The Event as it stands with this happening. */
+/** The Event after this occurrence. */
 export interface Correlated {
-  /** Of the first that was counted: its name and time. */
+  /** Nanoseconds of the first occurrence, which give the Event its name and time. */
   readonly nanos: string;
-  /** 1: the first. */
+  /** 1 for the first occurrence. */
   readonly count: number;
   readonly isCombined: boolean;
-  /** Not to be sent. */
+  /** Dropped by the rate limit: do not send. */
   readonly isHeldBack: boolean;
 }
 
-/** What was told, changed in place by `correlate`: thousands of entries are not copied for one happening. */
+/** Past occurrences. `correlate` changes it in place, because copying thousands of entries per occurrence is too expensive. */
 export interface CorrelatorMemory {
-  /** Group → messages of late. */
+  /** Group → recent messages. */
   readonly groups: Map<string, { readonly messages: readonly string[]; readonly lastMs: number }>;
-  /** Key, or group → the Event that stands for it. */
+  /** Key or group → its Event. */
   readonly events: Map<string, { readonly nanos: string; readonly count: number }>;
-  /** Source → what it may still send. */
+  /** Source → its token bucket. */
   readonly budgets: Map<string, TokenBucket>;
 }
 
@@ -70,7 +70,7 @@ export function noCorrelations(): CorrelatorMemory {
   return { groups: new Map(), events: new Map(), budgets: new Map() };
 }
 
-/** It is remembered whether or not it will be sent, as upstream does. */
+/** Counts `happening` in `memory`, also if the Event is dropped by the rate limit, as upstream does. */
 export function correlate(memory: CorrelatorMemory, { source, group, key, message, nanos }: Happening, nowMs: number): Correlated {
   const known = memory.groups.get(group);
   const recent = known !== undefined && nowMs - known.lastMs <= SIMILAR_WITHIN_MS ? known.messages : [];
@@ -89,7 +89,7 @@ export function correlate(memory: CorrelatorMemory, { source, group, key, messag
   return { ...event, isCombined, isHeldBack: left === undefined };
 }
 
-/** The entry becomes the last used one; above the bound the one that was not used for longest goes. */
+/** Marks the entry as most recently used and evicts the least recently used one above the limit. */
 function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.delete(key);
   map.set(key, value);
@@ -104,12 +104,12 @@ export function combinedMessage(message: string): string {
   return COMBINED + message;
 }
 
-/** When an Event was first told, as hex of nanoseconds. Our clock knows milliseconds; `salt`, a whole number, chooses the rest. */
+/** Time of the first occurrence in nanoseconds, as hex. The clock has milliseconds; `salt`, an integer, supplies the rest. */
 export function eventNanos(nowMs: number, salt: number): string {
   return (BigInt(Math.trunc(nowMs)) * BigInt(NANOS_PER_MS) + BigInt(salt % NANOS_PER_MS)).toString(16);
 }
 
-/** The milliseconds that `nanos` was made of. */
+/** The milliseconds of `nanos`. */
 export function msOfNanos(nanos: string): number {
   return Number(BigInt(`0x${nanos}`) / BigInt(NANOS_PER_MS));
 }
@@ -118,11 +118,11 @@ const EVENT_NAME_MAX = 253;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/u;
 
 /**
- * `web.17c3a9d2f4b81e00`: the object's name and when; where the API server would refuse that (of a name of 237 characters, say), a
- * UUID. Ours is made of what would not do, so it is the same each time.
+ * `web.17c3a9d2f4b81e00`: the object's name and the time. Where that is not a valid name (for example a name of 237 characters), a
+ * UUID derived from it, so that the result is deterministic.
  *
- * Source: client-go tools/record/util GenerateEventName. Differs from upstream: combined Events get theirs the same way, where
- * EventAggregate takes a name that the API server refuses.
+ * Source: client-go tools/record/util GenerateEventName. Differs from upstream: combined Events are named the same way; EventAggregate
+ * uses a name that the API server rejects.
  */
 export function eventName(object: string, nanos: string): string {
   const name = `${object}.${nanos}`;
@@ -138,7 +138,7 @@ function isEventNanos(text: string): boolean {
   return NANOS.test(text);
 }
 
-/** Whether `name` may be an Event's about `object`; of one whose name is too long a UUID is all there is to see. */
+/** Whether `name` may be the name of an Event about `object`; for an object with a too long name any UUID is accepted. */
 export function isEventNameOf(object: string, name: string): boolean {
   if (name.startsWith(`${object}.`)) return isEventNanos(name.slice(object.length + 1));
   return UUID.test(name) && eventName(object, "f".repeat(16)) !== `${object}.${"f".repeat(16)}`;

@@ -1,13 +1,10 @@
-/**
- * How one API server is reached as one component: where it is, who calls, and what each request says of that. Calls and streams have it in
- * common, so that what one of them was refused is known to the other.
- */
+/** Address, credentials and request headers of one API server and component, shared by calls and streams, including a refused credential. */
 import { VERSION } from "@deltaloop/base";
 import { showsToken, TokenInClearError } from "./config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 
-/** What is asked for. */
-export interface Asked {
+/** Path, query and media type of a request. */
+export interface RequestSpec {
   /** Absolute, encoded, without query. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -17,7 +14,7 @@ export interface Asked {
   readonly accept?: string;
 }
 
-/** With what a request is sent. */
+/** Credentials of a request. */
 export interface Identity {
   readonly token?: string;
   readonly certificate?: ClientCertificate;
@@ -25,13 +22,13 @@ export interface Identity {
 
 export interface Access {
   readonly base: URL;
-  /** Who calls, as it is now: credentials may have to be fetched, and whoever brings them may hang. */
-  identityNow(): Identity | Promise<Identity>;
-  /** The server has not accepted it (401). */
-  refuse(who: Identity): void;
+  /** Returns the current credentials. Fetching them may take long or hang. */
+  currentIdentity(): Identity | Promise<Identity>;
+  /** Records that the server rejected the credentials (401). */
+  reject(identity: Identity): void;
   /** Path and query. */
-  targetOf(asked: Asked): string;
-  headersOf(asked: Asked, who: Identity): Record<string, string>;
+  targetOf(request: RequestSpec): string;
+  headersOf(request: RequestSpec, identity: Identity): Record<string, string>;
 }
 
 /** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */
@@ -43,17 +40,17 @@ export function createAccess(config: KubeHttpConfig): Access {
   let refused: Identity | undefined;
   return {
     base,
-    identityNow() {
+    currentIdentity() {
       const { token, certificate } = config;
       if (certificate === undefined) {
         const now = token?.(refused?.token);
         return now instanceof Promise ? now.then((text) => identity(text, undefined)) : identity(now, undefined);
       }
-      const both = Promise.all([brought(() => token?.(refused?.token)), brought(() => certificate(refused?.certificate))]);
+      const both = Promise.all([settled(() => token?.(refused?.token)), settled(() => certificate(refused?.certificate))]);
       return both.then(([newest, own]) => identity(newest, own));
     },
-    refuse(who) {
-      refused = who;
+    reject(identity) {
+      refused = identity;
     },
     targetOf: ({ path, query }) => prefix + path + queryString(query),
     headersOf({ accept = "application/json", body, contentType = "application/json" }, { token }) {
@@ -65,8 +62,8 @@ export function createAccess(config: KubeHttpConfig): Access {
   };
 }
 
-/** Of one that throws the other is waited for all the same. */
-async function brought<T>(bring: () => T | Promise<T>): Promise<T> {
+/** Turns a synchronous throw into a rejection, so that `Promise.all` also starts the other call. */
+async function settled<T>(bring: () => T | Promise<T>): Promise<T> {
   return await bring();
 }
 
@@ -74,7 +71,7 @@ function identity(token: string | undefined, certificate: ClientCertificate | un
   return { ...(token !== undefined && { token }), ...(certificate && { certificate }) };
 }
 
-function queryString(query: Asked["query"]): string {
+function queryString(query: RequestSpec["query"]): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined) parameters.set(name, String(value));
   const text = parameters.toString();

@@ -1,6 +1,6 @@
 /**
- * Calls to one API server, each with one answer: kept connections, credentials, time-outs, retry budget, and nothing else. All that a function
- * needs. (client-node opens a TLS connection per request and costs 2.1 MB of bundle: design decision 8.)
+ * Calls to one API server with one response each: persistent connections, credentials, timeouts and a retry budget. (client-node opens a
+ * TLS connection per request and adds 2.1 MB to a bundle: design decision 8.)
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -19,7 +19,7 @@ import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
 import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
 import { createAccess } from "./access.ts";
-import type { Access, Asked, Identity } from "./access.ts";
+import type { Access, RequestSpec, Identity } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import { createConnections } from "./connections.ts";
 import type { Connections } from "./connections.ts";
@@ -30,33 +30,33 @@ import type { Ending } from "./retry.ts";
 import { isSuccess, NO_ANSWER, statusError, unanswered } from "./status-error.ts";
 
 /**
- * Of one answer, as much as is read. A page of 500 pods is 5 MB. An object is 1.5 MB for etcd and up to 9 MB as JSON, where a control
- * character is six bytes; a text of more than 512 MiB cannot be made at all. While it is parsed an answer is there as bytes, as text (of
- * two bytes a character where one of them is beyond Latin-1) and as objects: of a function's 1,024 MB about 300.
+ * Limit of a response. A page of 500 pods is 5 MB. An object is up to 1.5 MB in etcd and 9 MB as JSON, where a control character takes
+ * six bytes. While it is parsed, a response exists as bytes, as text (two bytes per character beyond Latin-1) and as objects: about 300
+ * of a function's 1,024 MB.
  */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
-export interface Call extends Asked {
+export interface Call extends RequestSpec {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
-  /** For one sending, from its connection to the last byte. Default: the retry budget's, else the request timeout. */
+  /** For one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
   readonly timeoutMs?: number;
   readonly retryBudget?: RetryBudget;
-  /** Sees the head of each answer, refusals too. */
+  /** Receives the head of each response, refusals included. */
   readonly onHead?: (headers: Headers) => void;
 }
 
-/** One API server as one component: what reader and writer are made of. */
+/** One API server as one component: the base of reader and writer. */
 export interface KubeCalls {
   readonly requestTimeoutMs: number;
   readonly fieldManager: string;
   /**
-   * The parsed answer of a call that succeeded, after as many sendings as it took (KC4).
+   * The parsed response of a successful call, retried as needed (KC4).
    *
-   * @throws {KubeApiError} when the server refused
-   * @throws {AnswerTooLargeError} when the answer is larger than 64 MiB; it is not asked for again
-   * @throws {UnansweredError} when no (whole) answer came; an aborted signal throws its own reason
-   * @throws {NotSentError} when it waited in vain for a connection or credentials
+   * @throws {KubeApiError} when the server refused the call
+   * @throws {AnswerTooLargeError} when the response exceeds 64 MiB; it is not retried
+   * @throws {UnansweredError} without a (complete) response; an aborted signal throws its reason
+   * @throws {NotSentError} when no connection or credentials became available in time
    */
   json(call: Call): Promise<unknown>;
 }
@@ -83,7 +83,7 @@ export function createCalls(
       });
       if (sent.kind === "success") return parse(sent.body);
       last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
-      // Differs from client-go, which asks ten times more: whoever lists asks for another version at once (informer §2.4).
+      // Differs from client-go, which retries ten times: the caller lists another version at once (informer §2.4).
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
       if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
@@ -93,7 +93,7 @@ export function createCalls(
     }
   }
 
-  /** Waits for a place among the calls on their way; the request's own time begins when it has one. */
+  /** Waits for a free slot; the attempt's timeout starts afterwards. */
   async function sendInTurn(call: Call, retryBudget: RetryBudget): Promise<Sent> {
     call.signal?.throwIfAborted();
     const waitMs = Math.min(retryBudget.waitMsMax(), QUEUE_TIMEOUT_MS);
@@ -101,7 +101,7 @@ export function createCalls(
     let release: (() => void) | undefined;
     try {
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
-      const now = access.identityNow();
+      const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
       if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: its sender's time was over");
       queueing.clear();
@@ -137,14 +137,14 @@ export function createCalls(
         if (!answer.isCut) return { kind: "success", body: text };
         throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
       }
-      if (status === 401) access.refuse(who);
+      if (status === 401) access.reject(who);
       return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
     } catch (error) {
       call.signal?.throwIfAborted();
       if (error instanceof TypeError || error instanceof AnswerTooLargeError) throw error;
       config.onNoAnswer?.();
       const cause = error instanceof UnansweredError ? error : unanswered(error);
-      // Of what had begun to be answered nothing is sent again.
+      // Nothing is retried once a response has begun.
       if (code !== NO_ANSWER) throw cause;
       return { kind: "noAnswer", error: cause, errno: errnoOf(error) };
     } finally {
@@ -155,7 +155,7 @@ export function createCalls(
   }
 }
 
-/** What became of one sending. */
+/** Outcome of one attempt. */
 type Sent =
   | { readonly kind: "success"; readonly body: string }
   | (Ending & { readonly kind: "answer"; readonly headers: Headers; readonly body: string })
@@ -165,12 +165,12 @@ function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
   return sent.kind === "answer" ? String(sent.code) : NO_ANSWER;
 }
 
-/** Of a socket's error. */
+/** Code of a socket error. */
 function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
-/** A deadline for waiting in turn, made when there is something to wait for: mostly there is not. */
+/** A deadline for queueing, created lazily: most calls do not wait. */
 function createQueueing(ms: number, caller: AbortSignal | undefined): { signal(): AbortSignal; clear(): void } {
   let deadline: Deadline | undefined;
   return {
@@ -179,7 +179,7 @@ function createQueueing(ms: number, caller: AbortSignal | undefined): { signal()
   };
 }
 
-/** A success whose body is no JSON says as little as none: something between us and the server answered. */
+/** A success whose body is not JSON counts as no response: something in front of the server returned it. */
 function parse(body: string): unknown {
   try {
     return parseExact(body);

@@ -1,4 +1,4 @@
-/** One HTTP/1.1 client for one API server: calls and streams, as one component. */
+/** One HTTP/1.1 client for one API server and component: calls and streams. */
 import { createAccess } from "./access.ts";
 import { createCalls } from "./calls.ts";
 import type { KubeCalls } from "./calls.ts";
@@ -7,7 +7,7 @@ import { createConnections } from "./connections.ts";
 import { createStreams } from "./streams.ts";
 import type { KubeStreams } from "./streams.ts";
 
-/** What reader, writer and watch are made of. In process: shared/api-server. */
+/** The base of reader, writer and watch. The in-process variant is in shared/api-server. */
 export interface KubeClient extends KubeCalls, KubeStreams {}
 
 /** @throws {TokenInClearError} when the configuration has a token and the server is plain HTTP on another machine */

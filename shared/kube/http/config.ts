@@ -11,46 +11,46 @@ export interface ClientCertificate {
 export interface KubeHttpConfig {
   /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
   readonly server: string;
-  /** Forward proxy. Absent = the one that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, if any. */
+  /** Forward proxy. Default: the one of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, if any. */
   readonly proxy?: Proxy;
-  /** PEM; each certificate is a trust anchor. Absent = the system's own authorities. */
+  /** PEM; each certificate is a trust anchor. Default: the system's certificate authorities. */
   readonly ca?: string | Buffer;
   /** Client certificate and key, PEM. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
   /**
-   * Asked before every call, so that it can refresh; it keeps its own cache. `refused` is the last one that the server has not accepted
-   * (401), and not to be taken from that cache.
+   * Called before every request, so that it can refresh the token; it caches by itself. `refused` is the last token that the server
+   * rejected (401); the cache must not return it.
    */
   readonly token?: (refused?: string) => Promise<string> | string;
   /**
-   * The same for a certificate: asked before every call and instead of `cert` and `key`. Another object is another certificate, which
-   * further calls are made with, on connections of their own.
+   * As `token`, for a client certificate instead of `cert` and `key`. A new object is a new certificate, and further calls use new
+   * connections.
    */
   readonly certificate?: (refused?: ClientCertificate) => Promise<ClientCertificate | undefined> | ClientCertificate | undefined;
-  /** Skips verification of the server's certificate: for people's own experiments only. */
+  /** Skips verification of the server's certificate: for experiments only. */
   readonly insecure?: boolean;
-  /** Name to verify in the server's certificate if it is not the host's. */
+  /** Name to verify in the server's certificate if it differs from the host. */
   readonly serverName?: string;
-  /** Who calls: `watcher`, `replicaset`, `apply-deltas`, … Stands in the User-Agent. */
+  /** The calling component: `watcher`, `replicaset`, `apply-deltas`, … Part of the User-Agent. */
   readonly component: string;
-  /** Default `deltaloop/<version> (<component>)`. Others than our components say so: scripted nodes, people in tests. */
+  /** Default `deltaloop/<version> (<component>)`. Set for clients that are not components, such as scripted nodes and tests. */
   readonly userAgent?: string;
   /** Default `deltaloop-<component>`. */
   readonly fieldManager?: string;
-  /** Default 12 s: for one sending of a call other than a watch or a page of a watcher's list. */
+  /** Default 12 s: for one attempt of a call other than a watch or a list page. */
   readonly requestTimeoutMs?: number;
-  /** Default 60 s: how long a call that brings no retry budget of its own is waited for before its last sending. */
+  /** Default 60 s: the retry budget of a call without its own, until its last attempt starts. */
   readonly waitMsMax?: number;
-  /** Counts the requests, as client-go's. */
+  /** Counts requests with client-go's metrics. */
   readonly metrics?: Metrics;
-  /** Called for each sending without a (whole) answer, also before it is sent again. */
+  /** Called for each attempt without a whole answer, also before it is repeated. */
   readonly onNoAnswer?: () => void;
-  /** Default 100 s without a byte; then a watch is aborted (KL5). */
+  /** Default 100 s without a byte; then the watch is aborted (KL5). */
   readonly inactivityMs?: number;
 }
 
-/** A bearer token would leave this machine unencrypted. Whoever configured the server acts; nothing was sent. */
+/** A bearer token would leave this machine unencrypted. Nothing was sent; correct the configured server. */
 export class TokenInClearError extends Error {
   override readonly name = "TokenInClearError";
 
@@ -59,14 +59,14 @@ export class TokenInClearError extends Error {
   }
 }
 
-/** Whether whoever calls `server` with a token shows it to everybody on the way. */
+/** Whether a token sent to `server` can be read by others on the network. */
 export function showsToken(server: string): boolean {
-  if (!URL.canParse(server)) return false; // what is no URL is called by nobody
+  if (!URL.canParse(server)) return false; // not called
   const { protocol, hostname } = new URL(server);
   return protocol !== "https:" && !isLoopback(hostname);
 }
 
-/** As `new URL` writes a host: IPv4 in four decimals, IPv6 in brackets. */
+/** `new URL` normalises hosts: IPv4 as four decimals, IPv6 in brackets. */
 function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname);
 }

@@ -4,16 +4,16 @@ import type { Access } from "./access.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 import { proxyFor } from "./proxy.ts";
 
-/** The API server closes idle connections after 90 s. Ours end earlier, also after a sandbox was frozen. */
+/** The API server closes idle connections after 90 s. Ours close earlier, also after a sandbox was frozen. */
 const IDLE_MS_MAX = 50_000;
 
-/** Connections to one API server as the user of one certificate. */
+/** Connections to one API server, per client certificate. */
 export type Connections = (certificate?: ClientCertificate) => Exchanges;
 
 /**
- * When the certificate changes, requests in flight finish on the old connections and new ones open their own.
+ * After a certificate change, requests in flight finish on the old connections and new requests use new ones.
  *
- * @throws {UsageError} when the environment names a proxy that cannot be used
+ * @throws {UsageError} when the environment names an unusable proxy
  */
 export function createConnections(config: KubeHttpConfig, { base }: Access): Connections {
   const proxy = config.proxy ?? proxyFor(base, process.env);

@@ -9,7 +9,7 @@ export function unansweredWithin(ms: number): UnansweredError {
   return new UnansweredError(`no answer within ${ms} ms`);
 }
 
-/** `signal` fires when the caller's does, with its reason, or after `ms` with `late`. */
+/** A signal that aborts with the caller's reason, or with `late()` after `ms`. */
 export function createDeadline(ms: number, caller: AbortSignal | undefined, late: () => Error = () => unansweredWithin(ms)): Deadline {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(late()), ms);

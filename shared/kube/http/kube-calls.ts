@@ -4,7 +4,7 @@ import type { KubeHttpConfig } from "./config.ts";
 import { createReader } from "./reader.ts";
 import { createWriter } from "./writer.ts";
 
-/** One API server as one component that watches nothing: without what only streams need, a function's bundle is smaller. */
+/** One API server as one component without watches: leaving out streams makes a function's bundle smaller. */
 export function createKubeCalls(config: KubeHttpConfig): KubeReader & KubeWriter {
   const calls = createCalls(config);
   return { ...createReader(calls), ...createWriter(calls) };

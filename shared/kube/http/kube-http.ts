@@ -6,12 +6,12 @@ import { createReader } from "./reader.ts";
 import { createWatch } from "./watch.ts";
 import { createWriter } from "./writer.ts";
 
-/** One API server over HTTP, as one component; see shared/kube/client/kube.ts for what is promised. */
+/** One API server over HTTP as one component; the contract is in shared/kube/client/kube.ts. */
 export function createKubeHttp(config: KubeHttpConfig): Kube {
   return kubeOver(createClient(config));
 }
 
-/** The ports on `client`, however that reaches the API server. */
+/** The ports on `client`, over HTTP or in process. */
 export function kubeOver(client: KubeClient): Kube {
   return { ...createReader(client), ...createWriter(client), ...createWatch(client) };
 }

@@ -15,8 +15,8 @@ export interface LineSplitter {
 }
 
 /**
- * Splits a byte stream at newlines. A newline byte never stands inside a multibyte character, so bytes are cut first and
- * decoded afterwards, and a character on the border of two chunks stays whole. [informer T23]
+ * Splits a byte stream at newlines. A newline byte is never part of a multibyte character, so bytes are split before they are
+ * decoded, and a character across two chunks stays intact. [informer T23]
  */
 export function createLineSplitter(lineBytesMax: number = LINE_BYTES_MAX): LineSplitter {
   let pending: Buffer[] = [];

@@ -1,18 +1,18 @@
 /**
- * A streaming answer as lines: drain first, parse later. An API server under load closes watchers that read slowly (its buffers
- * hold ten events), so bytes are taken off the socket as they come and cut into lines only when the caller asks for them.
+ * A streamed response as lines. An API server under load closes slow watchers (its buffers hold ten events), so bytes are read from the
+ * socket as they arrive and split into lines only on demand.
  */
 import type { AnswerStream } from "@deltaloop/base/http";
 import { UnansweredError } from "../client/errors.ts";
 import { createLineSplitter } from "./line-splitter.ts";
 import { isFailure, statusError, unanswered } from "./status-error.ts";
 
-/** Received and not yet asked for; above it the socket is left alone until half is consumed (informer §2.7). */
+/** Limit of buffered bytes; above it the socket is paused until half is consumed (informer §2.7). */
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
-/** A first line that could be a Status instead of an event is only looked at below this length. */
+/** Only a first line shorter than this is checked for a Status. */
 const STATUS_LINE_MAX = 64 * 1024;
 
-/** Complete lines in order, grouped as they arrived (KL2 to KL6). Ends the connection however it is left. */
+/** Complete lines in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
 export async function* linesOf(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
   const splitter = createLineSplitter();
   let first = true;
@@ -26,7 +26,7 @@ export async function* linesOf(response: AnswerStream, signal: AbortSignal, inac
   }
 }
 
-/** The chunks of `response`, received ahead of the caller up to the bound. */
+/** The chunks of `response`, read ahead of the consumer up to the limit. */
 export async function* drain(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -48,7 +48,7 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
     }, inactivityMs);
   };
   const onAbort = (): void => {
-    // What was received and not asked for is dropped: the caller is gone.
+    // The consumer has stopped; drop the buffered chunks.
     chunks.length = 0;
     finish({ error: signal.reason });
     response.destroy();
@@ -59,11 +59,11 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes > BUFFER_BYTES_MAX) {
-      // The silence that follows is our own, so the inactivity timer stops.
+      // While paused no bytes are expected, so the inactivity timer stops.
       isPaused = true;
       response.pause();
       clearTimeout(timer);
-      timer = undefined; // what is cleared cannot be refreshed
+      timer = undefined; // a cleared timer cannot be refreshed
     } else {
       arm();
     }
@@ -111,14 +111,14 @@ function split(splitter: ReturnType<typeof createLineSplitter>, chunk: Buffer): 
   }
 }
 
-/** Some servers and proxies answer 200 and put the refusal where the first event should be (KL2). */
+/** Some servers and proxies return 200 and a Status as first line (KL2). */
 function throwIfStatus(line: string): void {
   if (line.length > STATUS_LINE_MAX || !line.includes('"Status"')) return;
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    // Not ours to judge: the caller sees the line and drops the connection.
+    // The consumer sees the undecodable line and drops the connection.
     return;
   }
   if (isFailure(value)) throw statusError(500, {}, line);

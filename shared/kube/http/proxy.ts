@@ -1,5 +1,5 @@
 /**
- * Which proxy a server is reached through: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as Go's programs read them.
+ * Selects the proxy of a server from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as Go programs do.
  *
  * Source: Go x/net/http/httpproxy/proxy.go; client-go tools/clientcmd/client_config.go parseProxyURL.
  */
@@ -7,10 +7,9 @@ import { BlockList, isIP } from "node:net";
 import type { Proxy } from "@deltaloop/base/http";
 import { UsageError } from "@deltaloop/base";
 
-/** Environment variables by name. */
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxy that the environment names for `server`. @throws {UsageError} when it names one that cannot be used */
+/** The proxy that the environment sets for `server`. @throws {UsageError} when it is unusable */
 export function proxyFor(server: URL, environment: Environment): Proxy | undefined {
   const name = server.protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY";
   const text = either(environment, name);
@@ -18,7 +17,7 @@ export function proxyFor(server: URL, environment: Environment): Proxy | undefin
   return proxyOf(/^[a-z][a-z\d+.-]*:\/\//i.test(text) ? text : `http://${text}`, name);
 }
 
-/** @param from what names the proxy, for the error @throws {UsageError} when `url` is no URL of a proxy; credentials in it are not quoted */
+/** @param from the setting, for the error @throws {UsageError} when `url` is not a proxy URL; credentials in it are not quoted */
 export function proxyOf(url: string, from: string): Proxy {
   const { protocol, hostname, port, username, password } = URL.canParse(url) ? new URL(url) : { protocol: "", hostname: "" };
   if ((protocol !== "http:" && protocol !== "https:") || hostname === "")
@@ -60,11 +59,11 @@ function isInNetwork(host: string, network: string): boolean {
   return list.check(host, type);
 }
 
-/** `entry` is an address or a domain, also with a port. `.example.com` and `*.example.com` name sub-domains only. */
+/** `entry` is an address or a domain, optionally with a port. `.example.com` and `*.example.com` match subdomains only. */
 function isNamedBy(entry: string, host: string, port: string): boolean {
-  const [, bracketed, plain, asked = ""] = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(entry) ?? ["", undefined, entry];
+  const [, bracketed, plain, entryPort = ""] = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(entry) ?? ["", undefined, entry];
   const name = bracketed ?? plain ?? "";
-  if (name === "" || (asked !== "" && asked !== port)) return false;
+  if (name === "" || (entryPort !== "" && entryPort !== port)) return false;
   if (isIP(name) !== 0) return name === host;
   const domain = name.replace(/^\*(?=\.)/, "");
   return domain.startsWith(".") ? host.endsWith(domain) : host === domain || host.endsWith(`.${domain}`);

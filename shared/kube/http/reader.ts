@@ -7,9 +7,9 @@ import type { RetryBudget } from "@deltaloop/base";
 import type { KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
 
-/** As many as are asked for: more than a cluster has. A server whose list has no end must not fill our memory. */
+/** Limit of a list, above the size of any cluster: a server with an endless list must not exhaust the memory. */
 const OBJECTS_MAX = 200_000;
-/** A list whose continue token expired starts again from its first page, so that it stays one snapshot. */
+/** Attempts to list when the continue token expires; each starts from the first page, so that the list is one snapshot. */
 const LIST_ATTEMPTS_MAX = 3;
 
 /** Quorum reads: no resourceVersion is ever sent (KC2). */
@@ -47,13 +47,13 @@ export function createReader(client: KubeCalls): KubeReader {
     const items: KubeObject[] = [];
     let token: string | undefined;
     const pager = createPager();
-    for (let asked = 0; asked < OBJECTS_MAX;) {
+    for (let requested = 0; requested < OBJECTS_MAX;) {
       const [answer, limit] = await pager(async (objects) => {
         const query = { limit: objects, continue: token, labelSelector, timeout };
         const path = resourcePath(resource, namespace);
         return [await client.json({ method: "GET", path, query, ...(retryBudget && { retryBudget }) }), objects] as const;
       });
-      asked += limit;
+      requested += limit;
       const page = asPage(answer, token);
       // The server's list kinds hold whole objects of the resource asked for.
       items.push(...(page.items as readonly KubeObject[]));
@@ -64,7 +64,7 @@ export function createReader(client: KubeCalls): KubeReader {
   }
 }
 
-/** The server is told when we stop waiting, so that nothing of ours lands later than that. Whole seconds. */
+/** The `timeout` parameter in whole seconds, so that the server does not execute a call after the client gave up. */
 export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retryBudget: RetryBudget | undefined): string {
   return `${Math.ceil((retryBudget?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
@@ -76,13 +76,13 @@ export function asObject(value: unknown): KubeObject {
 }
 
 /**
- * A page of a list that was asked for with the continue token `asked`.
+ * The page that follows the continue token `requestToken`.
  *
- * @throws {UnansweredError} when the answer is no list, or its token is `asked` again: the list would never end
+ * @throws {UnansweredError} when the response is not a list, or its token is `requestToken` again: the list would never end
  */
 export function asPage(
   value: unknown,
-  asked: string | undefined,
+  requestToken: string | undefined,
 ): {
   readonly resourceVersion: string;
   readonly continue?: string;
@@ -93,8 +93,8 @@ export function asPage(
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
   if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new UnansweredError("the answer is no Kubernetes list");
-  if (typeof token === "string" && token !== "" && token === asked)
-    throw new UnansweredError("the list does not advance: its continue token is the one it was asked with");
+  if (typeof token === "string" && token !== "" && token === requestToken)
+    throw new UnansweredError("the list does not advance: the server returned the same continue token");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };
 }
 

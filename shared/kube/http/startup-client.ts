@@ -1,6 +1,6 @@
 /**
- * Calls of a command that starts. A control plane that starts or rolls over answers 503 or closes connections for a minute, so reads and access
- * reviews are repeated; what can only be a mistake ends the command at once.
+ * Calls of a starting command. A control plane that starts or rolls over returns 503 or closes connections for a minute, so reads and access
+ * reviews are retried; an error that indicates a misconfiguration ends the command at once.
  */
 import type { Clock } from "@deltaloop/base";
 import { describeError } from "../client/describe-error.ts";
@@ -8,14 +8,14 @@ import { KubeApiError, NotSentError, UnansweredError } from "../client/errors.ts
 import type { Call, KubeCalls } from "./calls.ts";
 
 export interface StartupOptions {
-  /** How long failed calls are repeated, from the first failure on. */
+  /** Retry period from the first failure on. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Called once calls have failed for two seconds, with what is awaited. */
+  /** Called with the awaited call once calls have failed for two seconds. */
   readonly onWaiting: (awaited: string) => void;
 }
 
-/** A call that would not succeed before the command had to give up: what failed, as whom, and the remedy. */
+/** A call failed until the command gave up; the message has the call, the error and the remedy. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
 }
@@ -28,7 +28,7 @@ const FORBIDDEN_MS = 10_000;
 const ACCESS_REVIEW = /\/selfsubject(?:access|rules)reviews$/;
 const CERTIFICATE_ERROR = /^(?:CERT_|ERR_TLS_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_PURPOSE|ERR_SSL_)/;
 
-/** `client` whose idempotent calls are repeated while the API server starts. @throws {StartupError} from its calls */
+/** `client` with idempotent calls retried while the API server starts. @throws {StartupError} from its calls */
 export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock, onWaiting }: StartupOptions): C {
   let failingSinceMs: number | undefined;
   let isNoticed = false;
@@ -61,7 +61,7 @@ function isIdempotent({ method, path }: Call): boolean {
   return method === "GET" || (method === "POST" && ACCESS_REVIEW.test(path));
 }
 
-/** How long a call that fails so is worth repeating. */
+/** How long a call with this error is retried. */
 function retryWindowMs(error: unknown): number {
   if (error instanceof NotSentError) return Number.POSITIVE_INFINITY;
   if (error instanceof UnansweredError) return isCertificateError(error) ? 0 : Number.POSITIVE_INFINITY;

@@ -1,13 +1,13 @@
 import { KubeApiError, UnansweredError } from "../client/errors.ts";
 import { messageOf } from "../objects/errors.ts";
 
-/** As client-go counts what no server has answered. */
+/** client-go's code label for requests without a response. */
 export const NO_ANSWER = "<error>";
 
-/** As much of a refusal's body as is read. */
+/** Limit of a refusal's body. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
 
-/** What stands for a reason when the answer came from something in front of the API server and holds no Status. */
+/** Reasons for responses without a Status, from something in front of the API server. */
 const REASONS: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",
@@ -27,7 +27,7 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /**
- * The error for an answer that is no success. A Status in the body wins over the HTTP code, `details.retryAfterSeconds` over
+ * The error for a response other than a success. A Status in the body wins over the HTTP code, `details.retryAfterSeconds` over
  * the header.
  *
  * Source: apimachinery api/errors, FromObject and NewGenericServerResponse.
@@ -54,12 +54,12 @@ export function statusError(
   });
 }
 
-/** The error for an answer that did not come, or not whole. */
+/** The error for a missing or incomplete response. */
 export function unanswered(cause: unknown): UnansweredError {
   return new UnansweredError(`no answer: ${messageOf(cause)}`, { cause });
 }
 
-/** Of an answer's headers. */
+/** Headers of a response. */
 interface Answered {
   readonly "retry-after"?: string | undefined;
 }
@@ -76,7 +76,7 @@ interface Status {
   };
 }
 
-/** Whether `value` is a Status that reports a failure; one that reports success is an ordinary answer. */
+/** Whether `value` is a Status that reports a failure; a Status of success is an ordinary response. */
 export function isFailure(value: unknown): boolean {
   return isStatus(value) && value.status !== "Success";
 }
@@ -94,7 +94,7 @@ function parseStatus(body: string): Status | undefined {
   }
 }
 
-/** Seconds only; the API server never sends the date form. */
+/** Seconds only; the API server does not send the date form. */
 function retryAfterSeconds(headers: Answered): number | undefined {
   const seconds = Number(headers["retry-after"]);
   return Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined;

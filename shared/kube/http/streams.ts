@@ -1,20 +1,20 @@
-/** Streaming answers of one API server: what a watch is made of. Each has a connection of its own. */
+/** Streamed responses of one API server, for watches. Each has its own connection. */
 import { unlessAborted } from "@deltaloop/base";
 import type { AnswerStream } from "@deltaloop/base/http";
-import type { Access, Asked } from "./access.ts";
+import type { Access, RequestSpec } from "./access.ts";
 import type { KubeHttpConfig } from "./config.ts";
 import type { Connections } from "./connections.ts";
 import { createDeadline, unansweredWithin } from "./deadline.ts";
 import { drain, linesOf } from "./lines.ts";
 import { isSuccess, NO_ANSWER, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
-/** For a page of a list, and the head of a watch's answer: the API server's own limit for a request. */
+/** For a list page, and for the head of a watch response: the API server's request limit. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
 
 export interface KubeStreams {
-  /** The lines of a streaming answer to a GET (KL2 to KL6). */
-  lines(call: Pick<Asked, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
+  /** The lines of a streamed response to a GET (KL2 to KL6). */
+  lines(call: Pick<RequestSpec, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
 export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {
@@ -27,23 +27,23 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     yield* linesOf(await openStream(call, signal), signal, inactivityMs);
   }
 
-  /** A streaming answer once its status line says success. */
-  async function openStream(asked: Asked, signal: AbortSignal): Promise<AnswerStream> {
+  /** Resolves with the response once its status is a success. */
+  async function openStream(spec: RequestSpec, signal: AbortSignal): Promise<AnswerStream> {
     const deadline = createDeadline(headMs, signal);
     try {
-      const who = await unlessAborted(access.identityNow(), deadline.signal);
-      const request = { method: "GET", target: access.targetOf(asked), headers: access.headersOf(asked, who) } as const;
+      const who = await unlessAborted(access.currentIdentity(), deadline.signal);
+      const request = { method: "GET", target: access.targetOf(spec), headers: access.headersOf(spec, who) } as const;
       const bounds = { timeoutMs: headMs, late: () => unansweredWithin(headMs), signal: deadline.signal };
       const answer = await counted(exchangesOf(who.certificate).stream(request, bounds), deadline.signal);
       if (isSuccess(answer.code)) return answer;
-      if (answer.code === 401) access.refuse(who);
+      if (answer.code === 401) access.reject(who);
       throw statusError(answer.code, answer.headers, await refusalIn(answer, deadline.signal));
     } finally {
       deadline.clear();
     }
   }
 
-  /** Counts each answer by its code. Source: client-go rest/request.go updateRequestResultMetric. */
+  /** Counts each response by code. Source: client-go rest/request.go updateRequestResultMetric. */
   async function counted(opening: Promise<AnswerStream>, signal: AbortSignal): Promise<AnswerStream> {
     let code = NO_ANSWER;
     try {

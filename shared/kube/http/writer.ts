@@ -5,7 +5,7 @@ import { resourcePath } from "./path.ts";
 import { asObject, serverTimeout } from "./reader.ts";
 import { isStatus } from "./status-error.ts";
 
-/** Mutating calls. DELETE knows no fieldManager; every other write carries ours. */
+/** Mutating calls. Every write but DELETE sends a field manager. */
 export function createWriter(client: KubeCalls): KubeWriter {
   const send = (call: Call, retryBudget: RetryBudget | undefined): Promise<unknown> =>
     client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, retryBudget) }, ...(retryBudget && { retryBudget }) });

@@ -1,5 +1,5 @@
 /**
- * Credentials from a program that a kubeconfig names.
+ * Credentials from the exec plugin of a kubeconfig.
  *
  * Source: client-go plugin/pkg/client/auth/exec/exec.go; pkg/apis/clientauthentication/types.go ExecCredential.
  */
@@ -13,7 +13,7 @@ import { issueText } from "./issue-text.ts";
 import { problemOfPair } from "./pem.ts";
 
 const GROUP = "client.authentication.k8s.io";
-/** Longer than a browser and a person need for their part. */
+/** Long enough for a login in a browser. */
 const PLUGIN_MS_MAX = 60_000;
 const OUTPUT_BYTES_MAX = 1024 * 1024;
 
@@ -35,7 +35,7 @@ export interface ExecCluster {
   readonly "insecure-skip-tls-verify"?: boolean;
   /** Base64. */
   readonly "certificate-authority-data"?: string;
-  /** What the kubeconfig's cluster has for plugins. */
+  /** The extension of the kubeconfig's cluster for plugins. */
   readonly config?: unknown;
 }
 
@@ -44,14 +44,14 @@ export interface Credentials {
   /** Client certificate and key, PEM. */
   readonly cert?: string;
   readonly key?: string;
-  /** When they end; a plugin may not say so, then never. */
+  /** Expiry; absent: never. */
   readonly expiresAtMs?: number;
 }
 
 /** Times as Go's encoding/json reads them. */
 const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** Fields may be `null`, which is absence to Go. */
+/** Go reads a `null` field as absent. */
 const ExecCredential = v.object({
   apiVersion: v.string(),
   kind: v.literal("ExecCredential"),
@@ -70,9 +70,10 @@ const ExecCredential = v.object({
 });
 
 /**
- * Runs the plugin, with this process' environment less what is ours; nobody sits at its standard input. A command with a slash that is not absolute stands beside the kubeconfig, in `folder`.
+ * Runs the plugin with this process's environment without deltaloop's variables, and without standard input. A relative command with a
+ * slash is resolved against the kubeconfig's `folder`.
  *
- * @throws {Error} naming the plugin and what it did; never what it printed to standard output
+ * @throws {Error} with the plugin and the failure; never quotes standard output
  */
 export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster: ExecCluster): Promise<Credentials> {
   const { apiVersion, command, installHint, interactiveMode, provideClusterInfo } = plugin;
@@ -110,7 +111,7 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
   };
 }
 
-/** One word that a header can carry. Source: RFC 6750, section 2.1. */
+/** Whether `text` is a single word that a header can carry. Source: RFC 6750, section 2.1. */
 export function isToken(text: string): boolean {
   return /^[\x21-\x7e]+$/.test(text);
 }
@@ -134,7 +135,7 @@ function whatHappened({ code, killed, message }: Error & { readonly code?: unkno
   return typeof code === "number" ? `ended with code ${code}${said === "" ? "" : `: ${said}`}` : `could not be run: ${message}`;
 }
 
-/** A SyntaxError quotes what it could not read, and that may be a token. */
+/** A SyntaxError quotes the input, which may be a token. */
 function parsed(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) as unknown };

@@ -1,4 +1,4 @@
-/** Which credentials a process of ours uses for the API server. */
+/** Selects a process's credentials for the API server. */
 import type { KubeHttpConfig } from "../http/config.ts";
 import { kubeHttpConfigFrom, readKubeconfig } from "./kubeconfig.ts";
 import { UsageError } from "@deltaloop/base";
@@ -11,8 +11,7 @@ export interface KubeFlags {
 
 /**
  * One kubeconfig may hold a context per role (`deltaloop-watcher`, `deltaloop-sync-deployment`, …: the service accounts of
- * infra/manifests/rbac.yaml). A process takes the context of its role's name if there is one, else the one that was asked for,
- * else the current one.
+ * infra/manifests/rbac.yaml). A process uses the context of its role if there is one, else the context of the flag, else the current one.
  *
  * @throws {UsageError} when the file cannot be used
  */
@@ -26,12 +25,11 @@ export async function kubeAccess(flags: KubeFlags, role: string, component: stri
 }
 
 /**
- * The same with the current context by its name, for whoever starts processes: one that starts later is of the same cluster, whatever is the
- * current context by then.
+ * Replaces the current context by its name, so that child processes started later use the same cluster even if the current context changes.
  *
  * @throws {UsageError} when the file cannot be used
  */
-export async function held(flags: KubeFlags): Promise<KubeFlags> {
+export async function pinContext(flags: KubeFlags): Promise<KubeFlags> {
   if (flags.context !== undefined) return flags;
   const config = await readKubeconfig(flags.kubeconfig).catch((error: unknown) => {
     throw new UsageError(messageOf(error));

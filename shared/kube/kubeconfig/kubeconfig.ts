@@ -1,8 +1,8 @@
 /**
- * A kubeconfig: one cluster as one user of it.
+ * Kubeconfig files: one cluster as one user.
  *
- * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. What it knows and we do not is refused by name: `username` and
- * `password`, `auth-provider`, impersonation (`as` and what goes with it). So is what it refuses itself, before anything is called.
+ * Source: client-go tools/clientcmd, tools/clientcmd/api/v1. Unsupported fields are rejected before any call: `username` and `password`,
+ * `auth-provider`, impersonation (`as` and related fields). So is everything that client-go rejects.
  */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -19,7 +19,7 @@ import { filesIn } from "./kubeconfig-path.ts";
 import { issueText } from "./issue-text.ts";
 import { certificatesIn, problemOfPair } from "./pem.ts";
 
-/** A token file and the kubeconfig are read again after this long. */
+/** Interval after which a token file and the kubeconfig are read again. */
 const TOKEN_MS_MAX = 60_000;
 
 const text = v.nullish(v.string(), "");
@@ -60,7 +60,7 @@ type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
 type User = v.InferOutput<typeof User>;
 type Cluster = v.InferOutput<typeof Cluster>;
 
-/** The entries of all files; each says in which folder its file is. */
+/** The entries of all files; each has the folder of its file. */
 interface Merged {
   readonly clusters: readonly (Kubeconfig["clusters"][number] & In)[];
   readonly users: readonly (Kubeconfig["users"][number] & In)[];
@@ -78,7 +78,7 @@ interface In {
  *
  * Source: client-go tools/clientcmd/loader.go ClientConfigLoadingRules.Load.
  *
- * @throws {Error} naming the file and what is wrong with it, never what stands in it
+ * @throws {Error} with the file and the problem, never with its content
  */
 export async function readKubeconfig(path: string): Promise<Merged> {
   const files = filesIn(path);
@@ -113,7 +113,7 @@ async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & 
   try {
     parsed = parseYaml(content);
   } catch (error) {
-    // The parser's message ends with the line that it could not read, and that may hold a secret.
+    // The last line of the parser's message quotes the input, which may hold a secret.
     throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
@@ -129,17 +129,17 @@ function textOf(bytes: Buffer): string {
 }
 
 /**
- * How to reach the cluster that `context` (default: the current one) of a kubeconfig names. Exec plugins and token files are
- * followed: tokens and client certificates are replaced when they end, are refused, or may be others by now.
+ * Client configuration for `context` (default: the current one). Exec plugins and token files are followed: tokens and client
+ * certificates are renewed when they expire, are rejected, or may have been replaced.
  *
- * @throws {Error} naming what the file lacks: the context, its cluster, or its user; {TokenInClearError}
+ * @throws {Error} naming what is missing: the context, its cluster, or its user; {TokenInClearError}
  */
 export async function kubeHttpConfigFrom(
   path: string,
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
   const config = await readKubeconfig(path);
-  // Held: whoever makes another context the current one meanwhile does not mean us.
+  // Fixed here: a later change of the current context must not change the cluster.
   const context = options.context ?? config["current-context"];
   const { cluster, user } = chosen(config, path, context);
   const { server } = cluster;
@@ -148,7 +148,7 @@ export async function kubeHttpConfigFrom(
   const credentials = await named(path, context, credentialsOf(user, user.folder, execCluster(cluster, ca)));
   if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
   const { cert, key } = credentials;
-  // What stands in the file itself is read with it.
+  // Inline data is read with the kubeconfig.
   const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
   let last = credentials;
   const followed = cached(credentials, renewed);
@@ -168,25 +168,25 @@ export async function kubeHttpConfigFrom(
     ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
-  /** The file may name another user by now. One of another server is not for this one, which goes on with what it was shown. */
+  /** The file may have changed. A file that names another server is ignored; the client keeps its credentials. */
   async function renewed(): Promise<Credentials> {
-    const anew = chosen(await readKubeconfig(path), path, context);
-    if (anew.cluster.server === server)
-      last = await named(path, context, credentialsOf(anew.user, anew.user.folder, execCluster(anew.cluster, ca)));
+    const latest = chosen(await readKubeconfig(path), path, context);
+    if (latest.cluster.server === server)
+      last = await named(path, context, credentialsOf(latest.user, latest.user.folder, execCluster(latest.cluster, ca)));
     return last;
   }
 }
 
-/** What a kubeconfig says of its user's client certificate; files by absolute path. */
+/** Where a kubeconfig keeps its user's client certificate; files by absolute path. */
 export interface CertificatePlaces {
   readonly certFile?: string;
   readonly keyFile?: string;
-  /** What stands in the kubeconfig itself, PEM. */
+  /** Inline data of the kubeconfig, PEM. */
   readonly cert?: string;
   readonly key?: string;
 }
 
-/** @throws as `kubeHttpConfigFrom` does for the kubeconfig itself; the files need not be there */
+/** @throws as `kubeHttpConfigFrom` does for the kubeconfig itself; the files need not exist */
 export async function certificatePlaces(path: string, context?: string): Promise<CertificatePlaces> {
   const { user } = chosen(await readKubeconfig(path), path, context);
   const { folder } = user;
@@ -199,7 +199,7 @@ export async function certificatePlaces(path: string, context?: string): Promise
 }
 
 /**
- * A kubeconfig for the cluster of `path`, whose user's certificate and key are in `pemPath`.
+ * A kubeconfig for the cluster of `path` with certificate and key in `pemPath`.
  *
  * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go writeKubeconfigFromBootstrapping.
  */
@@ -224,8 +224,8 @@ export async function kubeconfigForCertificate(path: string, pemPath: string): P
   });
 }
 
-function chosen(config: Merged, path: string, asked: string | undefined): { readonly cluster: Cluster & In; readonly user: User & In } {
-  const name = asked ?? config["current-context"];
+function chosen(config: Merged, path: string, requested: string | undefined): { readonly cluster: Cluster & In; readonly user: User & In } {
+  const name = requested ?? config["current-context"];
   const context = config.contexts.find((each) => each.name === name)?.context;
   if (context === undefined) {
     const known = config.contexts.map((each) => each.name).join(", ") || "none";
@@ -244,7 +244,7 @@ function chosen(config: Merged, path: string, asked: string | undefined): { read
   return { cluster: { ...cluster, folder }, user: { ...(user ?? v.parse(User, {})), folder: found?.folder ?? folder } };
 }
 
-/** Source: client-go tools/clientcmd/validation.go; transport/transport.go TLSConfigFor. Nothing of a server that is refused is shown. */
+/** Source: client-go tools/clientcmd/validation.go; transport/transport.go TLSConfigFor. Quotes nothing of a rejected server URL. */
 function unsupported(name: string, cluster: Cluster, user: User | undefined): string | undefined {
   const wrong = wrongServer(cluster.server);
   if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
@@ -268,7 +268,7 @@ function wrongServer(server: string): string | undefined {
   return url.search === "" && url.hash === "" ? undefined : "has a query or fragment in it: take what begins with ? or # out of the URL";
 }
 
-/** @throws {Error} what `reading` throws, with the place */
+/** @throws {Error} the error of `reading`, prefixed with context and path */
 async function named<T>(path: string, context: string, reading: Promise<T>): Promise<T> {
   try {
     return await reading;
@@ -278,10 +278,10 @@ async function named<T>(path: string, context: string, reading: Promise<T>): Pro
 }
 
 /**
- * A token file goes before a token, both before a plugin; a certificate of the file before a plugin's.
+ * A token file wins over a token, and both win over a plugin; a certificate of the file wins over a plugin's.
  *
  * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig. Differs
- * from upstream: a token file that cannot be read is told, also where a token stands beside it.
+ * from upstream: an unreadable token file is an error even if there is a token.
  */
 async function credentialsOf(user: User, folder: string, cluster: ExecCluster): Promise<Credentials> {
   const own = await ownCertificate(user, folder);
@@ -305,7 +305,7 @@ async function ownCertificate(user: User, folder: string): Promise<Pick<Credenti
   return { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
 }
 
-/** White space around it is none of it. Source: client-go transport/token_source.go fileTokenSource. */
+/** Surrounding white space is trimmed. Source: client-go transport/token_source.go fileTokenSource. */
 async function tokenIn(file: string): Promise<string> {
   const token = (await contentOf("tokenFile", file)).toString().trim();
   if (token === "") throw new Error(`tokenFile ${file} is empty`);
@@ -328,7 +328,7 @@ function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** What a cluster's entry holds for plugins. Source: client-go tools/clientcmd/api/types.go; tools/clientcmd/client_config.go. */
+/** Name of the cluster extension for plugins. Source: client-go tools/clientcmd/api/types.go; tools/clientcmd/client_config.go. */
 const EXEC_EXTENSION = "client.authentication.k8s.io/exec";
 
 function execCluster({ server, ...cluster }: Cluster, ca: Buffer | undefined): ExecCluster {
@@ -349,7 +349,7 @@ function placeOf<F extends string>(field: F, fields: Given<F>): string {
   return fields[`${field}-data`] === "" ? `${field} ${fields[field]}` : `${field}-data`;
 }
 
-/** Data goes before a file; a file's path is relative to the kubeconfig's folder. */
+/** Data wins over a file; a file's path is relative to the kubeconfig's folder. */
 async function given<F extends string>(field: F, fields: Given<F>, folder: string): Promise<Buffer | undefined> {
   const [data, file] = [fields[`${field}-data`], fields[field]];
   if (data !== "") return decoded(field, data);
@@ -362,14 +362,14 @@ async function contentOf(field: string, file: string): Promise<Buffer> {
   });
 }
 
-/** Node takes anything as base64; line breaks are allowed in it. Source: Go encoding/json, of []byte. */
+/** Rejects text that is not base64, which Node would accept; line breaks are allowed. Source: Go encoding/json, of []byte. */
 function decoded(field: string, data: string): Buffer {
   const packed = data.replaceAll(/[\r\n]/g, "");
   if (packed.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(packed)) throw new Error(`${field}-data is not base64`);
   return Buffer.from(packed, "base64");
 }
 
-/** One that the server has refused is asked for anew at once, but the same one only once: a plugin that has no other is not run by every call. */
+/** Renews rejected credentials at once, but each only once: otherwise every call would run a plugin that returns the same ones. */
 function cached(
   first: Credentials,
   ask: () => Promise<Credentials>,
@@ -378,16 +378,16 @@ function cached(
   let dueMs = dueAt(first);
   let renewed: string | undefined;
   return async ({ token, cert }) => {
-    const held = credentials;
+    const known = credentials;
     const refused = token ?? cert;
-    const given = await held?.catch(() => undefined);
+    const given = await known?.catch(() => undefined);
     const isRefused = refused !== undefined && refused === (token === undefined ? given?.cert : given?.token);
     const isDue = Date.now() > dueMs || (isRefused && refused !== renewed);
-    if (credentials === undefined || (credentials === held && isDue)) {
+    if (credentials === undefined || (credentials === known && isDue)) {
       if (isRefused) renewed = refused;
       dueMs = Date.now() + TOKEN_MS_MAX;
       credentials = ask();
-      // The next call asks again; this one gets the error.
+      // This call gets the error; the next one retries.
       credentials.then(
         (got) => (dueMs = dueAt(got)),
         () => (credentials = undefined),
@@ -397,7 +397,7 @@ function cached(
   };
 }
 
-/** A plugin's are good until they end or are refused; a file may hold others by now. */
+/** Credentials of a plugin are valid until they expire or are rejected; a file may change at any time. */
 function dueAt({ expiresAtMs = Date.now() + TOKEN_MS_MAX }: Credentials): number {
   return expiresAtMs;
 }

@@ -1,15 +1,15 @@
-/** Certificates and keys as PEM, looked at before TLS takes them: what it says of a wrong one names neither the file nor the field. */
+/** Validates PEM certificates and keys before TLS uses them: TLS errors name neither the file nor the field. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu;
 
-/** Those that can be read. */
+/** The certificates in `pem` that can be parsed. */
 export function certificatesIn(pem: string): readonly X509Certificate[] {
   return (pem.match(CERTIFICATE) ?? []).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
-/** Why a client cannot be one by them; undefined: it can. Quotes neither. Source: Go crypto/tls X509KeyPair. */
+/** The problem of a certificate and key pair, or undefined. Quotes neither. Source: Go crypto/tls X509KeyPair. */
 export function problemOfPair(cert: string, key: string): string | undefined {
   const [certificate] = certificatesIn(cert);
   if (certificate === undefined) return "holds no certificate (PEM)";
@@ -26,6 +26,6 @@ function attempt<T>(make: () => T): T | undefined {
   try {
     return make();
   } catch {
-    return undefined; // says no more than that
+    return undefined; // the caller reports the problem
   }
 }

@@ -1,16 +1,16 @@
 import { createKubeHttp } from "../http/kube-http.ts";
 import type { KubeHttpConfig } from "../http/config.ts";
 
-/** Of the service accounts (infra/manifests/rbac.yaml). */
+/** Namespace of the service accounts (infra/manifests/rbac.yaml). */
 const OWN_NAMESPACE = "deltaloop";
 
 export interface IssuedToken {
   readonly token: string;
-  /** The server may give less than was asked for, or more. */
+  /** The server may grant a shorter or longer lifetime than requested. */
   readonly endsMs: number;
 }
 
-/** A token of a service account of ours that ends by itself. @throws {KubeApiError} when it is not there, or may not be asked for */
+/** Requests a token of limited lifetime for one of our service accounts. @throws {KubeApiError} if it is missing or the request is forbidden */
 export async function requestToken(
   access: KubeHttpConfig,
   {

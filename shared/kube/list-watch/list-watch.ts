@@ -1,13 +1,13 @@
 /**
- * List and watch of one resource, kept up: carries out what the Reflector decides, for everybody who follows objects (the
- * watcher's streams, the node agent's pod source, scripted nodes).
+ * ListWatch of one resource: executes the Reflector's decisions for every consumer (the watcher's streams, the node agent's pod source,
+ * scripted nodes).
  *
- * LW1 a listener is told one thing at a time, in order, and each is awaited. An event counts as accepted once it has been taken.
- * LW2 a list is told page by page; only `listed` says that it is whole. One that ends before that is begun anew.
- * LW3 no line is skipped: what cannot be decoded drops the connection, which resumes before it, or ends the list.
- * LW4 what `list` and `listed` throw ends the loop, and so does a list below the floor; every other failure is the Reflector's to answer.
- * LW5 the objects of a WatchList are told as pages, as they come, and nothing of it is kept here. What it is asked to be no older
- *    than is the server's newest version, asked for before: so a list says what it is no older than before its first object.
+ * LW1 a listener receives one call at a time, in order, and each is awaited. An event counts as accepted once its call has returned.
+ * LW2 a list is delivered page by page and is complete only with `listed`. A list that ends earlier is restarted.
+ * LW3 no line is skipped: an undecodable line drops the connection, which resumes before it, or ends the list.
+ * LW4 errors of `list` and `listed` end the loop, as does a list below the floor; the Reflector handles all other failures.
+ * LW5 the objects of a WatchList are delivered as pages when they arrive, unbuffered. Its minimum version is the server's newest
+ *    version, requested first; so the list reports its minimum version before its first object.
  *
  * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
  */
@@ -29,52 +29,52 @@ export interface ListWatchOptions<R extends Resource> {
   readonly kube: KubeWatch<R>;
   readonly resource: R;
   readonly fieldSelector?: string;
-  /** The version up to which everything is known already; absent = list first. */
+  /** The version from which the watch resumes; absent = list first. */
   readonly resumeFrom?: string | undefined;
-  /** The greatest version that is known, when only a part is whole up to there. */
+  /** The greatest known version, when only a part of the cache is complete up to it. */
   readonly known?: string | undefined;
   readonly clock: Clock;
   readonly random: Random;
-  /** Absent: nobody hears of it. */
+  /** Absent: no logging. */
   readonly log?: Log;
   readonly metrics?: Metrics | undefined;
 }
 
-/** Hears what the API server has. */
+/** Receives the state of the API server. */
 export interface Listener {
   /** A list is about to begin. */
   list(): Listing | Promise<Listing>;
   change(type: "A" | "M" | "D", object: unknown, rv: string): void | Promise<void>;
   bookmark?(rv: string): void;
-  /** What arrived together has been told, also when the last of it dropped the connection. */
-  told?(): void;
-  /** Awaited after each page and each group of lines: no more is read meanwhile. */
+  /** The lines of one read have been delivered, also if the last of them dropped the connection. */
+  batchDone?(): void;
+  /** Awaited after each page and group of lines: backpressure. */
   room?(signal: AbortSignal): Promise<void>;
 }
 
 /** One attempt at a list. */
 export interface Listing {
-  /** What is listed may not be older than this. */
+  /** Minimum version of the list. */
   readonly floor?: string;
-  /** Before the first page. */
+  /** Called before the first page. */
   begin?(): Promise<void>;
-  /** The list is no older than `rv`; one that is read by pages is as of that version. */
+  /** `rv` is the minimum version of a streamed list, and the version of a paged one. */
   page(items: readonly unknown[], rv: string): void | Promise<void>;
-  /** Of a list that is streamed: what happened to one of its objects before it was whole. */
+  /** A change of an object before its streamed list is complete. */
   change(type: "M" | "D", object: unknown, rv: string): void | Promise<void>;
-  /** That was all, as of `rv`: what was not in it is gone. */
+  /** The list is complete as of `rv`: objects that were not listed are gone. */
   listed(rv: string): void;
 }
 
-/** The server's history went back: etcd restored, or another cluster. What was cached can only be left. */
+/** The server's history regressed: etcd was restored, or it is another cluster. The cache cannot be continued. */
 export class HistoryRegressedError extends Error {
   override readonly name = "HistoryRegressedError";
 }
 
-/** A WatchList that is not whole yet. What it listed is let go of with it: the connection lives on for minutes. */
+/** An incomplete WatchList; released afterwards, because the connection lives on for minutes. */
 interface Streaming {
   readonly notOlderThan: string;
-  /** Something was told of it. */
+  /** Objects have been delivered. */
   begun: boolean;
 }
 
@@ -89,11 +89,10 @@ export class ListWatch<R extends Resource = CachedResource> {
   #step: ReflectorStep;
   #request = new AbortController();
   #relist: string | undefined;
-  /** The list under way. */
   #listing: Listing | undefined;
-  /** While the stream is in the initial events of a WatchList. */
+  /** Set while the stream sends the initial events of a WatchList. */
   #streaming: Streaming | undefined;
-  /** What ends the loop (LW4). */
+  /** The error that ends the loop (LW4). */
   #fatal: { readonly error: unknown } | undefined;
 
   constructor(options: ListWatchOptions<R>, listener: Listener) {
@@ -115,11 +114,11 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (this.#relist !== undefined) this.#next({ kind: "relist", why: this.#relist });
       this.#relist = undefined;
       const step = this.#step;
-      if (step.do === "continue") throw new Error("a request ended without saying how");
+      if (step.do === "continue") throw new Error("a request ended without an input for the Reflector");
       log?.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
       if (step.afterMs > 0) await clock.after(step.afterMs, signal).catch(() => undefined);
       if (signal.aborted) return;
-      if (this.#relist !== undefined) continue; // asked for while we waited
+      if (this.#relist !== undefined) continue; // requested during the wait
       this.#request = new AbortController();
       this.#count(step);
       const request = AbortSignal.any([signal, this.#request.signal]);
@@ -181,7 +180,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     return fieldSelector === undefined ? {} : { fieldSelector };
   }
 
-  /** @returns whether the list under way is to be read by pages at once, because the server does not stream it */
+  /** @returns whether the list is to be read by pages at once, because the server does not stream it */
   async #watchList(signal: AbortSignal): Promise<boolean> {
     const { kube, resource } = this.#options;
     let notOlderThan: string;
@@ -200,7 +199,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     return !signal.aborted && !streaming.begun && isPagesNow(this.#step);
   }
 
-  /** Goes on from `rv`, if that is still the server's past (RF6). */
+  /** Resumes from `rv` unless the server's history regressed (RF6). */
   async #resume(rv: string, probe: boolean, signal: AbortSignal): Promise<void> {
     if (probe && !(await this.#probe(rv, signal))) return;
     await this.#watch(rv, signal);
@@ -243,7 +242,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted || this.#fatal) return;
-      // A server without WatchList, or a capture, says so in this way: pages are next.
+      // A server without WatchList, or a capture, responds like this; pages follow.
       this.#failed(this.#streaming && isInvalid(error) ? "debug" : "info", "watch ended", error);
       if (this.#broken(error)) return;
       this.#next(
@@ -252,14 +251,14 @@ export class ListWatch<R extends Resource = CachedResource> {
     }
   }
 
-  /** Says so to the Reflector if the stream ends in the middle of a list. */
+  /** Reports to the Reflector that the stream ended within a list. */
   #broken(error?: unknown): boolean {
     if (!this.#streaming) return false;
     this.#next({ kind: "watchListFailed", error, begun: this.#streaming.begun });
     return true;
   }
 
-  /** @returns whether the watch goes on; if not, the connection is dropped */
+  /** @returns whether the watch continues; otherwise the connection is dropped */
   async #lines(lines: readonly string[]): Promise<boolean> {
     try {
       for (const text of lines) {
@@ -268,15 +267,15 @@ export class ListWatch<R extends Resource = CachedResource> {
       }
       return true;
     } finally {
-      this.#listener.told?.();
+      this.#listener.batchDone?.();
     }
   }
 
-  /** @returns whether the watch goes on */
+  /** @returns whether the watch continues */
   async #initialLine(line: WatchLine, streaming: Streaming): Promise<boolean> {
     const { notOlderThan } = streaming;
     const listing = this.#listing;
-    if (!listing) throw new Error("a list nobody listens to");
+    if (!listing) throw new Error("a list without a listing");
     switch (line.kind) {
       case "change":
         streaming.begun = true;
@@ -340,7 +339,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     throw error;
   }
 
-  /** Who is refused can do nothing but go on asking, so people are told. */
+  /** A refused client can only retry, so the log asks for an operator. */
   #failed(level: "debug" | "info" | "warn", what: string, error: unknown): void {
     const { log, resource } = this.#options;
     if (isUnauthorized(error) || isForbidden(error))
@@ -349,7 +348,7 @@ export class ListWatch<R extends Resource = CachedResource> {
   }
 }
 
-/** A reason that stands in the table; who asks for a list may give any (MT1). */
+/** The reason if it is a label value of the metric; callers of `relist` may pass any text (MT1). */
 function reasonOf<V extends string>(reasons: readonly V[], why: string): V | undefined {
   return reasons.find((reason) => reason === why);
 }

@@ -1,9 +1,9 @@
-/** One growing delay with jitter, shared by listing, connecting and being told to slow down (informer §2.4). */
+/** One growing, jittered delay for list, connect and Retry-After (informer §2.4). */
 
 /** Serialisable; a fresh one is `{ nextMs: 800 }`. */
 export interface Backoff {
   readonly nextMs: number;
-  /** When it was last used; after two quiet minutes it starts over. */
+  /** Time of last use; the delay is reset after two quiet minutes. */
   readonly usedAtMs?: number;
 }
 

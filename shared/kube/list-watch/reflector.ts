@@ -1,20 +1,20 @@
 /**
- * The Reflector's decisions: what to ask the API server next, given how the last request ended (informer §2). Pure: a state
- * and an input in, a state and the next request out. shared/kube/list-watch/list-watch.ts carries them out.
+ * The Reflector's decisions: the next request, given how the last one ended (informer §2). Pure: state and input in, state and
+ * next request out. shared/kube/list-watch/list-watch.ts executes them.
  *
- * RF1 a watch goes on from the last accepted resourceVersion; nothing but 410, a version too large for the server, lasting
- *    internal errors or an undecodable line leads to a new list.
- * RF2 a line that cannot be decoded is never skipped: the connection is dropped and resumed before it; the second time at
+ * RF1 a watch continues from the last accepted resourceVersion; only 410, a version too large for the server, persistent
+ *    internal errors or an undecodable line cause a new list.
+ * RF2 an undecodable line is never skipped: the connection is dropped and resumed before it; the second time at
  *    the same resourceVersion, everything is listed again.
- * RF3 after a list or watch was refused as expired or too large, the next list asks for the most recent state, at once.
- * RF4 every other failure waits: 0.8 s doubling to 30 s, jittered, longer if the server says so.
- * RF5 a list is streamed (WatchList). One that the server refuses is read by pages at once, for good if it does not know such lists;
- *    one whose stream has ended twice before it was whole is read by pages, too: a reader that is too slow for a stream is not for pages.
- * RF6 no watch is resumed before the server has said that its newest version is not behind what is known already. One that is has
- *    another history: it would be silent up to there (kubernetes#107457), so everything is listed again.
+ * RF3 after a list or watch was refused as expired or too large, the next list requests the most recent state, at once.
+ * RF4 every other failure is followed by a delay: 0.8 s doubling to 30 s, jittered, longer if the server requests it.
+ * RF5 a list is streamed (WatchList). If the server refuses it, pages are read at once, and always if the server does not support
+ *    WatchList. If two streams in a row break before they are complete, pages are read, too: the reader may be too slow for a stream.
+ * RF6 a watch is resumed only after the server's newest version was found not to be older than the known one. An older one means another
+ *    history, in which the watch would be silent (kubernetes#107457), so everything is listed again.
  *
  * Differs from upstream: the first list is a quorum read (`0` may return a state older than one already applied), an unclean
- * watch end resumes instead of listing again, because a list costs us a generation, and upstream has no RF6.
+ * watch end resumes instead of listing again, because a list costs a generation, and upstream has no RF6.
  */
 import { compareResourceVersions } from "../objects/resource-version.ts";
 import { isGone, isInvalid, isTooLargeResourceVersion, isTooManyRequests, KubeApiError } from "../client/errors.ts";
@@ -22,50 +22,50 @@ import { FRESH_BACKOFF, stepBackoff } from "./reflector-backoff.ts";
 import type { Backoff } from "./reflector-backoff.ts";
 
 export interface ReflectorState {
-  /** Last accepted resourceVersion; absent = nothing seen in this epoch. */
+  /** Last accepted resourceVersion; absent = none in this epoch. */
   readonly rv?: string;
-  /** The greatest resourceVersion known from elsewhere (RF6). */
+  /** The greatest resourceVersion known from another source (RF6). */
   readonly known?: string;
-  /** The server refused the last version: list without one (RF3). */
+  /** The server refused the last version: list without a version (RF3). */
   readonly unavailable: boolean;
-  /** The server does not know WatchList (RF5). */
+  /** The server does not support WatchList (RF5). */
   readonly pagesOnly: boolean;
-  /** WatchLists in a row that began and did not become whole. */
+  /** WatchLists in a row that began and did not complete. */
   readonly brokenOff: number;
   readonly backoff: Backoff;
-  /** Since when the server has been answering ERROR 500 in streams. */
+  /** Start of the current series of ERROR 500 in streams. */
   readonly internalErrorsSinceMs?: number;
-  /** A stream ended with an ERROR that is none of the known ones; the second in a row lists again. */
+  /** A stream ended with an unknown ERROR; the second in a row lists again. */
   readonly unknownError: boolean;
-  /** Where an undecodable line was met: the version before it. */
+  /** The version before an undecodable line. */
   readonly undecodableAfter?: string;
 }
 
 export type ReflectorInput =
-  /** A list ended whole at this version. */
+  /** A list is complete at this version. */
   | { readonly kind: "listed"; readonly rv: string }
   | { readonly kind: "listFailed"; readonly error: unknown }
-  /** A WatchList was refused or ended before it was whole; `error` absent: cleanly. `begun`: objects had come. */
+  /** A WatchList was refused or ended early; `error` absent: cleanly. `begun`: objects had arrived. */
   | { readonly kind: "watchListFailed"; readonly error?: unknown; readonly begun: boolean }
-  /** The server's newest version, asked for before a watch is resumed. */
+  /** The server's newest version, requested before a watch is resumed. */
   | { readonly kind: "probed"; readonly rv: string }
-  /** Somebody needs a list. */
+  /** A caller requests a list. */
   | { readonly kind: "relist"; readonly why: string }
   /** An event or bookmark was accepted. */
   | { readonly kind: "accepted"; readonly rv: string }
   | { readonly kind: "undecodable" }
-  /** The stream ended, cleanly or by an error of the transport. */
+  /** The stream ended, cleanly or by a transport error. */
   | { readonly kind: "closed"; readonly clean: boolean; readonly events: number; readonly openMs: number }
   /** Refused before the stream, or by an ERROR event inside it. */
   | { readonly kind: "refused"; readonly error: unknown; readonly inStream: boolean };
 
 export type ReflectorStep =
-  /** `probe`: ask for the server's newest version first (RF6). */
+  /** `probe`: request the server's newest version first (RF6). */
   | { readonly do: "watch"; readonly rv: string; readonly probe: boolean; readonly afterMs: number; readonly why: string }
   | ListStep
   | { readonly do: "continue" };
 
-/** `rv` absent = most recent. Pages are asked for with it and `resourceVersionMatch=NotOlderThan`; a WatchList is always most recent. */
+/** `rv` absent = most recent. Pages are requested with `resourceVersionMatch=NotOlderThan`; a WatchList is always most recent. */
 export interface ListStep {
   readonly do: "list";
   readonly by: "watchList" | "pages";
@@ -84,16 +84,16 @@ const FRESH_REFLECTOR: ReflectorState = {
 
 /** Upstream's "very short watch": ended in under a second without an event. */
 const SHORT_WATCH_MS = 1000;
-/** How long in-stream ERROR 500 is answered by watching again. */
+/** How long in-stream ERROR 500 is answered by a new watch. */
 const INTERNAL_ERRORS_MAX_MS = 30_000;
-/** So long without an internal error starts that window anew. */
+/** Duration without an internal error that resets the window. */
 const INTERNAL_ERRORS_QUIET_MS = 60_000;
-/** WatchLists that may break off before pages are read. */
+/** WatchLists that may break before pages are read. */
 const BROKEN_OFF_MAX = 2;
 
 /**
- * The first request of a stream: a list, or a watch from where the cache is known to be whole. `known`: the greatest version that
- * anything is cached in, if that is greater.
+ * The first request of a stream: a list, or a watch from the version at which the cache is complete. `known`: the greatest cached version,
+ * if greater.
  */
 export function startReflector(resumeFrom: string | undefined, known = resumeFrom): readonly [ReflectorState, ReflectorStep] {
   if (resumeFrom === undefined) return [FRESH_REFLECTOR, listFrom(FRESH_REFLECTOR, 0, "nothing is cached")];
@@ -185,7 +185,7 @@ function undecodable(state: ReflectorState, nowMs: number, random: number): read
   );
 }
 
-/** RF3: at once, except when even that was refused. */
+/** RF3: without delay, unless that was refused, too. */
 function listLatest(state: ReflectorState, why: string, nowMs: number, random: number): readonly [ReflectorState, ReflectorStep] {
   const next = { ...state, unavailable: true };
   if (!state.unavailable) return [next, listFrom(next, 0, why)];

@@ -4,7 +4,7 @@ import { KubeApiError } from "../client/errors.ts";
 
 export type WatchLine =
   | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
-  /** `endsInitialEvents`: the list that a WatchList began with is whole at `rv`. */
+  /** `endsInitialEvents`: the initial list of a WatchList is complete at `rv`. */
   | { readonly kind: "bookmark"; readonly rv: string | undefined; readonly endsInitialEvents: boolean }
   /** An in-stream refusal: HTTP 200, then a Status (informer §2.1). */
   | { readonly kind: "error"; readonly error: KubeApiError }
@@ -25,7 +25,7 @@ export function parseWatchLine(line: string): WatchLine {
   }
   if (typeof event?.type !== "string" || typeof event.object !== "object" || event.object === null)
     return { kind: "undecodable", why: "not a watch event" };
-  // A pod of a stripped capture is flat already (CachedPod), and replay feeds it in as it stands.
+  // A pod of a stripped capture is already flat (CachedPod); replay passes it unchanged.
   const version = event.object.metadata?.resourceVersion ?? event.object.resourceVersion;
   const rv = typeof version === "string" ? version : undefined;
   const type = TYPES[event.type];

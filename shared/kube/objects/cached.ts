@@ -1,6 +1,6 @@
 /**
- * The shapes that travel in Q1, stand in Redis and are captured: what `strip()` makes of API objects (design decision 5).
- * They are types of their own so that the compiler keeps templates, env values and everything else secret out of them.
+ * The stripped shapes that are queued, stored in Redis and captured, as `strip()` builds them (design decision 5).
+ * They are separate types, so that the compiler keeps templates, env values and other secrets out of them.
  */
 import type { CachedResource } from "./resources.ts";
 import type { Condition, LabelSelector, Labels, ObjectMeta } from "./wire.ts";
@@ -40,7 +40,7 @@ export interface CachedOwner {
   readonly uid: string;
 }
 
-/** What stands for a pod template: its labels and a keyed digest of its normal form (deployment §6.1). */
+/** Replaces a pod template: its labels and a keyed digest of its normal form (deployment §6.1). */
 export interface CachedTemplate {
   readonly labels?: Labels;
   /** `<keyId>.<form>.<HMAC-SHA-256>`. Digests of different `<keyId>.<form>` prefix are never compared. */
@@ -50,14 +50,14 @@ export interface CachedTemplate {
 }
 
 /**
- * Metadata less managedFields and the last-applied annotation. `annotations` holds those that travel in clear, and no other:
+ * Metadata without managedFields and the last-applied annotation. `annotations` holds only those cached in clear text:
  *
  *     { namespace: "shop", name: "web", …, annotations: { "deployment.kubernetes.io/revision": "3" },
  *       annotationDigests: { "kubernetes.io/change-cause": "773a4fa2.a1.5d41402abc4b2a76b9719d911017c592" } }
  */
 export type CachedMeta = ObjectMeta & {
   readonly namespace: string;
-  /** Of every other annotation its key and a keyed digest of its value (`Digester.annotation`). No key is in both. */
+  /** Keys of all other annotations with keyed digests of their values (`Digester.annotation`). No key is in both. */
   readonly annotationDigests?: Labels;
 };
 
@@ -66,7 +66,7 @@ export interface ReplicaSetStatus {
   readonly fullyLabeledReplicas?: number;
   readonly readyReplicas?: number;
   readonly availableReplicas?: number;
-  /** Never on a ReplicationController. Absent and 0 are different. */
+  /** Not set on a ReplicationController. Absent and 0 differ. */
   readonly terminatingReplicas?: number;
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];

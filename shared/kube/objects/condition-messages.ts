@@ -1,13 +1,12 @@
 /**
- * Messages of conditions are foreign text: a webhook's denial in `ReplicaFailure`, whatever another controller writes. A status
- * patch needs them whole, so they are cached whole; logs, captures and whatever else outlives the object get them cut, but for sentences
- * that are known to name objects and numbers alone.
+ * Condition messages are untrusted text: a webhook's denial in `ReplicaFailure`, or text of another controller. Status patches need
+ * them whole, so they are cached whole; logs, captures and other exports cut them, except for known sentences of names and numbers.
  */
 import type { Condition } from "./wire.ts";
 
 const REPLICA_SET = String.raw`replica set "[a-z0-9.-]+"`;
 const SUBJECT = String.raw`(?:ReplicaSet|Deployment) "[a-z0-9.-]+"`;
-/** What the Deployment controller says in its own words, which name objects and quote nobody. */
+/** The Deployment controller's own sentences, which hold object names only. */
 const OWN_SENTENCES = new RegExp(
   `^(?:${[
     String.raw`Deployment (?:has|does not have) minimum availability\.`,
@@ -18,17 +17,17 @@ const OWN_SENTENCES = new RegExp(
 );
 
 const NAME = String.raw`[a-z0-9.-]+`;
-/** As `requests.cpu=500m`. */
+/** For example `requests.cpu=500m`. */
 const QUANTITY = String.raw`[a-z0-9.-]+(?:/[A-Za-z0-9._-]+)?=\d[\d.]*(?:[eE][+-]?\d+|[numkMGTPE]i?)?`;
 const QUANTITIES = `${QUANTITY}(?:,${QUANTITY})*`;
-/** Whose quota refuses a pod: names and numbers again. Source: apiserver resourcequota/controller.go CheckRequest, prettyPrint. */
+/** A quota's denial of a pod: names and numbers. Source: apiserver resourcequota/controller.go CheckRequest, prettyPrint. */
 const QUOTA_SENTENCE = new RegExp(
   String.raw`^pods "${NAME}" is forbidden: exceeded quota: ${NAME}, requested: ${QUANTITIES}, used: ${QUANTITIES}, limited: ${QUANTITIES}$`,
 );
 
 const CUT = "(cut)";
 
-/** `status` itself where there is nothing to cut. */
+/** `status` with untrusted messages cut; `status` itself if there are none. */
 export function withoutForeignMessages<S extends { readonly conditions?: readonly Condition[] }>(status: S): S {
   const { conditions } = status;
   if (!Array.isArray(conditions) || !conditions.some(isForeign)) return status;
@@ -40,7 +39,7 @@ function isForeign(condition: Condition | null): boolean {
   return message !== undefined && message !== "" && message !== CUT && !isKnownSentence(message);
 }
 
-/** Whether it quotes nobody, and may be told to people. */
+/** Whether the message is a known sentence, which is safe to show. */
 export function isKnownSentence(message: unknown): message is string {
   return typeof message === "string" && (OWN_SENTENCES.test(message) || QUOTA_SENTENCE.test(message));
 }

@@ -1,6 +1,6 @@
 /**
- * Status conditions. A list holds at most one of each type; foreign types are kept, in order. The functions answer with the
- * given list itself where nothing changes, so a caller may compare by identity.
+ * Status conditions. A list holds at most one of each type; conditions of other controllers are kept, in order. The functions return the
+ * given list itself if nothing changes, so a caller may compare by identity.
  */
 import type { Condition } from "./wire.ts";
 
@@ -10,8 +10,8 @@ export function getCondition(conditions: readonly Condition[] | undefined, type:
 }
 
 /**
- * `condition` set on a ReplicaSet or ReplicationController: one of the same type, status and reason stays as it is, message
- * and time included; else that type goes and `condition` is appended.
+ * Sets `condition` on a ReplicaSet or ReplicationController. A condition of the same type, status and reason stays, message and time
+ * included; otherwise that type is removed and `condition` is appended.
  *
  * Source: pkg/controller/replicaset/replica_set_utils.go SetCondition.
  */
@@ -22,7 +22,7 @@ export function setReplicaSetCondition(conditions: readonly Condition[] | undefi
 }
 
 /**
- * `condition` set on a Deployment: as above, but while the status stays the same lastTransitionTime stays too.
+ * Sets `condition` on a Deployment: as above, but lastTransitionTime stays while the status is the same.
  *
  * Source: pkg/controller/deployment/util/deployment_util.go SetDeploymentCondition.
  */
@@ -40,7 +40,7 @@ export function removeCondition(conditions: readonly Condition[] | undefined, ty
   return kept.length === conditions.length ? conditions : kept;
 }
 
-/** An absent reason is an empty one. */
+/** An absent reason equals an empty one. */
 function saysTheSame(a: Condition, b: Condition): boolean {
   return a.status === b.status && (a.reason ?? "") === (b.reason ?? "");
 }

@@ -2,13 +2,13 @@ import type { CachedResource, ObjectKey } from "./resources.ts";
 
 /**
  * An object that cannot be cached because part of its identity is missing. Never normal: an API server does not send
- * such an object. The caller quarantines it (informer §10.4); sending it again brings the same answer. The message names
- * what is missing and never quotes a value of a template.
+ * such an object. The caller quarantines it (informer §10.4), because a retry fails again. The message names
+ * the missing field and never quotes a template value.
  */
 export class MalformedObjectError extends Error {
   override readonly name = "MalformedObjectError";
   readonly resource: CachedResource;
-  /** `namespace/name`, as far as the object tells it. */
+  /** `namespace/name`, as far as it is known. */
   readonly key: ObjectKey | undefined;
   /** `no metadata`, `no name`, … */
   readonly problem: string;
@@ -21,7 +21,7 @@ export class MalformedObjectError extends Error {
   }
 }
 
-/** What was thrown, for people: an Error's message, else its text. The API server's words are in it; for logs see describeError. */
+/** The message of a thrown value for people. It may quote the API server; use describeError for logs. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,4 @@
-/** Owner references: who controls an object, and the reference a controller puts on what it makes or adopts. */
+/** Owner references: an object's controller, and the reference that a controller sets when it creates or adopts. */
 import { objectKey } from "./resources.ts";
 import type { ObjectKey, ResourceInfo } from "./resources.ts";
 import type { OwnerReference } from "./wire.ts";
@@ -9,15 +9,15 @@ export function controllerRef(metadata: { readonly ownerReferences?: readonly Ow
 }
 
 /**
- * The object that a reference in `namespace` names. Undefined where no object can have that name: the API server takes any text for the
- * name of an owner, and one that is none concerns nobody. Its object has a controller all the same, and is no orphan.
+ * The object that a reference in `namespace` names. Undefined for an invalid name, which the API server accepts in references; such
+ * a reference affects no key. Its object still has a controller and is not an orphan.
  */
 export function referencedKey(namespace: string, { name }: Pick<OwnerReference, "name">): ObjectKey | undefined {
   return name === "" || name.includes("/") ? undefined : objectKey(namespace, name);
 }
 
 /**
- * The reference to `owner` as its controller, as it stands on pods and ReplicaSets:
+ * The controller reference to `owner`, as set on pods and ReplicaSets:
  * `{ apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true, blockOwnerDeletion: true }`.
  *
  * Source: controller_ref.go NewControllerRef.
@@ -35,7 +35,7 @@ export function isControlledBy(metadata: { readonly ownerReferences?: readonly O
   return controllerRef(metadata)?.uid === uid;
 }
 
-/** Whether two controller references are the same in every field; both absent are the same. */
+/** Whether two controller references are equal in every field, or both absent. */
 export function sameControllerRef(a: OwnerReference | undefined, b: OwnerReference | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   return (

@@ -1,10 +1,10 @@
-/** The kinds this project watches and writes, and how the API server names them. */
+/** The resources this project watches and writes, and their API paths. */
 
-/** Resources that are watched, travel in Q1 and are cached. The order is the order in which they are listed at start. */
+/** Resources that are watched, queued and cached, in the order in which they are listed at start. */
 export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
 
-/** What only a node agent reads or writes, with its node's identity. */
+/** Resources that only a node agent reads or writes, with its node's identity. */
 export type NodeResource =
   | "nodes"
   | "services"
@@ -16,7 +16,7 @@ export type NodeResource =
   | "certificatesigningrequests"
   | "runtimeclasses";
 
-/** Everything we may read or write. All but the cached ones never travel and are never cached. */
+/** All resources that are read or written. Only the cached ones are queued and cached. */
 export type Resource = CachedResource | "leases" | "events" | "namespaces" | NodeResource;
 
 export interface ResourceInfo {
@@ -63,9 +63,9 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
 
 export interface ControllerInfo<R extends string = CachedResource> {
   readonly primary: R;
-  /** The resource whose slice (by controller owner = the primary's uid) a snapshot of the primary carries. */
+  /** The resource whose slice (by controller owner) belongs to a snapshot of the primary. */
   readonly dependents: R;
-  /** Resources that must be synced before a key of this controller is handed out (informer §11.6). */
+  /** Resources that must be synced before a key of this controller is taken (informer §11.6). */
   readonly reads: readonly R[];
 }
 
@@ -75,31 +75,31 @@ const BUILT_IN = {
   replicationcontroller: { primary: "replicationcontrollers", dependents: "pods", reads: ["replicationcontrollers", "pods"] },
 } as const satisfies Readonly<Record<string, ControllerInfo>>;
 
-/** The controllers that are built in: each has a primary resource, a work queue and a sync function of its own. */
+/** The built-in controllers: each has a primary resource, a work queue and a sync function. */
 export type Controller = keyof typeof BUILT_IN;
 export const CONTROLLER_INFO: { readonly [C in Controller]: ControllerInfo } = BUILT_IN;
 // A literal has the keys of its type and no others.
 export const CONTROLLERS = Object.keys(BUILT_IN) as readonly Controller[];
 
-/** One value for each of `names`: what is listed by controller or by resource is made with this, and lists none of them itself. */
+/** A record with one value per name. Tables by controller or resource use this, so that they list no names themselves. */
 export function tableOf<N extends string, T>(names: readonly N[], make: (name: N) => T): { readonly [K in N]: T } {
-  // `fromEntries` forgets which keys it was given.
+  // `fromEntries` loses the key type.
   return Object.fromEntries(names.map((name) => [name, make(name)])) as { readonly [K in N]: T };
 }
 
-/** The controller whose primary is `resource`; pods are nobody's primary. */
+/** The controller whose primary is `resource`; none for pods. */
 export function controllerOf(resource: CachedResource): Controller | undefined {
   return CONTROLLERS.find((controller) => CONTROLLER_INFO[controller].primary === resource);
 }
 
-/** `namespace/name`: the identity of an object in caches and queues. The uid is deliberately not part of it. */
+/** `namespace/name`: the identity of an object in caches and queues, deliberately without uid. */
 export type ObjectKey = string;
 
 export function objectKey(namespace: string, name: string): ObjectKey {
   return `${namespace}/${name}`;
 }
 
-/** @throws {RangeError} when `key` is not `namespace/name`; such a key can only come from outside. */
+/** @throws {RangeError} when `key` is not `namespace/name`; such a key can only come from external input. */
 export function splitKey(key: ObjectKey): { readonly namespace: string; readonly name: string } {
   const slash = key.indexOf("/");
   if (slash <= 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);

@@ -3,8 +3,8 @@
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
 /**
- * The instant in milliseconds, or undefined if `text` is absent or no RFC 3339 time. Fractions are read (a Lease and an
- * Event's eventTime carry microseconds) and cut to milliseconds.
+ * The time in milliseconds, or undefined if `text` is absent or not an RFC 3339 time. Fractions are truncated to milliseconds (a Lease and
+ * an Event's eventTime have microseconds).
  */
 export function parseTime(text: string | undefined): number | undefined {
   if (text === undefined || !RFC_3339.test(text)) return undefined;
@@ -12,7 +12,7 @@ export function parseTime(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** `2026-03-01T10:00:00Z`: cut, never rounded, to the second. Source: apimachinery pkg/apis/meta/v1/time.go MarshalJSON. */
+/** `2026-03-01T10:00:00Z`: truncated to the second. Source: apimachinery pkg/apis/meta/v1/time.go MarshalJSON. */
 export function formatTime(ms: number): string {
   return `${new Date(Math.floor(ms / 1000) * 1000).toISOString().slice(0, 19)}Z`;
 }

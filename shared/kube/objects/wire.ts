@@ -1,6 +1,6 @@
 /**
- * Kubernetes objects as they stand on the wire. `@kubernetes/client-node` describes them decoded (timestamps are `Date`,
- * `continue` is `_continue`); `Wire<T>` turns one of its types into the JSON that an API server sends and takes.
+ * Kubernetes objects in wire format. `@kubernetes/client-node` types them decoded (timestamps are `Date`,
+ * `continue` is `_continue`); `Wire<T>` maps these types to the JSON of the API.
  */
 import type { V1Deployment, V1Lease, V1Pod, V1PodTemplateSpec, V1ReplicaSet } from "@kubernetes/client-node";
 
@@ -19,7 +19,7 @@ export type ReplicaSet = Wire<V1ReplicaSet>;
 export type Deployment = Wire<V1Deployment>;
 export type Lease = Wire<V1Lease>;
 
-/** What every object has and most of our code needs of it; the rest of the object is carried along unread. */
+/** The common fields of all objects; other fields are carried along unread. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;

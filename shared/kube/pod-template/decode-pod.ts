@@ -9,7 +9,7 @@ import { parseQuantity } from "../quantity/quantity.ts";
 import { podTemplateLayout } from "./pod-template-layout.ts";
 import type { GoType } from "./pod-template-layout.ts";
 
-/** A manifest has values that are not of the API's types; the message lists up to five by their paths. */
+/** A manifest has values of wrong types; the message lists up to five by path. */
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
 }
@@ -20,10 +20,10 @@ const RANGES: Readonly<Record<string, readonly [min: number, max: number]>> = {
   int64: [-(2 ** 63), 2 ** 63],
 };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-/** Raw JSON to the API. */
+/** Not decoded by type. */
 const RAW = "managedFields";
 
-/** Metadata and spec with the values that Go's decoder makes of them; `pod` itself is not changed. @throws {DecodeError} */
+/** Metadata and spec as Go's decoder reads them; `pod` itself is not changed. @throws {DecodeError} */
 export function decodePod(pod: JsonObject): JsonObject {
   const mistakes: string[] = [];
   const decoded: JsonObject = { ...pod };
@@ -39,7 +39,7 @@ export function decodePod(pod: JsonObject): JsonObject {
   throw new DecodeError([...mistakes.slice(0, MISTAKES_SHOWN), ...more].join("; "));
 }
 
-/** `undefined`: the field is absent. */
+/** Returns undefined for an absent field. */
 function decode(value: Json, type: GoType, path: string, mistakes: string[]): Json | undefined {
   if (value === null) return undefined;
   switch (type.kind) {
@@ -70,7 +70,7 @@ function decodeStruct(value: JsonObject, type: GoType & { kind: "struct" }, path
   return decoded;
 }
 
-/** What `type` takes, where that is not `value`. */
+/** The expected type, if `value` does not match it. */
 function wanted(type: GoType, value: Json): string | undefined {
   switch (type.kind) {
     case "string":
@@ -97,7 +97,7 @@ function isInteger(value: Json, size: string): boolean {
   return Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
 }
 
-/** Nothing of a value but its type is quoted: it may be a secret. */
+/** The message quotes only the type of the value, which may be a secret. */
 function mistaken(needed: string, value: Json, path: string, mistakes: string[]): undefined {
   const got = Array.isArray(value) ? "a list" : isObject(value) ? "an object" : `a ${typeof value}`;
   mistakes.push(
@@ -106,7 +106,7 @@ function mistaken(needed: string, value: Json, path: string, mistakes: string[])
   return undefined;
 }
 
-/** What stands for `null` in a list or map. */
+/** The zero value that replaces `null` in a list or map. */
 function zero(type: GoType): Json {
   switch (type.kind) {
     case "string":

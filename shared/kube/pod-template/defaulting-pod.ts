@@ -1,5 +1,5 @@
 /**
- * Defaults of a pod spec, in a Pod and in a template alike. The pod-template-hash is taken over the result, so every
+ * Defaults of a pod spec, in a Pod and in a template. The pod-template-hash is computed from the result, so every
  * field matters.
  *
  * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.36.
@@ -13,7 +13,7 @@ export function setDefaultsPodSpec(spec: JsonObject): void {
   spec["securityContext"] ??= {};
   spec["terminationGracePeriodSeconds"] ??= 30;
   spec["schedulerName"] ??= "default-scheduler";
-  // The deprecated spelling is served beside the current one.
+  // Both spellings are served; this one is deprecated.
   const serviceAccount = textAt(spec, "serviceAccountName") ?? textAt(spec, "serviceAccount");
   if (serviceAccount !== undefined) {
     spec["serviceAccountName"] = serviceAccount;
@@ -26,7 +26,7 @@ export function setDefaultsPodSpec(spec: JsonObject): void {
   if (overhead !== undefined) canonicalise(overhead);
 }
 
-/** A whole Pod, as it is stored; changes it in place. Source: SetObjectDefaults_Pod. */
+/** Sets the defaults of a stored Pod in place. Source: SetObjectDefaults_Pod. */
 export function setObjectDefaultsPod(pod: JsonObject): void {
   const spec = ensureObject(pod, "spec");
   setDefaultsPodSpec(spec);
@@ -34,7 +34,7 @@ export function setObjectDefaultsPod(pod: JsonObject): void {
   setDefaultsPodStatus(ensureObject(pod, "status"));
 }
 
-/** What only a Pod gets, not a template. Source: SetDefaults_Pod. */
+/** Defaults of a Pod that a template does not get. Source: SetDefaults_Pod. */
 function setDefaultsPod(spec: JsonObject): void {
   for (const container of [...objectsAt(spec, "containers"), ...objectsAt(spec, "initContainers")]) {
     const resources = objectAt(container, "resources");
@@ -120,7 +120,7 @@ function defaultHostPorts(container: JsonObject): void {
 
 const DEFAULT_MODE = 0o644;
 
-/** What a volume source gets where it is silent. */
+/** Defaults by volume source. */
 const SOURCE_DEFAULTS: Readonly<Record<string, Readonly<Record<string, Json>>>> = {
   hostPath: { type: "" },
   secret: { defaultMode: DEFAULT_MODE },
@@ -158,7 +158,7 @@ function setDefaultsDownwardItems(source: JsonObject | undefined): void {
   for (const item of objectsAt(source, "items")) setDefaultsFieldRef(objectAt(item, "fieldRef"));
 }
 
-/** Quantities may come as numbers; they are served as canonical text. */
+/** Converts quantities, also those given as numbers, to canonical text. */
 export function canonicalise(resources: JsonObject): void {
   for (const [name, value] of Object.entries(resources)) {
     const text = typeof value === "number" ? String(value) : value;

@@ -1,10 +1,9 @@
 /**
- * What stands for a pod template, or for an annotation's value, where the thing itself may not go: a keyed digest. Of a
- * template it is one of its normal form.
+ * Keyed digests that replace a pod template or an annotation's value. A template is digested in its normal form.
  *
- * Two templates have equal normal forms if and only if upstream calls them equal (deployment §6.1): the
- * `pod-template-hash` label does not count; absent, null and empty lists and maps are the same; a zero value counts only
- * in a pointer field; quantities compare by value, timestamps as instants. Fields the layout does not know are kept.
+ * Two templates have equal normal forms if and only if upstream considers them equal (deployment §6.1): the
+ * `pod-template-hash` label is ignored; absent, null and empty lists and maps are equal; a zero value counts only
+ * in a pointer field; quantities compare by value, timestamps as instants. Unknown fields are kept.
  */
 import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
 import { exactText } from "@deltaloop/base";
@@ -15,20 +14,19 @@ import { numericQuantity } from "../quantity/quantity.ts";
 import { parseTime } from "../objects/time.ts";
 import type { PodTemplateSpec } from "../objects/wire.ts";
 
-/** Makes digests under one key. */
 export interface Digester {
-  /** `<keyId>.<form>`: what a digest starts with. Digests of different prefix are never compared. */
+  /** `<keyId>.<form>`: the prefix of a digest. Digests of different prefixes are never compared. */
   readonly prefix: string;
   /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
   digest(template: PodTemplateSpec): string;
-  /** The same, and the state of upstream's hash (pod-template-hash.ts) if it is asked for. A template that came lately costs next to nothing. */
+  /** The digest, and on request the state of upstream's hash (pod-template-hash.ts). Recent templates are cached. */
   template(template: PodTemplateSpec, withHashState: boolean): TemplateDigest;
   /**
-   * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is digested with the value, so that equal
-   * values under different keys show no likeness.
+   * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is part of the input, so that equal
+   * values of different keys have different digests.
    */
   annotation(key: string, value: string): string;
-  /** 22 characters (128 bits of an HMAC-SHA-256) for what an Event says: compared with each other, and gone within hours. */
+  /** 22 characters (128 bits of an HMAC-SHA-256) of an Event's text, only for comparison within hours. */
   event(parts: readonly string[]): string;
 }
 
@@ -37,18 +35,18 @@ export interface TemplateDigest {
   readonly hashState?: number;
 }
 
-/** What `Digester.annotation` makes, whoever's key it was. */
+/** Format of `Digester.annotation`, under any key. */
 const ANNOTATION_DIGEST = /^[0-9a-f]{8}\.a[0-9]+\.[0-9a-f]{32}$/;
 
 export function isAnnotationDigest(value: unknown): value is string {
   return typeof value === "string" && ANNOTATION_DIGEST.test(value);
 }
 
-/** Templates whose digests are remembered: more than are rolled out at a time. */
+/** Limit of cached template digests: more than roll out at a time. */
 const TEMPLATES_MAX = 256;
 /**
- * Version of the normal form, and of the layout it was made by. 2: integers beyond 2^53 are exact. A cached digest of rounded ones would
- * be another than the live one for ever, and the key would run again and again.
+ * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would differ from
+ * the live one forever and requeue its key without end.
  */
 const FORM = `2-${LAYOUT_VERSION.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";
@@ -56,9 +54,9 @@ const HASH_LABEL = "pod-template-hash";
 const ZERO_TIME_MS = -62_135_596_800_000;
 
 /**
- * A digester for `DELTALOOP_DIGEST_KEY`. The key's id is the start of its SHA-256: it tells keys apart and nothing else.
+ * A digester for `DELTALOOP_DIGEST_KEY`. The key id is the start of the key's SHA-256.
  *
- * @throws {RangeError} on an empty key: digests would be open to guessing.
+ * @throws {RangeError} for an empty key: digests could be guessed.
  */
 export function createDigester(key: Buffer | string): Digester {
   const bytes = Buffer.from(key);
@@ -73,7 +71,7 @@ export function createDigester(key: Buffer | string): Digester {
     prefix,
     digest,
     template(template, withHashState) {
-      // It comes again with each status of its object. Nothing of it is kept, but what its text hashes to.
+      // A template recurs with each status update of its object. Only the hash of its text is kept.
       const text = hash("sha256", exactText(template), "base64");
       let known = lately.get(text);
       if (known === undefined) {
@@ -85,7 +83,7 @@ export function createDigester(key: Buffer | string): Digester {
       return { digest: known.digest, hashState: (known.hashState ??= podTemplateHashState(template)) };
     },
     annotation(key, value) {
-      // A template's normal form is a JSON object, this is none: no text is ever digested as both.
+      // Not a JSON object, unlike a template's normal form, so no text can be digested as both.
       const text = `annotation ${JSON.stringify([key, value])}`;
       return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
     },
@@ -93,14 +91,14 @@ export function createDigester(key: Buffer | string): Digester {
   };
 }
 
-/** Whether upstream would take `a` and `b` for the same template. Source: deployment/util EqualIgnoreHash. */
+/** Whether upstream considers the templates equal. Source: deployment/util EqualIgnoreHash. */
 export function templatesEqual(a: PodTemplateSpec, b: PodTemplateSpec): boolean {
   return normalTemplate(a) === normalTemplate(b);
 }
 
 /**
- * The normal form of deployment §6.1 as JSON text with sorted keys. It holds the template's values, so it may be compared
- * and hashed but neither logged nor stored.
+ * The normal form of deployment §6.1 as JSON text with sorted keys. It contains the template's values: it may be compared
+ * and hashed, but not logged or stored.
  */
 export function normalTemplate(template: PodTemplateSpec): string {
   const metadata = template.metadata;
@@ -109,7 +107,7 @@ export function normalTemplate(template: PodTemplateSpec): string {
   return normalStruct(podTemplateLayout(), { ...template, metadata: { ...metadata, labels } }) ?? "{}";
 }
 
-/** The value's normal form, or undefined where it equals an absent one. A value that is not of its type is kept as it is. */
+/** The value's normal form, or undefined if it equals an absent one. A value of a wrong type is kept unchanged. */
 function normalValue(type: GoType, value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined;
   switch (type.kind) {
@@ -144,7 +142,7 @@ function normalValue(type: GoType, value: unknown): string | undefined {
   }
 }
 
-/** The normal form where being there counts: behind a pointer, in a list, in a map. */
+/** The normal form of a value whose presence counts: behind a pointer, in a list, in a map. */
 function present(type: GoType, value: unknown): string {
   return normalValue(type, value) ?? zeroOf(type, value);
 }
@@ -168,7 +166,7 @@ function normalStruct(struct: GoStruct, value: object): string | undefined {
   });
 }
 
-/** A field of a later API: its type is not known, so `{}`, `0` and `false` may be a pointer's and are kept. */
+/** A field of a newer API: its type is unknown, so `{}`, `0` and `false` are kept; they may belong to a pointer. */
 function normalUnknown(value: unknown): string | undefined {
   if (value === null || (Array.isArray(value) && value.length === 0)) return undefined;
   return verbatim(value);
@@ -182,7 +180,7 @@ function verbatim(value: unknown): string {
   return normalEntries(value, (_key, entry) => normalUnknown(entry)) ?? "{}";
 }
 
-/** The entries that are not dropped, sorted by key; undefined if none is left. */
+/** The kept entries, sorted by key; undefined if there are none. */
 function normalEntries(value: object, normalOf: (key: string, entry: unknown) => string | undefined): string | undefined {
   let text = "";
   const entries = value as Readonly<Record<string, unknown>>; // read only by own keys

@@ -1,10 +1,10 @@
 /**
- * What decoding into Go structs and encoding again does to JSON: nulls, empty lists and zero values of `omitempty` fields
- * disappear, pointers (`replicas: 0`, `securityContext: {}`) stay. Without it two equal templates would be served differently.
+ * Emulates decoding into Go structs and encoding again: nulls, empty lists and zero values of `omitempty` fields
+ * are dropped, pointers (`replicas: 0`, `securityContext: {}`) are kept. Otherwise two equal templates would be served differently.
  */
 import { isObject, type Json, type JsonObject } from "@deltaloop/base";
 
-/** `omitempty` fields that hold no pointer, in metadata, in a pod spec and in the specs and statuses of the workload kinds. */
+/** Non-pointer `omitempty` fields of metadata, pod specs, and the specs and statuses of the workload kinds. */
 const OMITTED_WHEN_ZERO = new Set([
   ...["generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "labels", "annotations"],
   ...[
@@ -75,7 +75,7 @@ const OMITTED_WHEN_ZERO = new Set([
   ],
 ]);
 
-/** Maps whose keys are the user's: nothing in them is a field. */
+/** Maps with user-defined keys. */
 const USER_MAPS = new Set([
   "labels",
   "annotations",
@@ -92,7 +92,7 @@ const USER_MAPS = new Set([
   "allocatable",
 ]);
 
-/** Fields that are served even when empty. */
+/** Fields that are served even if empty. */
 const KEPT_WHEN_EMPTY = new Set(["containers", "lastProbeTime", "lastTransitionTime", "eventTime"]);
 
 /** Changes `object` in place. */

@@ -1,8 +1,8 @@
 /**
- * Upstream's pod-template-hash (deployment §7). The template is printed as Go prints its value, zero fields and type names
- * included, and the text is hashed with FNV-1a; so the hash depends on the API version's Go types.
+ * Upstream's pod-template-hash (deployment §7). The template is printed as Go prints its value, with zero fields and type names,
+ * and the text is hashed with FNV-1a; so the hash depends on the API version's Go types.
  *
- * Differs from upstream: a template with a creationTimestamp or deletionTimestamp of its own (nobody writes one) prints it
+ * Differs from upstream: a creationTimestamp or deletionTimestamp in the template, which is unusual, is printed
  * without the host's time zone tables, which upstream's text would contain.
  */
 import { exactText } from "@deltaloop/base";
@@ -13,19 +13,19 @@ import type { PodTemplateSpec } from "../objects/wire.ts";
 
 const FNV_OFFSET = 2_166_136_261;
 const FNV_PRIME = 16_777_619;
-/** apimachinery's alphabet for names: no vowels and nothing that looks like one. */
+/** apimachinery's alphabet for names: no vowels and no characters that resemble them. */
 const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 
 /**
- * FNV-1a state after the template's text: what a cached Deployment carries, so that a sync can finish the hash with the
- * collision count of the moment. Source: pkg/controller/controller_utils.go ComputeHash.
+ * FNV-1a state after the template's text. A cached Deployment carries it, so that a sync can finish the hash with the
+ * current collision count. Source: pkg/controller/controller_utils.go ComputeHash.
  */
 export function podTemplateHashState(template: PodTemplateSpec): number {
   return fnv1a(FNV_OFFSET, Buffer.from(podTemplateText(template)));
 }
 
 /**
- * The hash as it stands in labels and names, 1–10 characters. An absent count and 0 are different hashes.
+ * The hash as used in labels and names, 1–10 characters. An absent count and 0 give different hashes.
  * Source: controller_utils.go ComputeHash, apimachinery pkg/util/rand SafeEncodeString.
  */
 export function podTemplateHash(state: number, collisionCount?: number): string {
@@ -35,7 +35,7 @@ export function podTemplateHash(state: number, collisionCount?: number): string 
   return Array.from(String(hash), (digit) => ALPHABET.charAt(digit.charCodeAt(0) % ALPHABET.length)).join("");
 }
 
-/** The text that is hashed. It holds the template's values: never log or keep it. Source: k8s.io/utils/dump ForHash. */
+/** The text to hash. It contains the template's values: never log or store it. Source: k8s.io/utils/dump ForHash. */
 export function podTemplateText(template: PodTemplateSpec): string {
   return `(v1.PodTemplateSpec)${structText(podTemplateLayout(), template)}`;
 }
@@ -84,7 +84,7 @@ function valueText(type: GoType, value: unknown): string {
   }
 }
 
-/** A list or an object stands here only in an object no API server sends; it must not make the watcher throw. */
+/** Prints a list or object where a scalar belongs. No API server sends one, but it must not make the watcher throw. */
 function plainText(value: unknown): string {
   return typeof value === "object" ? exactText(value) : String(value);
 }
@@ -102,7 +102,7 @@ function mapText(element: GoType, value: unknown): string {
   return `map[${entries.map(([key, entry]) => `${key}:${valueText(element, entry)}`).join(" ")}]`;
 }
 
-/** Seconds since year 1 stand for the instant; the zero time is what every real template has. */
+/** Prints an instant as seconds since year 1; real templates have the zero time. */
 function timeText(value: unknown): string {
   const ms = typeof value === "string" ? parseTime(value) : undefined;
   const seconds = ms === undefined ? 0 : Math.floor(ms / 1000) + 62_135_596_800;

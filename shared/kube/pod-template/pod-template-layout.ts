@@ -1,12 +1,11 @@
 /**
- * The Go types behind a pod template (deployment Appendix A), read from their table. The hash prints by it (deployment §7.2)
- * and the normal form asks it which JSON fields are pointers and which are quantities (deployment §6.1), so that the two
- * can never disagree. The text is parsed at first use, which keeps the import free.
+ * The Go types of a pod template (deployment Appendix A), parsed from their table. Both the hash (deployment §7.2)
+ * and the normal form (deployment §6.1) use them, so that they cannot disagree. The text is parsed at first use, to keep
+ * the import cheap.
  */
 import { POD_TEMPLATE_TYPES } from "./pod-template-types.ts";
 
 export interface GoStruct {
-  /** In declaration order. */
   readonly fields: readonly GoField[];
   /** By JSON key, with embedded structs flattened, as they are in JSON. */
   readonly byKey: ReadonlyMap<string, GoType>;
@@ -14,7 +13,7 @@ export interface GoStruct {
 
 export interface GoField {
   readonly name: string;
-  /** JSON key; without meaning for an embedded field. */
+  /** JSON key; unused for an embedded field. */
   readonly key: string;
   readonly embedded: boolean;
   readonly type: GoType;

@@ -1,7 +1,7 @@
 /**
- * A quantity as upstream keeps it: as a small mantissa and power of ten where that fits ("fast"), else as a decimal of any
- * precision, and with the text as written only where that counts as canonical. It shows in two places: in what the API
- * server stores, and in the text that pod-template-hash hashes (deployment §7.2).
+ * Upstream's representation of a quantity: a small mantissa and power of ten if that fits ("fast"), else a decimal of any
+ * precision; and the original text only if it is canonical. It is visible in stored objects and in the text
+ * that pod-template-hash hashes (deployment §7.2).
  *
  * Source: apimachinery pkg/api/resource/quantity.go ParseQuantity, CanonicalizeBytes.
  */
@@ -10,15 +10,15 @@ import { parseQuantity, quantityNanos, suffixOf, type Quantity } from "./quantit
 const INT64_MAX = 2n ** 63n - 1n;
 const NANOS = 1_000_000_000n;
 const FINEST_SCALE = -9;
-/** Decimal digits that surely fit an int64. */
+/** Decimal digits that always fit an int64. */
 const DIGITS_MAX = 18;
 /** Decimal digits of a binary quantity that upstream tries to keep in an int64, less about 0.3 per bit of its suffix. */
 const BINARY_DIGITS_MAX = 14;
 const ZERO: Quantity = { negative: false, digits: "0", fractionDigits: 0, exponent: 0, format: "DecimalSI" };
 
 /**
- * The quantity as the API server stores it: `1000m` → `1`, `1024Mi` → `1Gi`, `1.5Gi` → `1536Mi`; the given text where that
- * is canonical already. Undefined if `text` is no quantity.
+ * The quantity as the API server stores it: `1000m` → `1`, `1024Mi` → `1Gi`, `1.5Gi` → `1536Mi`; the given text if it
+ * is canonical. Undefined if `text` is not a quantity.
  *
  * Differs from upstream: beyond the largest suffix (`1000E`) upstream loses the exponent and stores `1`; we keep the value.
  */
@@ -34,7 +34,7 @@ export function canonicalQuantity(text: string): string | undefined {
 }
 
 /**
- * What Go prints for a stored quantity, without its type; an absent one is stored as `0`.
+ * Go's print of a stored quantity, without its type; an absent one is stored as `0`.
  * `{i:(resource.int64Amount){value:(int64)100 scale:(resource.Scale)-3} d:… s:(string)100m Format:(resource.Format)DecimalSI}`.
  */
 export function quantityText(text: string): string {
@@ -45,7 +45,7 @@ export function quantityText(text: string): string {
   return printed(fast, "<nil>", isCanonical(stored, quantity) ? stored : "", quantity.format);
 }
 
-/** The smallest mantissa that the powers of `base` leave, and the suffix of the exponent it then has. */
+/** The smallest mantissa after dividing by powers of `base`, with the suffix of the resulting exponent. */
 function shortest(value: bigint, base: bigint, exponent: number, step: number, format: Quantity["format"]): string {
   if (value === 0n) return "0";
   const next = suffixOf(exponent + step, format);

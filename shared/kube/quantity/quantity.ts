@@ -1,6 +1,6 @@
 /**
- * Resource quantities (`500m`, `1Gi`, `2e3`), read exactly as upstream reads them: no floating point, what is finer than
- * 10⁻⁹ rounds up (away from zero), a binary quantity is capped at 2⁶³ − 1.
+ * Resource quantities (`500m`, `1Gi`, `2e3`), parsed exactly as upstream does: no floating point; digits finer than
+ * 10⁻⁹ round up (away from zero); a binary quantity is capped at 2⁶³ − 1.
  */
 
 export type QuantityFormat = "DecimalSI" | "DecimalExponent" | "BinarySI";
@@ -8,23 +8,23 @@ export type QuantityFormat = "DecimalSI" | "DecimalExponent" | "BinarySI";
 /** The parts of a quantity as written: `0.50Gi` → digits `050`, fractionDigits 2, exponent 30, BinarySI. */
 export interface Quantity {
   readonly negative: boolean;
-  /** Whole and fractional digits in one; the whole part has no leading zeros, and `0` stands for an empty one. */
+  /** Whole and fractional digits; without leading zeros in the whole part, and `0` if empty. */
   readonly digits: string;
   readonly fractionDigits: number;
-  /** Of base 2 for BinarySI, else of base 10. */
+  /** Power of 2 for BinarySI, else of 10. */
   readonly exponent: number;
   readonly format: QuantityFormat;
 }
 
 const SYNTAX = /^([+-]?)0*([0-9]*)(?:\.([0-9]*))?([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$/;
 const BINARY_SUFFIXES: readonly string[] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/** Powers of 1000, from 10⁻⁹ on. */
+/** Powers of 1000, starting at 10⁻⁹. */
 const DECIMAL_SUFFIXES: readonly string[] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-/** Nobody writes more, and an exponent from outside must not make us compute 10^10⁹. */
+/** Bounds the computation for an exponent from external input. */
 const EXPONENT_MAX = 1000;
 const BINARY_MAX_NANOS = (2n ** 63n - 1n) * 1_000_000_000n;
 
-/** The parts of a quantity, or undefined if `text` is none. Source: apimachinery pkg/api/resource/quantity.go ParseQuantity. */
+/** The components of a quantity, or undefined if `text` is invalid. Source: apimachinery pkg/api/resource/quantity.go ParseQuantity. */
 export function parseQuantity(text: string): Quantity | undefined {
   const trimmed = text.trim();
   const match = SYNTAX.exec(trimmed);
@@ -36,8 +36,8 @@ export function parseQuantity(text: string): Quantity | undefined {
 }
 
 /**
- * The value in units of 10⁻⁹ as decimal text, so that every spelling of a number gives the same: `500m`, `0.5` and `5e-1`
- * are `500000000`. Undefined if `text` is no quantity.
+ * The value in units of 10⁻⁹ as decimal text, equal for all spellings of a number: `500m`, `0.5` and `5e-1`
+ * are `500000000`. Undefined if `text` is not a quantity.
  */
 export function numericQuantity(text: string): string | undefined {
   const quantity = parseQuantity(text);
@@ -64,7 +64,7 @@ function divideUp(value: bigint, divisor: bigint): bigint {
   return (value + divisor - 1n) / divisor;
 }
 
-/** The suffix of `exponent`, or undefined where no suffix stands for it. */
+/** The suffix of `exponent`, or undefined if there is none. */
 export function suffixOf(exponent: number, format: QuantityFormat): string | undefined {
   if (format === "BinarySI") return BINARY_SUFFIXES[exponent / 10];
   if (format === "DecimalExponent") return exponent === 0 ? "" : `e${exponent}`;

@@ -1,17 +1,17 @@
-/** Label selectors: compiled once per object, matched against many label sets, printed as upstream prints them. */
+/** Label selectors: compiled once per object, matched against many label sets, printed as upstream does. */
 import { ownAt } from "@deltaloop/base";
 import type { LabelSelector, Labels } from "../objects/wire.ts";
 
-/** What `compileSelector` makes of a valid selector. `Nothing` is the absent selector: it matches no object. */
+/** A compiled valid selector. `Nothing` is the absent selector: it matches no object. */
 export type Selector = { readonly kind: "Nothing" } | { readonly kind: "Requirements"; readonly requirements: readonly Requirement[] };
 
-/** A selector the API server would have refused; `message` is upstream's error text less its lecture on label syntax. */
+/** A selector that the API server would have rejected; `message` is upstream's error text without its explanation of label syntax. */
 export interface InvalidSelector {
   readonly kind: "Invalid";
   readonly message: string;
 }
 
-/** One condition; all of a selector's must hold. Sorted by key, then in the order they were written. */
+/** One condition; all of them must hold. Sorted by key, then in their original order. */
 export interface Requirement {
   readonly key: string;
   readonly operator: "=" | "in" | "notin" | "exists" | "!";
@@ -27,9 +27,9 @@ const OPERATORS: ReadonlyMap<string, Requirement["operator"]> = new Map([
 const NOTHING: Selector = { kind: "Nothing" };
 
 /**
- * The selector in a form that can be matched. An absent one matches nothing, an empty one (`{}`) matches everything;
+ * Compiles a selector. An absent one matches nothing, an empty one (`{}`) matches everything;
  * a controller must guard against the latter with `selectsEverything`. For a ReplicationController pass
- * `{ matchLabels: rc.spec.selector }`, or undefined when it has none (replicaset §15).
+ * `{ matchLabels: rc.spec.selector }`, or undefined if it has none (replicaset §15).
  *
  * Source: apimachinery pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector, pkg/labels/selector.go NewRequirement.
  */
@@ -39,7 +39,7 @@ export function compileSelector(selector: LabelSelector | undefined): Selector |
   for (const [key, value] of Object.entries(selector.matchLabels ?? {})) requirements.push({ key, operator: "=", values: [value] });
   for (const { key, operator: written, values = [] } of selector.matchExpressions ?? []) {
     const operator = OPERATORS.get(written);
-    // What stands before the bad operator is complained of first.
+    // Errors before the invalid operator are reported first.
     if (operator === undefined)
       return firstInvalid(requirements) ?? invalid([`${JSON.stringify(written)} is not a valid label selector operator`]);
     requirements.push({ key, operator, values });
@@ -58,8 +58,8 @@ function firstInvalid(requirements: readonly Requirement[]): InvalidSelector | u
 const compiled = new WeakMap<object, Selector | InvalidSelector>();
 
 /**
- * The selector of `holder`, compiled once for as long as that is kept: whoever asks a namespace's primaries about one object after the
- * other. `holder` is never changed, as nothing cached is.
+ * The selector of `holder`, compiled once per holder, for callers that match many objects against a namespace's primaries. `holder` must not
+ * change; cached objects never do.
  */
 export function selectorOf(holder: object, selector: (this: void) => LabelSelector | undefined): Selector | InvalidSelector {
   let known = compiled.get(holder);
@@ -89,7 +89,7 @@ export function selectsEverything(selector: Selector): boolean {
 }
 
 /**
- * The selector as text, as it stands in `status.selector` of `/scale` and in list queries:
+ * The selector as text, as in `status.selector` of `/scale` and in list queries:
  * `app=web,tier in (a,b),!old`. Both the empty and the absent selector print as the empty text.
  *
  * Source: apimachinery pkg/labels/selector.go String.
@@ -98,7 +98,7 @@ export function formatSelector(selector: Selector): string {
   return selector.kind === "Nothing" ? "" : selector.requirements.map(formatRequirement).join(",");
 }
 
-/** `app=web,tier=a`, in the order of the keys. */
+/** `app=web,tier=a`, sorted by key. */
 export function formatLabels(labels: Labels = {}): string {
   const pairs = Object.entries(labels).toSorted(([a], [b]) => compareText(a, b));
   return pairs.map(([key, value]) => `${key}=${value}`).join(",");
@@ -120,10 +120,10 @@ function formatRequirement({ key, operator, values }: Requirement): string {
   }
 }
 
-/** A selector may hold as many requirements as an object has room for: 16,000. From here on it is looked at by an object's labels. */
+/** A selector may hold up to 16,000 requirements. From this number on, it is matched by iterating over the object's labels. */
 const REQUIREMENTS_MANY = 16;
 
-/** What all requirements on one key come to. */
+/** All requirements on one key, combined. */
 interface KeyRule {
   isNeeded: boolean;
   isForbidden: boolean;
@@ -157,7 +157,7 @@ function tableOf(selector: Selector & { readonly kind: "Requirements" }): RuleTa
   return made;
 }
 
-/** The same as all requirements one by one, in as many steps as there are labels. */
+/** Equivalent to checking each requirement, in time linear in the labels. */
 function allHold({ rules, needed }: RuleTable, labels: Labels): boolean {
   let met = 0;
   for (const [key, value] of Object.entries(labels)) {
@@ -197,10 +197,10 @@ const LABEL_VALUE = new RegExp(`^(${NAME})?$`);
 const LABEL_LENGTH_MAX = 63;
 const PREFIX_LENGTH_MAX = 253;
 
-/** What is wrong with one requirement, in upstream's order: key, number of values, each value. */
+/** The errors of one requirement, in upstream's order: key, number of values, each value. */
 function requirementProblems({ key, operator, values }: Requirement): string[] {
   const problems: string[] = [];
-  // A key as short as a name has no part that is too long; all are short.
+  // Shortcut: neither component of a short key can be too long.
   const match = key.length <= LABEL_LENGTH_MAX && LABEL_KEY.test(key) ? undefined : LABEL_KEY.exec(key);
   if (
     match === null ||

@@ -1,6 +1,6 @@
 /** The annotations whose values are cached in clear. `strip` replaces all other values by digests (ST1). */
 
-/** Never cached, not even as a digest: it holds the whole manifest. */
+/** Never cached, not even as a digest: it contains the whole manifest. */
 export const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /** Annotations of Kubernetes itself that decisions read (shared/controllers/deployment/annotations.ts). All of them hold numbers. */

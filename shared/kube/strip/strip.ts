@@ -1,15 +1,15 @@
 /**
- * The only producer of what is cached (design decision 5), called by the watcher and by write-through.
+ * Builds everything that is cached (design decision 5). The watcher and write-through call it.
  *
- *   ST1 no template value, env value or secret gets through: pods are built field by field, templates are replaced
- *      whole by `{ labels, digest, hashState? }`, values of annotations by digests unless a decision reads them.
- *   ST2 idempotent: what is already stripped passes unchanged, so that captures and retries may be stripped again.
- *   ST3 the input is never changed. The result shares labels, status and the rest of spec with it, so neither is changed.
- *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are never touched.
- *   ST5 a value in `annotations` is a value, whatever it looks like, and `annotationDigests` holds nothing that is not of a
- *      digest's form. So a value that looks like a digest is digested, and none gets through as a digest.
+ *   ST1 no template value, env value or secret passes: pods are built field by field, templates are replaced
+ *      by `{ labels, digest, hashState? }`, annotation values by digests unless a decision reads them.
+ *   ST2 idempotent: stripped objects pass unchanged, so captures and retries may be stripped again.
+ *   ST3 the input is not changed. The result shares labels, status and the rest of spec with it, so neither may be changed.
+ *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are kept.
+ *   ST5 a value in `annotations` is always treated as a value, and `annotationDigests` keeps only entries in
+ *      digest format. So a value that looks like a digest is digested, and no value passes as a digest.
  *
- * It runs for every watch event, so it is written out by hand and copies nothing it can share.
+ * It runs for every watch event, so it is hand-written and shares instead of copying where possible.
  */
 import { isAllowedAnnotation, LAST_APPLIED } from "./annotation-allowlist.ts";
 import type {
@@ -33,15 +33,15 @@ type JsonObject = Readonly<Record<string, unknown>>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * The cached shape of an API object, or of an object that is stripped already. A pod becomes replicaset §2's flat
- * projection; of the workload kinds managedFields, the last-applied annotation, the template's values and those of all
- * annotations but a few go.
+ * The cached shape of an API object, or of an already stripped one. A pod becomes replicaset §2's flat
+ * projection. The workload kinds lose managedFields, the last-applied annotation, template values and most
+ * annotation values.
  *
  *     strip("pods", { metadata: { name: "web-1", … }, spec: { … }, status: { … } }, digester)
  *       → { namespace: "shop", name: "web-1", uid: "…", resourceVersion: "812", phase: "Running", … }
  *
  * @throws {MalformedObjectError} when the object lacks metadata, name, namespace, uid, a decimal resourceVersion or,
- *   for a Deployment, its template, or has ownerReferences that are none. Nothing else is thrown, whatever JSON is passed in.
+ *   for a Deployment, its template, or has invalid ownerReferences. No other error, whatever JSON is passed in.
  */
 export function strip<R extends CachedResource>(resource: R, object: unknown, digester: Digester): Cached<R> {
   // Each branch builds the type of its own resource; TypeScript does not narrow R by the value of `resource`.
@@ -67,7 +67,7 @@ function stripResource(resource: CachedResource, object: unknown, digester: Dige
   }
 }
 
-/** replicaset §2, from a whole pod. */
+/** The projection of a whole pod (replicaset §2). */
 function projectPod(pod: JsonObject, metadata: JsonObject): CachedPod {
   const out: Mutable<CachedPod> = identity("pods", metadata);
   const spec = isObject(pod["spec"]) ? pod["spec"] : {};
@@ -97,7 +97,7 @@ function projectPod(pod: JsonObject, metadata: JsonObject): CachedPod {
   return out;
 }
 
-/** A pod that is projected already. It is built anew all the same, so that an unknown field cannot ride along (ST1). */
+/** Rebuilds an already projected pod, so that unknown fields are dropped (ST1). */
 function flatPod(pod: JsonObject): CachedPod {
   if (typeof pod["name"] !== "string") throw new MalformedObjectError("pods", "no metadata");
   const out: Mutable<CachedPod> = identity("pods", pod);
@@ -119,12 +119,12 @@ function readyOf(status: unknown, since: unknown): NonNullable<CachedPod["ready"
   return typeof since === "string" ? { status: textOf(status), since } : { status: textOf(status) };
 }
 
-/** The init containers that run beside the others. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
+/** The restartable init containers. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
 function sidecarNames(initContainers: unknown): readonly unknown[] {
   return listOf(initContainers).flatMap((container) => (container["restartPolicy"] === "Always" ? [container["name"]] : []));
 }
 
-/** Highest restartCount, of all containers or of those named. */
+/** Highest restartCount of all containers, or of the named ones. */
 function restartsMax(statuses: unknown, names: readonly unknown[] | undefined): number {
   let max = 0;
   if (names?.length === 0) return max;
@@ -150,7 +150,7 @@ function stripWorkload(resource: Workload, object: JsonObject, digester: Digeste
   return { metadata: stripMeta(metadata, digester), spec, status } as unknown as CachedReplicaSet;
 }
 
-/** Shares `metadata` when there is nothing to drop. */
+/** Shares `metadata` if nothing is dropped. */
 function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
   if (!("managedFields" in metadata || "annotations" in metadata || "annotationDigests" in metadata)) {
     return metadata as unknown as CachedMeta; // `identity` has checked what CachedMeta requires
@@ -164,7 +164,7 @@ function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
   } as unknown as CachedMeta; // as above
 }
 
-/** An annotation is a text; anything else that stands there is none. What is there with its value needs no older digest. */
+/** Drops annotations that are not strings. A present value replaces an older digest. */
 function stripAnnotations(annotations: unknown, known: unknown, digester: Digester): { readonly clear: Labels; readonly digests: Labels } {
   const clear: Record<string, string> = {};
   const digests: Record<string, string> = {};
@@ -183,7 +183,7 @@ function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
   return isObject(value) ? Object.entries(value) : [];
 }
 
-/** A template that has a digest and neither metadata nor spec is stripped already. */
+/** A template with a digest and without metadata and spec is already stripped. */
 function stripTemplate(template: JsonObject, withHashState: boolean, digester: Digester): CachedTemplate {
   const { digest, hashState } = template;
   if (typeof digest === "string" && !("metadata" in template) && !("spec" in template)) {
@@ -202,7 +202,7 @@ function cachedTemplate(labels: unknown, digest: string, hashState: number | und
   return out;
 }
 
-/** The four things without which an object cannot be cached. */
+/** The four required fields of a cached object. */
 function identity(resource: CachedResource, metadata: JsonObject): Pick<CachedPod, "namespace" | "name" | "uid" | "resourceVersion"> {
   const { namespace, name, uid, resourceVersion } = metadata;
   const key = keyOf(metadata);
@@ -214,7 +214,7 @@ function identity(resource: CachedResource, metadata: JsonObject): Pick<CachedPo
   return { namespace, name, uid, resourceVersion };
 }
 
-/** As much of the key as is there. */
+/** The key, as far as it is known. */
 function keyOf(metadata: { readonly namespace?: unknown; readonly name?: unknown }): string | undefined {
   return isText(metadata.namespace) && isText(metadata.name) ? objectKey(metadata.namespace, metadata.name) : undefined;
 }

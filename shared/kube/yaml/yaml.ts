@@ -1,15 +1,15 @@
-/** YAML as Kubernetes' own programs read it: kubeconfigs, static pods, and configuration files of the node. */
+/** YAML as Kubernetes programs read it: kubeconfigs, static pods, and the node's configuration files. */
 import { parseAllDocuments, parse, stringify, visit, isScalar, YAMLParseError } from "yaml";
 import type { Document, ScalarTag } from "yaml";
 
 /**
- * The value of the first document, with the results of sigs.k8s.io/yaml: `yes` is a boolean, `0644` and `0o10` are octal, `12:30`, `12e345`
- * and timestamps are strings. Of a repeated key the last value counts, what follows the first document is not read, and aliases are
+ * The value of the first document, as sigs.k8s.io/yaml reads it: `yes` is a boolean, `0644` and `0o10` are octal, `12:30`, `12e345`
+ * and timestamps are strings. The last of repeated keys wins, later documents are ignored, and aliases are
  * resolved up to 100 times.
  *
  * Source: Go sigs.k8s.io/yaml yaml.go YAMLToJSON.
  *
- * @throws {Error} saying what is wrong, by line and column; it quotes nothing of the text, which may hold a token
+ * @throws {Error} with line and column; the message does not quote the text, which may hold a token
  */
 export function parseYaml(text: string): unknown {
   try {
@@ -19,7 +19,7 @@ export function parseYaml(text: string): unknown {
       merge: true,
       uniqueKeys: false,
       prettyErrors: true,
-      logLevel: "error", // a warning quotes the text, too
+      logLevel: "error", // a warning quotes the text
     }) as readonly Document.Parsed[];
     if (document === undefined) return null;
     const [error] = document.errors;
@@ -31,7 +31,7 @@ export function parseYaml(text: string): unknown {
         if (!isScalar(key) || key.value === null) throw new RefusedValueError("a key that is null, a list or an object");
       },
       Scalar: (_, scalar) => {
-        // A block that ends with the text has no line break at its end.
+        // A block scalar at the end of the text has no final line break.
         if (scalar.type?.startsWith("BLOCK") === true && scalar.range?.[1] === text.length && !text.endsWith("\n"))
           scalar.value = String(scalar.value).replace(/\n$/, "");
       },
@@ -44,7 +44,7 @@ export function parseYaml(text: string): unknown {
   }
 }
 
-/** Of a file in which every value is the text that it is: `off` is no boolean and `0123` no number. @throws as parseYaml */
+/** Parses a file in which every value is a string: `off` is not a boolean and `0123` not a number. @throws as parseYaml */
 export function parseYamlTexts(text: string): unknown {
   try {
     return parse(text, { schema: "failsafe", prettyErrors: true, logLevel: "error" }) as unknown;
@@ -55,7 +55,7 @@ export function parseYamlTexts(text: string): unknown {
 
 class RefusedValueError extends Error {}
 
-/** JSON has no infinities and no NaN, so a document that holds one is refused, as by Go's encoder. */
+/** Rejects infinities and NaN, which JSON does not have, as Go's encoder does. */
 function throwIfNotJson(value: unknown): void {
   if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON does not have");
   if (typeof value === "object" && value !== null) for (const inner of Object.values(value)) throwIfNotJson(inner);
@@ -68,7 +68,7 @@ function problemOf(error: unknown): string {
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
 }
 
-/** Plain data, for people to read. Long values stay on one line. */
+/** Plain data as YAML for people. Long values stay on one line. */
 export function stringifyYaml(value: object): string {
   return stringify(value, { version: "1.1", lineWidth: 0 });
 }
@@ -94,7 +94,7 @@ function valueOf(text: string): unknown {
   return FLOAT.test(digits) ? finite(Number(digits), text) : text;
 }
 
-/** A float beyond what a double holds stays text. */
+/** A float outside the range of a double stays text. */
 function finite(value: number, text: string): number | string {
   return Number.isFinite(value) ? value : text;
 }
@@ -108,7 +108,7 @@ function integerOf(digits: string): number {
 
 const PLAIN: ScalarTag = { tag: "tag:yaml.org,2002:plain", default: true, test: /^/, resolve: valueOf };
 
-/** Explicit tags, which a value must fit. */
+/** Explicit tags, whose values must match. */
 const TYPED: readonly ScalarTag[] = (["null", "bool", "int", "float"] as const).map((name) => ({
   tag: `tag:yaml.org,2002:${name}`,
   resolve(text, onError) {

@@ -62,7 +62,7 @@ class BoundPods implements Listener {
     this.#changed = (type === "D" ? this.#drop(this.#pods, object) : this.#keep(this.#pods, object)) || this.#changed;
   }
 
-  told(): void {
+  batchDone(): void {
     if (this.#changed) this.#emit();
   }
 

@@ -1,6 +1,6 @@
 /**
- * An API server made of a capture, for the replaying watcher and for live reads: lists answer what the stream held when it
- * began, watches yield each event at its own time, reads answer the stream's newest state (design decision 9).
+ * An API server simulated from a capture, for the replaying watcher and live reads: lists return the initial state,
+ * watches yield each event at its time, reads return the newest state (design decision 9).
  */
 import type { CachedResource, Resource, KubeObject } from "@deltaloop/kube/objects";
 import { parseLabelSelector } from "@deltaloop/api-server";
@@ -15,15 +15,15 @@ import type { CapturedObject } from "./capture.ts";
 import { Timeline } from "./timeline.ts";
 
 export interface CaptureCluster extends KubeWatch, KubeReader {
-  /** By key: the versions of what the stream has told until now. */
+  /** Versions by key of the objects in the stream so far. */
   versions(resource: CachedResource): ReadonlyMap<string, string>;
-  /** What comes next, by time. */
+  /** Appends records, sorted by time. */
   feed(records: readonly CaptureRecord[]): void;
-  /** Nothing more comes. */
+  /** Marks the end of the stream. */
   end(): void;
-  /** Events that it holds. */
-  readonly held: number;
-  /** Whether each first list has ended. */
+  /** Number of buffered events. */
+  readonly buffered: number;
+  /** Whether every first list has ended. */
   readonly isListed: boolean;
 }
 
@@ -43,8 +43,8 @@ export function captureCluster(
     end() {
       for (const timeline of timelines.values()) timeline.end();
     },
-    get held() {
-      return [...timelines.values()].reduce((sum, { held }) => sum + held, 0);
+    get buffered() {
+      return [...timelines.values()].reduce((sum, { buffered }) => sum + buffered, 0);
     },
     get isListed() {
       return [...timelines.values()].every(({ isComplete }) => isComplete);
@@ -67,43 +67,43 @@ export function captureCluster(
   };
 }
 
-/** Events that are told ahead of their time, and those that the watcher has not taken yet. */
+/** Limit of events that are delivered early or not yet taken by the watcher. */
 export const HELD_MAX = 2_000;
-/** The watcher's lanes are full: it takes more as soon as they are not. */
+/** Poll interval while the watcher's lanes are full. */
 const FULL_STEP_MS = 100;
 const FULL_MS_MAX = 120_000;
 
 export interface PlayOptions {
-  /** Nothing later is told. */
+  /** Records after this time are not delivered. */
   readonly untilMs: number;
-  /** Sees what is told, before it is. */
+  /** Receives records before they are delivered. */
   readonly see?: (records: readonly CaptureRecord[]) => void;
-  /** Between two steps; false ends it there. */
+  /** Called between two steps; false ends the replay. */
   readonly goesOn?: () => Promise<boolean>;
 }
 
 /**
- * Tells a cluster what its capture holds, a batch at a time, and moves the clock to the last of it. What leads to the first lists is told
- * before anything moves, as far as there is room.
+ * Feeds the records of a capture to a cluster, batch by batch, and advances the clock to the last record. The records of the first lists
+ * are delivered before the clock moves, as far as the buffer allows.
  *
- * @returns whether it came to its end
+ * @returns whether the capture was played to its end
  */
 export async function play(capture: Capture, cluster: CaptureCluster, clock: VirtualClock, options: PlayOptions): Promise<boolean> {
   const { untilMs, see, goesOn } = options;
   const lastMs = Math.min(untilMs, capture.endMs);
   const moveTo = (ms: number): Promise<void> => clock.advance(Math.max(0, Math.min(ms, lastMs) - clock.now()));
-  let toldMs = -Infinity;
+  let deliveredMs = -Infinity;
   for await (const batch of capture.batches()) {
     see?.(batch);
     cluster.feed(batch);
-    toldMs = batch.at(-1)?.atMs ?? toldMs;
-    if (!cluster.isListed && cluster.held < HELD_MAX) continue;
-    await moveTo(toldMs);
-    for (let waitedMs = 0; cluster.held > HELD_MAX && clock.now() < lastMs; waitedMs += FULL_STEP_MS) {
-      if (waitedMs > FULL_MS_MAX) throw new Error("the replaying watcher takes nothing of what the capture tells");
+    deliveredMs = batch.at(-1)?.atMs ?? deliveredMs;
+    if (!cluster.isListed && cluster.buffered < HELD_MAX) continue;
+    await moveTo(deliveredMs);
+    for (let waitedMs = 0; cluster.buffered > HELD_MAX && clock.now() < lastMs; waitedMs += FULL_STEP_MS) {
+      if (waitedMs > FULL_MS_MAX) throw new Error("the replaying watcher does not consume the capture's events");
       await clock.advance(FULL_STEP_MS);
     }
-    if (toldMs > untilMs) break;
+    if (deliveredMs > untilMs) break;
     if (goesOn && !(await goesOn())) return false;
   }
   cluster.end();

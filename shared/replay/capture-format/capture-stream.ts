@@ -1,9 +1,9 @@
 /**
- * A capture as a replay takes it: read through as often as is needed, and never held.
+ * A capture as a stream that can be read repeatedly and is never held in memory.
  *
- * CS1 the first time it is read to its end, so that whatever is wrong with it is said before anything is done with it.
- * CS2 what is held of it meanwhile is at most `LINES_HELD_MAX` records and a piece of 64 KiB, whatever its length; of what stands there at one time, on top of that,
- *    the first reading knows names and sizes.
+ * CS1 it is read to its end once before use, so that every error is reported first.
+ * CS2 at most `LINES_HELD_MAX` records and a chunk of 64 KiB are buffered, whatever its length; the first read also keeps names and sizes
+ *    of the existing objects.
  * CS3 batches end at the same records each time.
  */
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -15,29 +15,29 @@ import type { ByteSource } from "./line-stream.ts";
 import { TimeWindow, WINDOW_LINES } from "./time-window.ts";
 
 export interface Capture {
-  /** Milliseconds since the epoch, of the first and of the last record. */
+  /** Milliseconds since the epoch of the first and the last record. */
   readonly startMs: number;
   readonly endMs: number;
   readonly records: number;
-  /** So many records of a resource lead to the end of its first list, that one among them; absent: it was never listed. */
+  /** Number of records up to the end of a resource's first list, inclusive; absent: never listed. */
   readonly firstLists: ReadonlyMap<CachedResource, number>;
-  /** By time; each time from the beginning. */
+  /** The records by time; each call starts from the beginning. */
   batches(): AsyncIterable<readonly CaptureRecord[]>;
   close(): void;
 }
 
-/** Looks at each record of the first reading, in its order. */
+/** Observes the records of the first read, in order. */
 export interface Census {
-  /** What it has seen was read only in part: it begins anew. */
+  /** The read restarts: discard the state. */
   begin(): void;
   see(record: CaptureRecord): void;
 }
 
 export interface OpenOptions {
-  /** Hears, in one line each, what the capture lacks. */
+  /** Receives one line about each problem of the capture. */
   readonly note?: CaptureNote;
   readonly census?: Census;
-  /** Of objects that stand there at one time; a replay keeps them. Default 256 MiB. */
+  /** Limit of the objects that exist at one time, because a replay keeps them. Default 256 MiB. */
   readonly standingBytesMax?: number;
 }
 
@@ -45,13 +45,13 @@ const BATCH = 500;
 const BATCH_BYTES = 4 * 2 ** 20;
 /** CS2 */
 export const LINES_HELD_MAX = WINDOW_LINES + 2 * BATCH;
-/** Data that packs a thousandfold holds that in 16 MiB; to read it through takes minutes. */
+/** 16 MiB of highly compressible data can reach this size; reading it takes minutes. */
 const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
 const STREAMED_RECORDS_MAX = 20_000_000;
 const STANDING_BYTES_MAX = 256 * 2 ** 20;
 const [MIB, GIB] = [2 ** 20, 2 ** 30];
 
-/** @throws {CaptureError} when it is none, or beyond a limit, naming the line; {Error} when it cannot be read */
+/** @throws {CaptureError} when it is not a capture or exceeds a limit, with the line; {Error} when it cannot be read */
 export async function openCapture(path: string, { note = UNHEARD, census }: OpenOptions = {}): Promise<Capture> {
   const source = openBytes(path, note);
   try {
@@ -63,7 +63,7 @@ export async function openCapture(path: string, { note = UNHEARD, census }: Open
   }
 }
 
-/** @param name of the file, for what is said of it */
+/** @param name the file name for messages */
 export async function captureIn(source: ByteSource, name: string, options: OpenOptions = {}): Promise<Capture> {
   const { note = UNHEARD, census, standingBytesMax = STANDING_BYTES_MAX } = options;
   const notes: string[] = [];
@@ -93,7 +93,7 @@ export async function captureIn(source: ByteSource, name: string, options: OpenO
   };
 }
 
-/** Of records that somebody holds anyway, in the order of their times. */
+/** A capture of records in memory, sorted by time. */
 export function heldCapture(records: readonly CaptureRecord[]): Capture {
   const scanned = new Scan("records", STANDING_BYTES_MAX);
   for (const record of records) scanned.see(record, 0);
@@ -109,14 +109,14 @@ export function heldCapture(records: readonly CaptureRecord[]): Capture {
 
 const UNHEARD: CaptureNote = () => undefined;
 
-/** What is to be known of all before the first is used. */
+/** Collects what must be known before the first use. */
 class Scan {
   readonly #name: string;
   readonly #standingBytesMax: number;
   readonly #counts = new Map<CachedResource, number>();
-  /** Bytes of what stands there. */
+  /** Sizes of the existing objects. */
   readonly #standing = new Map<CachedResource, Map<string, number>>();
-  /** What a list under way has shown. */
+  /** Keys shown by the current list. */
   readonly #shown = new Map<CachedResource, Set<string>>();
   #standingBytes = 0;
   #unpacked = 0;
@@ -162,7 +162,7 @@ class Scan {
     else standing.set(key, bytes);
   }
 
-  /** What a list does not show has gone before it. */
+  /** Objects that a list does not show were deleted before it. */
   #unlisted(resource: CachedResource, standing: Map<string, number>): void {
     const shown = this.#shown.get(resource);
     this.#shown.delete(resource);

@@ -1,6 +1,6 @@
 /**
- * Captures: what a watcher saw, one JSON object per line, gzip allowed (informer §18). The least a line holds is
- * `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{…}}`: a raw watch event and when it came.
+ * Captures: the watch events of a watcher, one JSON object per line, optionally gzipped (informer §18). The minimal line is
+ * `{"t":"2026-03-01T10:00:00.123456Z","type":"MODIFIED","object":{…}}`: a raw watch event and its time of arrival.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { constants, gunzipSync } from "node:zlib";
@@ -8,62 +8,62 @@ import { parseExact } from "@deltaloop/base";
 import { CACHED_RESOURCES, RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 
-/** What a capture holds of one resource: where the stream began, and what came when. */
+/** One line of a capture. */
 export interface CaptureRecord {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly kind: "item" | "listed" | "event" | "close";
-  /** `event`: the watch event's type, as ADDED or BOOKMARK. */
+  /** `event`: the watch event's type, for example ADDED or BOOKMARK. */
   readonly type?: string;
   readonly object?: CapturedObject;
-  /** `listed`: the version of the list that ended. */
+  /** `listed`: the version of the completed list. */
   readonly rv?: string;
-  /** `event`: who wrote it, where an audit log told. */
+  /** `event`: the user who wrote it, if from an audit log. */
   readonly by?: string;
 }
 
-/** An object as captured: whole, or stripped (then a pod has no metadata of its own, see CachedPod). */
+/** An object as captured: whole, or stripped (then a pod has no metadata, see CachedPod). */
 export type CapturedObject = Readonly<Record<string, unknown>>;
 
-/** A line that cannot be understood; says which one and what to do. */
+/** An invalid line; the message has its position and the remedy. */
 export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
-/** Of the `meta` line. */
+/** Format version of the `meta` line. */
 export const CAPTURE_FORMAT = 1;
 
-/** A file is read whole, so this bounds the memory of a replay. */
+/** The file is read whole, so this bounds the memory of a replay. */
 const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
-/** etcd takes no request above 1.5 MiB by default; JSON and its escapes make that a few times as long. */
+/** etcd limits requests to 1.5 MiB by default; JSON escapes can multiply that. */
 export const LINE_BYTES_MAX = 16 * 2 ** 20;
 const RECORDS_MAX = 1_000_000;
-/** A replay lives through every heartbeat of that time: a day of them takes it about 12 seconds. */
+/** A replay processes every heartbeat of this time: a day takes about 12 seconds. */
 const SPAN_HOURS_MAX = 24;
-/** No API object is nested like this; what is, ends the stack of whoever walks it. */
+/** API objects are never nested this deeply; deeper nesting would overflow the stack of recursive code. */
 const DEPTH_MAX = 100;
 
-/** Characters of a stranger's text in a message. */
+/** Characters of untrusted text quoted in a message. */
 const QUOTED_MAX = 40;
 
 const MIB = 2 ** 20;
 const HOUR_MS = 3_600_000;
 const READ_BYTES = 2 ** 20;
 const LINE_FEED = 0x0a;
-/** Of a .kshrk capture, which is a zip archive. */
+/** Magic bytes of a ZIP archive, such as a .kshrk capture. */
 const ZIP = Buffer.from("PK\x03\x04", "latin1");
 const GZIP = Buffer.from([0x1f, 0x8b]);
 
-/** Hears, in one line each, what a capture lacks: an end that was cut off, changes between two lists. */
+/** Receives one line about each problem of a capture: a truncated end, changes between two lists. */
 export type CaptureNote = (note: string) => void;
 
 const UNHEARD: CaptureNote = () => undefined;
 
 /**
- * Whoever took it may have been killed: what is whole is read, and the rest told.
+ * Reads a capture. A truncated one is read as far as possible, and `note` reports the truncation.
  *
- * @throws {CaptureError} when it is too large or no capture, naming the line; {Error} when the file cannot be read
+ * @throws {CaptureError} when it is too large or not a capture, with the line; {Error} when the file cannot be read
  */
 export function readCapture(path: string, note: CaptureNote = UNHEARD): readonly CaptureRecord[] {
   const bytes = readUnpacked(path, note);
@@ -85,13 +85,13 @@ export function isGzip(bytes: Buffer): boolean {
   return startsWith(bytes, GZIP);
 }
 
-/** @throws {CaptureError} for what another command takes */
+/** @throws {CaptureError} for an archive that another command reads */
 export function refuseArchive(path: string, head: Buffer): void {
   if (path.endsWith(".kshrk") || isZip(head))
     throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 }
 
-/** A pipe or a device tells no size beforehand. */
+/** Reads in chunks, because a pipe or device has no known size. */
 function readBounded(path: string): Buffer {
   const file = openSync(path, "r");
   try {
@@ -117,7 +117,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
     if ((error as NodeJS.ErrnoException).code !== "Z_BUF_ERROR")
       throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
   }
-  // What was flushed can be read, wherever the file ends.
+  // Flushed data can be read up to the truncation.
   note(`${path}: the gzip data is cut off; what it holds until there is read`);
   try {
     return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX, finishFlush: constants.Z_SYNC_FLUSH });
@@ -150,7 +150,7 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
-/** Reads line by line, and knows how many there were and how far they lie apart. */
+/** Parses lines and enforces the limits on records and time span. */
 export class RecordReader {
   readonly #name: string;
   readonly #recordsMax: number;
@@ -165,7 +165,7 @@ export class RecordReader {
     this.#note = note;
   }
 
-  /** @param isOpen no line feed stands behind it. @returns undefined for what no replay needs. @throws {CaptureError} naming the line */
+  /** @param isOpen without a final line feed. @returns undefined for a line that no replay needs. @throws {CaptureError} with the line */
   record(text: string, line: number, isOpen: boolean): CaptureRecord | undefined {
     const place = `${this.#name}:${line}`;
     const isCutOff = isOpen && isTorn(text);
@@ -181,7 +181,7 @@ export class RecordReader {
   }
 }
 
-/** JSON that only lacks its end cannot be told from other JSON that is broken: without a line feed behind it, it is taken for that. */
+/** Truncated JSON is indistinguishable from other invalid JSON: without a final line feed it counts as truncated. */
 function isTorn(text: string): boolean {
   if (!text.trimStart().startsWith("{")) return false;
   try {
@@ -208,7 +208,7 @@ interface Line {
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
 
-/** Undefined for what a replay does not need: requests, foreign resources, our own notes. */
+/** Undefined for lines that a replay does not need: requests, other resources, notes. */
 function parseLine(line: string, place: string, note: CaptureNote): CaptureRecord | undefined {
   let parsed: unknown;
   try {
@@ -259,7 +259,7 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
   }
 }
 
-/** What a line is that another program wrote, where `deltaloop import` takes it. */
+/** The format of a line of another program that `deltaloop import` reads. */
 function foreignFormat(line: CapturedObject): string | undefined {
   const { apiVersion, kind, items, type, object } = line;
   if (typeof apiVersion === "string" && apiVersion.startsWith("audit.k8s.io/")) return "a line of an audit log";
@@ -268,10 +268,10 @@ function foreignFormat(line: CapturedObject): string | undefined {
   return typeof kind === "string" && typeof apiVersion === "string" ? "an object that kubectl printed" : undefined;
 }
 
-/** Of a gap: packs of the queue were not there when it was imported; without it, a list closed it. */
+/** Reason of a gap whose queue packs were missing at import; other gaps were closed by a list. */
 export const MISSING = "missing";
 
-/** Versions are digits and reasons words: nothing else of a stranger's line is said. */
+/** Quotes only digits of versions and words of reasons from the untrusted line. */
 function gapText({ r, from, to, why }: Line): string {
   const word = (value: unknown): string => (typeof value === "string" && /^\w{1,40}$/.test(value) ? value : "unknown");
   if (why === MISSING)
@@ -287,7 +287,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What everybody who handles an object relies on, before its kind is looked at. A stripped pod has no metadata of its own. */
+/** The shape error of an object, checked before its kind is known. A stripped pod has no metadata. */
 export function wrongShape(object: CapturedObject): string | undefined {
   const metadata = object["metadata"] ?? object;
   if (!isObject(metadata)) return "metadata is no object";

@@ -1,9 +1,9 @@
-/** What is to be read off an object as captured, whole or stripped: a stripped pod is flat, everything else has metadata. */
+/** Accessors of captured objects, whole or stripped: a stripped pod is flat, all others have metadata. */
 import { isObject } from "./capture.ts";
 import type { CapturedObject, CaptureRecord } from "./capture.ts";
 
 function metaOf(object: CapturedObject): CapturedObject {
-  return (object["metadata"] as CapturedObject | undefined) ?? object; // of that shape since it was read
+  return (object["metadata"] as CapturedObject | undefined) ?? object; // the shape was checked on reading
 }
 
 function isFlat(object: CapturedObject): boolean {
@@ -33,7 +33,7 @@ export function uidOf(object: CapturedObject): string | undefined {
   return typeof uid === "string" ? uid : undefined;
 }
 
-/** The uid of what controls it; nobody has looked at the shape of its references yet. */
+/** The uid of its controller; the shape of owner references is unchecked. */
 export function ownerUidOf(object: CapturedObject): string | undefined {
   const { ownerReferences } = metaOf(object);
   const references: readonly unknown[] = Array.isArray(ownerReferences)
@@ -49,7 +49,7 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return isObject(value) ? value : {};
 }
 
-/** The bookmark behind the last of the synthetic adds with which a stream began. */
+/** Whether the record is the bookmark that ends a watch's initial events. */
 export function isInitialEnd({ type, object }: Pick<CaptureRecord, "type" | "object">): boolean {
   const metadata = object?.["metadata"] as { readonly annotations?: Readonly<Record<string, string>> } | undefined; // see metaOf
   return type === "BOOKMARK" && metadata?.annotations?.["k8s.io/initial-events-end"] === "true";

@@ -1,4 +1,4 @@
-/** The lines of a capture file, plain or compressed, as a stream that can be begun again. */
+/** The lines of a capture file, plain or compressed, as a repeatable stream. */
 import { closeSync, fstatSync, openSync, read as readFrom, readSync } from "node:fs";
 import { pipeline, Readable } from "node:stream";
 import { promisify } from "node:util";
@@ -7,20 +7,20 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError, isGzip, LINE_BYTES_MAX, readUnpacked } from "./capture.ts";
 import type { CaptureNote } from "./capture.ts";
 
-/** Read as often as it is asked for. */
+/** Bytes that can be read repeatedly. */
 export interface ByteSource {
-  /** The first bytes, as they lie there. */
+  /** The first bytes, still compressed. */
   readonly head: Buffer;
   /**
-   * Unpacked, and as it was when it was opened: what is written behind its end meanwhile is left out.
+   * The decompressed content up to the size at opening time; later appends are ignored.
    *
-   * @throws {CutOffError} where gzip data has no end, once; from then on they are read until there
+   * @throws {CutOffError} once for truncated gzip data; later calls read up to the truncation
    */
   chunks(): AsyncIterable<Buffer>;
   close(): void;
 }
 
-/** Whoever packed it was killed. Whatever was made of it until then is to be begun again. */
+/** The gzip data is truncated. The caller must restart with a new read. */
 export class CutOffError extends Error {
   override readonly name = "CutOffError";
 }
@@ -29,18 +29,18 @@ export interface Line {
   readonly text: string;
   readonly number: number;
   readonly bytes: number;
-  /** No line feed stands behind it. */
+  /** The line has no final line feed. */
   readonly isOpen: boolean;
 }
 
 const READ_BYTES = 2 ** 16;
 const HEAD_BYTES = 4;
 const LINE_FEED = 0x0a;
-/** A byte order mark, which Windows' PowerShell puts before what it redirects. */
+/** A byte order mark, which Windows PowerShell writes on redirection. */
 const MARK = "\ufeff";
 const MIB = 2 ** 20;
 
-/** A pipe cannot be begun again: it is read whole, within what `readUnpacked` takes. @throws {Error} when it cannot be read */
+/** A pipe cannot be read twice: it is read whole, up to the limit of `readUnpacked`. @throws {Error} when it cannot be read */
 export function openBytes(path: string, note: CaptureNote): ByteSource {
   const fd = openSync(path, "r");
   const stats = fstatSync(fd);
@@ -56,7 +56,7 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
     close: () => closeSync(fd),
     async *chunks(): AsyncGenerator<Buffer> {
       if (!isGzip(source.head)) return yield* raw();
-      // Asked to be lenient at the end, zlib hands out all that was flushed, but does not say that an end is missing.
+      // With a lenient end zlib returns all flushed data, but does not report that the end is missing.
       const flush = isCutOff ? { finishFlush: constants.Z_SYNC_FLUSH } : {};
       try {
         yield* unpacked(Readable.from(raw(), { objectMode: false }), flush);
@@ -72,7 +72,7 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
   return source;
 }
 
-/** A stream of Node's closes its file when somebody stops half-way; this one is read again. */
+/** Reads by file descriptor, because a Node.js stream closes its file when the consumer stops early. */
 async function* piecesOf(fd: number, size: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < size;) {
     const piece = Buffer.allocUnsafe(Math.min(READ_BYTES, size - at));
@@ -93,13 +93,13 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
   yield await Promise.resolve(bytes);
 }
 
-/** Whoever stops reading stops both. */
+/** Stopping the consumer stops both streams. */
 async function* unpacked(packed: Readable, flush: { readonly finishFlush?: number }): AsyncGenerator<Buffer> {
   const gunzip = pipeline(packed, createGunzip({ chunkSize: READ_BYTES, ...flush }), () => undefined);
   for await (const chunk of gunzip) yield chunk as Buffer; // no encoding is set
 }
 
-/** Of each chunk the lines that end in it, and at last what no line feed ends; without a byte order mark before the first. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
+/** The lines that end in each chunk, and finally an unterminated one; without a byte order mark. @throws {CaptureError} for a line beyond LINE_BYTES_MAX */
 export async function* linesOf(chunks: AsyncIterable<Buffer>, name: string): AsyncGenerator<readonly Line[]> {
   let pieces: Buffer[] = [];
   let [bytes, number] = [0, 1];

@@ -1,6 +1,6 @@
 /**
- * Writes down what passes between an API server and a Reflector (informer §18). It stands at the transport, so a capture
- * holds what came, in the order in which it came, whatever was made of it.
+ * Records the traffic between an API server and a Reflector (informer §18). It wraps the transport, so a capture
+ * holds everything received, in order, whatever happens to it later.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText, parseExact } from "@deltaloop/base";
@@ -13,41 +13,41 @@ import { CAPTURE_FORMAT } from "./capture.ts";
 import { redacted } from "./redact.ts";
 
 export interface RecorderOptions {
-  /** Takes one line without its newline; the first when there is something to tell. */
+  /** Takes one line without its newline; first called with the first event. */
   readonly write: (line: string) => void;
   readonly clock: Clock;
-  /** Whose prefix the meta line names; the key itself is never written. */
+  /** The meta line has its prefix; the key itself is never written. */
   readonly digester: Digester;
-  /** Objects as received, templates and all. The meta line says so. */
+  /** Keeps objects as received, templates included. The meta line records this. */
   readonly raw: boolean;
   readonly server: string;
-  /** Remembers every object, so that `restart` can list them. Default: no. */
+  /** Keeps every object, so that `restart` can list them. Default: no. */
   readonly keeps?: boolean;
 }
 
 export interface RecordingWatch extends KubeWatch {
-  /** A list is under way: between its pages nothing can begin anew. */
+  /** A list is in progress: no new file can begin between its pages. */
   readonly isListing: boolean;
-  /** Begins another file: a meta line, and all that stands there now as a list of each resource. */
+  /** Begins another file: a meta line, and all current objects as a list of each resource. */
   restart(): void;
 }
 
-/** What was told of one resource, as far as a gap or another file needs it. */
-interface Told {
-  /** The newest version that was told; undefined: nothing was listed yet. */
+/** State of one resource, as needed for gaps and new files. */
+interface ResourceState {
+  /** The newest recorded version; undefined: not listed yet. */
   version?: string;
-  /** When, by the recorder's clock. */
+  /** Its time by the recorder's clock. */
   atMs: number;
-  /** How its last watch ended, if it did not end well. */
+  /** Why its last watch ended, unless cleanly. */
   ended?: string;
   listing?: { readonly keys: Set<string> };
-  /** Only where other files are to come. */
+  /** Filled only if `keeps` is set. */
   readonly objects: Map<string, unknown>;
 }
 
 export function recordingWatch(kube: KubeWatch, options: RecorderOptions): RecordingWatch {
   const { clock, digester, raw, keeps = false } = options;
-  const told = new Map<CachedResource, Told>();
+  const states = new Map<CachedResource, ResourceState>();
   let lines = 0;
   const started = clock.now();
   const put = (fields: object): void => {
@@ -61,32 +61,32 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
   const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : redacted(resource, object, digester));
   const begin = (): void =>
     putLine({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
-  const toldOf = (resource: CachedResource): Told => {
-    const known = told.get(resource) ?? { atMs: started, objects: new Map<string, unknown>() };
-    told.set(resource, known);
+  const stateOf = (resource: CachedResource): ResourceState => {
+    const known = states.get(resource) ?? { atMs: started, objects: new Map<string, unknown>() };
+    states.set(resource, known);
     return known;
   };
 
   return {
     get isListing(): boolean {
-      return [...told.values()].some(({ listing }) => listing !== undefined);
+      return [...states.values()].some(({ listing }) => listing !== undefined);
     },
     restart(): void {
       lines = 0;
       begin();
-      for (const [resource, { version, objects }] of told) {
+      for (const [resource, { version, objects }] of states) {
         if (version === undefined) continue;
         for (const object of objects.values()) put({ r: resource, k: "item", object });
         put({ r: resource, k: "listend", rv: version });
       }
     },
     async listPage(resource: CachedResource, query: ListQuery, signal: AbortSignal): Promise<ListPage> {
-      const of = toldOf(resource);
+      const of = stateOf(resource);
       const page = await kube.listPage(resource, query, signal).catch((error: unknown) => {
         delete of.listing;
         throw error;
       });
-      // A list may be begun anew half-way.
+      // A list may restart before it is complete.
       if (query.continue === undefined) of.listing = { keys: new Set() };
       for (const item of page.items) {
         try {
@@ -102,7 +102,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
       if (page.continue === undefined) putListEnd(resource, of, page.resourceVersion);
       return page;
     },
-    newestVersion: (...asked) => kube.newestVersion(...asked),
+    newestVersion: (...args) => kube.newestVersion(...args),
     async *watch(resource: CachedResource, query: WatchQuery, signal: AbortSignal): AsyncGenerator<readonly string[]> {
       if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "lists are captured by pages" });
       let how = "clean";
@@ -113,7 +113,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
         }
       } catch (error) {
         how = signal.aborted ? "stopped" : "error";
-        toldOf(resource).ended = reasonOf(error);
+        stateOf(resource).ended = reasonOf(error);
         throw error;
       } finally {
         put({ r: resource, k: "close", how });
@@ -121,8 +121,8 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
     },
   };
 
-  /** A list that is not the first stands behind a gap: what happened in it is known by its outcome alone. */
-  function putListEnd(resource: CachedResource, of: Told, version: string): void {
+  /** A later list follows a gap: only the outcome of the changes in between is known. */
+  function putListEnd(resource: CachedResource, of: ResourceState, version: string): void {
     const { version: from, ended, listing } = of;
     if (from !== undefined)
       put({ r: resource, k: "gap", from, to: version, ms: clock.now() - of.atMs, ...(ended !== undefined && { why: ended }) });
@@ -133,12 +133,12 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
     [of.version, of.atMs] = [version, clock.now()];
   }
 
-  /** What cannot be decoded cannot be stripped either: only a raw capture keeps its bytes. */
+  /** An undecodable line cannot be stripped: only a raw capture keeps its bytes. */
   function putUndecodable(resource: CachedResource, text: string): void {
     put({ r: resource, k: "raw", bytes: Buffer.byteLength(text), b: raw ? Buffer.from(text).toString("base64") : undefined });
   }
 
-  function noteEvent(of: Told, type: string, object: unknown): void {
+  function noteEvent(of: ResourceState, type: string, object: unknown): void {
     of.atMs = clock.now();
     of.version = metaOf(object).resourceVersion ?? of.version ?? "0";
     if (!keeps || type === "BOOKMARK") return;
@@ -152,8 +152,8 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       const shown = known ? seen(resource, object) : raw ? object : bare(resource, type, object);
       put({ r: resource, type, object: shown });
-      if (type === "ERROR") toldOf(resource).ended = reasonOf(object);
-      else noteEvent(toldOf(resource), type, shown);
+      if (type === "ERROR") stateOf(resource).ended = reasonOf(object);
+      else noteEvent(stateOf(resource), type, shown);
     } catch {
       putUndecodable(resource, line);
     }
@@ -176,13 +176,13 @@ function keyOf(object: unknown): string {
   return `${namespace}/${name}`;
 }
 
-/** An ERROR's Status or what a client threw: its reason, never its words. */
+/** The reason of an ERROR's Status or of a thrown error, never its message. */
 function reasonOf(error: unknown): string {
   const { reason, code } = error as { readonly reason?: unknown; readonly code?: unknown };
   return typeof reason === "string" && reason !== "" ? reason : typeof code === "number" ? String(code) : "Error";
 }
 
-/** A bookmark carries a version and nothing else worth keeping; an ERROR carries a Status, of which code and reason count. */
+/** Reduces a bookmark to its version, and an ERROR to the code and reason of its Status. */
 function bare(resource: CachedResource, type: string, object: unknown): unknown {
   if (type !== "BOOKMARK") {
     const { kind, code, reason } = object as { readonly kind?: string; readonly code?: number; readonly reason?: string };

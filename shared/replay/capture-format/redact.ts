@@ -1,7 +1,7 @@
 /**
- * What a capture keeps of an object: as much as the cache does (design decision 5). Templates and annotations stand there as keyed
- * digests, so what was equal stays equal and what was different different; a Deployment's template keeps the state from which
- * upstream's `pod-template-hash` is made, so that ReplicaSets get the names that they had.
+ * Redaction of captured objects: as much is kept as in the cache (design decision 5). Templates and annotations become keyed digests, so
+ * equality is preserved; a Deployment's template keeps the hash state of upstream's `pod-template-hash`, so that ReplicaSets get
+ * their original names.
  */
 import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
@@ -9,7 +9,7 @@ import type { Digester } from "@deltaloop/kube/pod-template";
 import { strip } from "@deltaloop/kube/strip";
 
 /**
- * A cached object has the messages of its conditions whole, for the status patch; a capture outlives that need.
+ * Strips the object and its condition messages. A cached object keeps them whole for status patches, which a capture does not need.
  *
  * @throws {MalformedObjectError} as `strip` does
  */

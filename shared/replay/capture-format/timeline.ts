@@ -1,11 +1,11 @@
 /**
- * What one resource's part of a capture tells, and when: fed record by record, in the order of their times, it knows what stood there at any
- * moment until the last one fed, and hands each event to whoever watches.
+ * The records of one resource by time: fed record by record, it knows the objects at the current time and delivers each event to the
+ * watches.
  *
- * TI1 the first list is what stands before its end in the capture; records behind it are events, and a later list is what it shows to
- *    have happened, as a watch would have told it.
- * TI2 an event goes when it has been told and every watch has it; of those that nobody watches the newest `UNWATCHED_MAX` stay, and a
- *    watch from before them is told 410, as an API server tells it.
+ * TI1 the records up to the end of the first list are that list; later records are events, and a later list is converted to the
+ *    events of the changes that it shows.
+ * TI2 an event is dropped when its time has passed and every watch has received it; the newest `UNWATCHED_MAX` stay without a watch. A
+ *    watch from an older version gets 410, as from an API server.
  */
 import { exactText } from "@deltaloop/base";
 import { compareResourceVersions, isResourceVersion, maxResourceVersion } from "@deltaloop/kube/objects";
@@ -27,39 +27,39 @@ export const UNWATCHED_MAX = 500;
 
 export class Timeline {
   readonly #clock: Clock;
-  /** Records that are still to come before the first list has ended. */
+  /** Remaining records of the first list. */
   #leading: number;
   readonly #first = new Map<string, CapturedObject>();
   #firstVersion = "0";
-  /** What a later list has shown so far. */
+  /** Objects shown so far by a later list. */
   #again = new Map<string, CapturedObject>();
-  /** What stands there by all that was fed: needed for a later list alone. */
+  /** The objects after all fed records, needed only for a later list. */
   readonly #fed = new Map<string, string>();
   readonly #standing = new Map<string, CapturedObject>();
   #newest = "0";
-  /** Those from `#begin` on, counted from the first of all. */
+  /** The events from index `#begin` on. */
   #events: TimedEvent[] = [];
   #begin = 0;
-  /** So many have been told. */
-  #told = 0;
+  /** Number of delivered events. */
+  #delivered = 0;
   #dropped = "0";
   readonly #watches = new Set<{ next: number }>();
   #wake: (() => void)[] = [];
   #isListed = false;
   #isOver = false;
 
-  /** @param leading how many records lead to the end of its first list */
+  /** @param leading number of records in its first list */
   constructor(leading: number, clock: Clock) {
     this.#leading = leading;
     this.#clock = clock;
   }
 
-  /** Events that are held: those to come, and those that somebody may still ask for. */
-  get held(): number {
+  /** Number of buffered events: future ones, and those that a watch may still request. */
+  get buffered(): number {
     return this.#events.length;
   }
 
-  /** Whether the first list has ended, if there is one. */
+  /** Whether the first list, if any, has ended. */
   get isComplete(): boolean {
     return this.#leading === 0;
   }
@@ -74,13 +74,13 @@ export class Timeline {
     this.#shorten();
   }
 
-  /** Nothing more comes. */
+  /** Marks the end of the records. */
   end(): void {
     this.#isOver = true;
     this.#wakeAll();
   }
 
-  /** By key, at this moment. */
+  /** The objects at the current time, by key. */
   standing(): ReadonlyMap<string, CapturedObject> {
     this.#tell();
     return this.#standing;
@@ -91,7 +91,7 @@ export class Timeline {
     return this.#newest;
   }
 
-  /** The first one is the capture's own, as soon as that has ended. */
+  /** The first list is the capture's own, as soon as it is complete. */
   async list(signal: AbortSignal): Promise<ListPage> {
     while (!this.isComplete && !this.#isOver) await this.#change(signal);
     const isFirst = !this.#isListed;
@@ -101,7 +101,7 @@ export class Timeline {
     return { resourceVersion: this.newestVersion(), items: [...this.standing().values()] };
   }
 
-  /** Each event at its time. */
+  /** Yields each event at its time. */
   async *watch(from: string, signal: AbortSignal): AsyncGenerator<readonly string[]> {
     if (compareResourceVersions(this.#dropped, from) > 0)
       throw new KubeApiError({
@@ -149,7 +149,7 @@ export class Timeline {
     this.#wakeAll();
   }
 
-  /** What a list that is not the first shows to have happened. */
+  /** Converts a later list to events. */
   #listedAgain({ atMs, rv: listRV = "0" }: CaptureRecord): void {
     const listed = this.#again;
     this.#again = new Map();
@@ -165,10 +165,10 @@ export class Timeline {
     }
   }
 
-  /** What has come by now. */
+  /** Delivers the events up to the current time. */
   #tell(): void {
-    for (; ; this.#told++) {
-      const event = this.#events[this.#told - this.#begin];
+    for (; ; this.#delivered++) {
+      const event = this.#events[this.#delivered - this.#begin];
       if (event === undefined || event.atMs > this.#clock.now()) return;
       const { type, object, rv } = event;
       if (type === "DELETED") this.#standing.delete(keyOf(object));
@@ -181,13 +181,13 @@ export class Timeline {
   #shorten(): void {
     this.#tell();
     const watched = [...this.#watches].reduce((least, { next }) => Math.min(least, next), Infinity);
-    const kept = watched === Infinity ? this.#told - UNWATCHED_MAX : Math.min(watched, this.#told);
+    const kept = watched === Infinity ? this.#delivered - UNWATCHED_MAX : Math.min(watched, this.#delivered);
     if (kept <= this.#begin) return;
     for (const { rv } of this.#events.splice(0, kept - this.#begin)) this.#dropped = maxResourceVersion(this.#dropped, rv);
     this.#begin = kept;
   }
 
-  /** Until something was fed. */
+  /** Resolves when records were fed. */
   #change(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason as Error);

@@ -1,10 +1,10 @@
-/** Whether two clusters came to the same: what of their owners does not hang on names drawn at random or on the moment. */
+/** Compares the final states of two clusters, ignoring random names and times. */
 import { controllerRef } from "@deltaloop/kube/objects";
 import type { Condition } from "@deltaloop/kube/objects";
 import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 
-/** One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Empty = they agree. */
+/** One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Empty if the clusters agree. */
 export function disagreements(recorded: readonly LiveObject[], ours: readonly LiveObject[]): readonly string[] {
   const [a, b] = [endsOf(recorded), endsOf(ours)];
   return [...new Set([...a.keys(), ...b.keys()])].toSorted().flatMap((place) => {
@@ -16,7 +16,7 @@ export function disagreements(recorded: readonly LiveObject[], ours: readonly Li
   });
 }
 
-/** Owners by their names, which are people's or hashes, with how many pods each has; pods of nobody by theirs, and how many where a part was drawn. */
+/** Owners by name, each with its number of pods; pods without owner by name, or counted where the name has a random suffix. */
 function endsOf(objects: readonly LiveObject[]): ReadonlyMap<string, unknown> {
   const nobodys = new Map<string, number>();
   const alive = objects.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
@@ -46,7 +46,7 @@ function endsOf(objects: readonly LiveObject[]): ReadonlyMap<string, unknown> {
   );
 }
 
-/** Counters that are not 0, and conditions without times and words. */
+/** Non-zero counters, and conditions without times and messages. */
 function statusOf(status: Json | undefined): Json {
   const { conditions = [], observedGeneration: _, ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
   return {

@@ -1,6 +1,6 @@
 /**
- * A recorded cluster lived once more with our controllers in it: what people did is done again at the same times, on an API server in
- * memory with scripted nodes, and everything else is ours (design decision 9, `--closed`).
+ * Closed-loop replay: repeats the user requests of a recorded cluster at the same times on an in-memory API server with
+ * scripted nodes and our controllers (design decision 9, `--closed`).
  */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -27,23 +27,23 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
   readonly seed: number;
   readonly log: Log;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** Hears of each request of a person, and how it was answered. */
+  /** Receives each user request and the response's status. */
   readonly onPerson: (write: UserRequest, status: number) => void;
 }
 
 export interface ClosedEnd {
-  /** Empty = our controllers came to where the recorded ones came. */
+  /** Empty if our controllers reached the recorded state. */
   readonly disagreements: readonly string[];
-  /** What people did to what controllers own: it has another name here, and was not done again. */
+  /** User changes to objects of controllers: such objects have other names here, so the changes are not repeated. */
   readonly left: readonly string[];
   readonly podsCreated: number;
 }
 
 const CLUSTER = "closed000000";
 const NODES = 10;
-/** Who watches is in this process, and never far behind. */
+/** Watchers run in this process and never lag far behind. */
 const HISTORY_EVENTS = 2_000;
-/** After the last change, for what falls due. */
+/** Time after the last change for pending delays. */
 const TAIL_MS = 30_000;
 const SETTLE_MS = 5_000;
 
@@ -55,7 +55,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   const random = createSeededRandom(seed);
   const server = createApiServer({ clock, random, historyEvents: HISTORY_EVENTS });
   for (const namespace of namespaces) placeNamespace(server, namespace);
-  for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // an API object is JSON
+  for (const { resource, object } of standing) server.place(idOf(resource), object as unknown as JsonObject); // API objects are JSON
   const kube = withoutEvents(createInProcessKube(server, { component: "deltaloop" }));
   const syncs = new SyncLog(options.onSync, () => clock.now());
   const fleet = {
@@ -98,13 +98,13 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   return end;
 }
 
-/** Nobody reads the Events of a life that is lived once more, and no server in memory lets them expire: a day of them is longer than all else. */
+/** Events are not needed here, and the in-memory server would never expire them: a day of them is larger than everything else. */
 function withoutEvents<K extends KubeWriter>(kube: K): K {
   const answered = (namespace: string, name: string): Promise<KubeObject> =>
     Promise.resolve({ metadata: { namespace, name, uid: name, resourceVersion: "1" } });
   return {
     ...kube,
-    create: (request) => (request.resource === "events" ? answered(request.namespace, "told") : kube.create(request)),
+    create: (request) => (request.resource === "events" ? answered(request.namespace, "event") : kube.create(request)),
     patch: (request) => (request.resource === "events" ? answered(request.namespace, request.name) : kube.patch(request)),
   };
 }
@@ -114,7 +114,7 @@ function placeNamespace(server: ApiServer, name: string): void {
     server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name, uid: `namespace ${name}` } });
 }
 
-/** As the server files it. */
+/** The resource identifier of the in-memory server. */
 function idOf(resource: CachedResource): string {
   const { group } = RESOURCES[resource];
   return group === "" ? resource : `${resource}.${group}`;
@@ -125,7 +125,7 @@ function pathOf(resource: CachedResource, namespace: string, name?: string): str
   return `/${group === "" ? "api" : "apis"}/${apiVersion}/namespaces/${namespace}/${resource}${name === undefined ? "" : `/${name}`}`;
 }
 
-/** @returns the status it was answered with */
+/** @returns the status of the response */
 async function made(server: ApiServer, write: UserRequest): Promise<number> {
   const { resource, namespace, name } = write;
   const path = pathOf(resource, namespace, name);
@@ -143,7 +143,7 @@ async function made(server: ApiServer, write: UserRequest): Promise<number> {
   return (await server.request({ method: "PUT", path, headers, body: exactText(changed(live, write.object)) })).status;
 }
 
-/** As it stands here, but what a person had there: its revision, owners and status are the controllers'. */
+/** Applies the user's fields to the current object, whose revision, owners and status belong to controllers. */
 function changed(live: JsonObject, { metadata, spec }: LiveObject): object {
   const own = metaOf(live) as { readonly annotations?: Readonly<Record<string, string>> };
   const controllers = Object.fromEntries(

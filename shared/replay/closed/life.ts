@@ -1,4 +1,4 @@
-/** What of a recorded cluster is needed to live it once more: gathered change by change, without the states between. */
+/** Collects what a closed-loop replay needs of a recorded cluster, change by change. */
 import { controllerRef } from "@deltaloop/kube/objects";
 import { CaptureError } from "../capture-format/capture.ts";
 import { placeOf } from "../shadow/states.ts";
@@ -10,19 +10,19 @@ export interface Life {
   readonly startMs: number;
   readonly endMs: number;
   readonly namespaces: ReadonlySet<string>;
-  /** What stood there at the beginning. */
+  /** The initial objects. */
   readonly standing: readonly Pick<Change, "resource" | "object">[];
   readonly userRequests: UserRequests;
-  /** What stood there at the end. */
+  /** The final objects. */
   readonly recorded: readonly LiveObject[];
-  /** Kinds of which no pod was ever ready: here they are not, either. */
+  /** Pod kinds that were never ready: their pods do not become ready here, either. */
   readonly never: ReadonlySet<string>;
 }
 
-/** Each holds a whole object. */
+/** Limit of user requests, each of which holds a whole object. */
 const USER_REQUESTS_MAX = 50_000;
 
-/** @param changes those of whole objects, in the order of versions (shadow/states.ts) */
+/** @param changes of whole objects, in the order of versions (shadow/states.ts) */
 export function lifeOf(changes: readonly Change[]): Life {
   const seen = new SeenLife("the recording");
   for (const change of changes) seen.see(change);
@@ -38,17 +38,17 @@ export class SeenLife {
   #startMs = Infinity;
   #endMs = -Infinity;
 
-  /** @param name of the file, for what is said of it */
+  /** @param name the file name for messages */
   constructor(name: string) {
     this.#name = name;
   }
 
-  /** @throws {CaptureError} when people wrote more than can be kept */
+  /** @throws {CaptureError} when there are too many user requests */
   see(change: Change): void {
     const { atMs, resource, object, listed, deleted } = change;
     this.#userRequests.see(change);
     this.#namespaces.add(object.metadata.namespace);
-    // A later list shows what has happened since.
+    // A later list shows changes since the last one.
     const place = placeOf(object);
     if (listed && !deleted && !this.#standing.has(place)) this.#standing.set(place, { resource, object });
     if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));
@@ -70,7 +70,7 @@ export class SeenLife {
   }
 }
 
-/** What tells pods of one kind: their owner's name and their template's hash; a pod of nobody is its own kind. */
+/** Identifies the template of a pod: its owner's name and template hash; a pod without owner is its own kind. */
 export function templateOf({ metadata }: LiveObject): string {
   const owner = controllerRef(metadata);
   return `${metadata.namespace}/${owner?.name ?? metadata.name}`;

@@ -1,9 +1,9 @@
 /**
  * The user requests of a recorded cluster, in a form that can be sent to another cluster.
  *
- * HP1 an owner that nobody controls, or a pod without owner, is created, changed and deleted by people; what a controller owns is the
- *    controller's, and what of it people change has another name in another cluster: it is counted, not made again.
- * HP2 status and revision are the controllers'. The rest of an object is people's, as it stands after each change.
+ * HP1 users create, change and delete objects without controller: owners, and pods without owner. Objects of controllers have other
+ *    names in another cluster; user changes to them are counted, not repeated.
+ * HP2 status and revision belong to the controllers. The rest of an object is the user's, as of each change.
  */
 import { controllerRef, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -21,9 +21,9 @@ export type UserRequest = {
 } & ({ readonly kind: "create" | "update"; readonly object: LiveObject } | { readonly kind: "delete"; readonly propagation: Propagation });
 
 export interface UserRequests {
-  /** In the order of time. */
+  /** Sorted by time. */
   readonly writes: readonly UserRequest[];
-  /** Changes to what controllers own that no controller makes, as `labels of Pod shop/web-x2x4z`. */
+  /** User changes to objects of controllers, for example `labels of Pod shop/web-x2x4z`. */
   readonly left: readonly string[];
 }
 
@@ -35,7 +35,7 @@ export function userRequestsOf(changes: readonly Change[]): UserRequests {
   return seen.userRequests;
 }
 
-/** Change by change, in the order of versions. */
+/** Processes changes in the order of versions. */
 export class UserRequestCollector {
   readonly #known = new Map<string, LiveObject>();
   readonly #writes: UserRequest[] = [];
@@ -46,7 +46,7 @@ export class UserRequestCollector {
     return { writes: this.#writes, left: this.#left };
   }
 
-  /** As it stands by what was seen. */
+  /** The current objects. */
   get standing(): readonly LiveObject[] {
     return [...this.#known.values()];
   }
@@ -61,14 +61,14 @@ export class UserRequestCollector {
     if (before === undefined && !change.listed && !isControlled) this.#people.add(place);
     if (isControlled) {
       if (before === undefined || change.deleted || !labelsDiffer(before, change.object)) return;
-      // Adopted meanwhile, and people know it by its name.
+      // Adopted meanwhile; users know it by this name.
       if (this.#people.has(place)) this.#writes.push(updateOf(change));
       else this.#left.push(`labels of ${place}`);
       return;
     }
-    // What stood there when somebody began to look is nobody's write.
+    // Initially listed objects are not user requests.
     if (change.listed) return;
-    // What nobody controls any more was a controller's while somebody did.
+    // An object without controller may have had one before.
     const write = writeOf(change, before);
     if (write !== undefined) this.#writes.push(write);
   }
@@ -77,21 +77,21 @@ export class UserRequestCollector {
 function writeOf({ atMs, resource, object, deleted }: Change, before: LiveObject | undefined): UserRequest | undefined {
   const { namespace, name, deletionTimestamp } = object.metadata;
   const at = { atMs, resource, namespace, name };
-  if (before === undefined) return deleted ? undefined : { ...at, kind: "create", object: asked(object) };
+  if (before === undefined) return deleted ? undefined : { ...at, kind: "create", object: desired(object) };
   if (before.metadata.deletionTimestamp !== undefined) return undefined;
   if (deleted || deletionTimestamp !== undefined) return { ...at, kind: "delete", propagation: propagationOf(object) };
-  if (controllerRef(object.metadata) !== undefined || canonical(asked(before)) === canonical(asked(object))) return undefined;
-  // Of a pod the kubelet and the scheduler write the spec, too.
+  if (controllerRef(object.metadata) !== undefined || canonical(desired(before)) === canonical(desired(object))) return undefined;
+  // The kubelet and the scheduler also write a pod's spec.
   if (resource === "pods" && !labelsDiffer(before, object)) return undefined;
-  return { ...at, kind: "update", object: asked(object) };
+  return { ...at, kind: "update", object: desired(object) };
 }
 
 function updateOf({ atMs, resource, object }: Change): UserRequest {
   const { namespace, name } = object.metadata;
-  return { atMs, resource, namespace, name, kind: "update", object: asked(object) };
+  return { atMs, resource, namespace, name, kind: "update", object: desired(object) };
 }
 
-/** Its finalizers tell what was asked for. */
+/** The propagation policy, derived from the finalizers. */
 function propagationOf({ metadata }: LiveObject): Propagation {
   const { finalizers = [] } = metadata as { readonly finalizers?: readonly string[] };
   if (finalizers.includes("orphan")) return "Orphan";
@@ -102,17 +102,17 @@ function labelsDiffer(a: LiveObject, b: LiveObject): boolean {
   return canonical(a.metadata.labels ?? {}) !== canonical(b.metadata.labels ?? {});
 }
 
-/** HP2: what a person would have applied. */
-function asked({ apiVersion, kind, metadata, spec }: LiveObject): LiveObject {
+/** HP2: the object as the user would have applied it. */
+function desired({ apiVersion, kind, metadata, spec }: LiveObject): LiveObject {
   const { namespace, name, labels = {}, annotations = {} } = metadata;
   const { [REVISION]: _, ...own } = annotations;
   const { finalizers = [] } = metadata as { readonly finalizers?: readonly string[] };
-  const held = finalizers.filter((each) => each !== "orphan" && each !== "foregroundDeletion");
+  const kept = finalizers.filter((each) => each !== "orphan" && each !== "foregroundDeletion");
   const { nodeName: _node, ...rest } = (spec ?? {}) as Json & { readonly nodeName?: unknown };
   return {
     apiVersion: apiVersion ?? RESOURCES.pods.apiVersion,
     kind,
-    metadata: { namespace, name, labels, annotations: own, ...(held.length > 0 && { finalizers: held }) },
+    metadata: { namespace, name, labels, annotations: own, ...(kept.length > 0 && { finalizers: kept }) },
     spec: kind === "Pod" ? rest : (spec ?? {}),
   } as unknown as LiveObject; // what a server makes of it is its own
 }

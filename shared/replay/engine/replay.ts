@@ -1,8 +1,8 @@
 /**
- * Feeds a capture through the real watcher and the real functions under a virtual clock, in shadow: every sync is shown with
- * its reasons and the writes it decided, nothing is sent, and only the stream changes the cache (design decision 9).
+ * Feeds a capture through the real watcher and functions under a virtual clock, in shadow mode: every sync is reported with
+ * its reasons and decided writes, nothing is sent, and only the stream changes the cache (design decision 9).
  *
- * The same capture and seed give the same lines; another seed may order syncs differently, the final cache is the same.
+ * The same capture and seed give the same output; other seeds may order syncs differently, with the same final cache.
  */
 import { createHash } from "node:crypto";
 import type { QueueFaults } from "@deltaloop/store/memory";
@@ -27,7 +27,7 @@ export interface ReplaySummary {
   readonly decided: number;
   readonly objects: { readonly [R in CachedResource]: number };
   readonly quarantined: number;
-  /** SHA-256 over the canonical final cache: equal for every seed. */
+  /** SHA-256 of the canonical final cache: equal for every seed. */
   readonly cacheDigest: string;
 }
 
@@ -37,24 +37,24 @@ export interface ReplayOptions {
   readonly log: Log;
   readonly functions: MakeHandlers;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** What befalls messages and doorbells; default: as the seed chooses, in another order and some of them twice. */
+  /** Faults of messages and doorbells. Default: reordering and duplication, chosen by the seed. */
   readonly faults?: () => QueueFaults;
-  /** Milliseconds since the epoch: nothing later is told, and nothing waited for. */
+  /** Milliseconds since the epoch: the replay ends here. */
   readonly untilMs?: number;
-  /** How long to go on after the last event, or after the cache holds it: deadlines and re-checks fall due. Default 30 s. */
+  /** How long to continue after the last event, or after the cache is complete, for deadlines and requeues. Default 30 s. */
   readonly tailMs?: number;
-  /** Sees the records as they are told. */
+  /** Receives the records before they are delivered. */
   readonly see?: PlayOptions["see"];
-  /** Asked again and again, while nothing moves; false ends the replay there. */
+  /** Called between steps; false ends the replay. */
   readonly goesOn?: PlayOptions["goesOn"];
 }
 
 const CLUSTER = "replay000000";
 const TAIL_MS = 30_000;
-/** Until lost or reordered messages are missed and listed again; what is quarantined never comes. */
+/** Time to detect and relist lost or reordered messages; quarantined objects never arrive. */
 const CAUGHT_UP_MS_MAX = 120_000;
 const STEP_MS = 5_000;
-/** What the seed chooses: the order in which messages and doorbells come, and which of them come twice. */
+/** Faults chosen by the seed: order and duplicates of messages and doorbells. */
 const SEEDED = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
 export async function replay(capture: Capture, options: ReplayOptions): Promise<ReplaySummary> {
@@ -62,13 +62,13 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
   const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
-  // A doorbell that is lost is rung again by the sweep, which a replay is too short for.
+  // The sweep would repeat a lost doorbell, but a replay is too short for it.
   const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
   const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };
   const backend = memoryBackend({ clock, random, digester, ...cache });
   const { store } = backend;
   const syncs = new SyncLog(options.onSync, () => clock.now());
-  // The queue and the Store live in this process only, and so may their key.
+  // The queue, the Store and thus the signing key exist only in this process.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
   const kube = { ...cluster, ...NO_WRITER };
   const system = assembleSystem(
@@ -101,15 +101,15 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   return summary;
 }
 
-const refuse = (): Promise<never> => Promise.reject(new Error("a replay sends nothing"));
+const rejectWrite = (): Promise<never> => Promise.reject(new Error("a replay sends nothing"));
 /** A shadow gateway sends nothing, so this is never called. */
-const NO_WRITER: KubeWriter = { create: refuse, patch: refuse, delete: refuse, replace: refuse };
+const NO_WRITER: KubeWriter = { create: rejectWrite, patch: rejectWrite, delete: rejectWrite, replace: rejectWrite };
 
-/** Whether the cache is what the stream has told. */
+/** Whether the cache equals the delivered stream. */
 async function holdsAll(store: Store, cluster: CaptureCluster): Promise<boolean> {
   for (const resource of CACHED_RESOURCES) {
-    const [rows, told] = [await rowsOf(store, resource), cluster.versions(resource)];
-    if (rows.length !== told.size || rows.some(({ key, rv }) => told.get(key) !== rv)) return false;
+    const [rows, versions] = [await rowsOf(store, resource), cluster.versions(resource)];
+    if (rows.length !== versions.size || rows.some(({ key, rv }) => versions.get(key) !== rv)) return false;
   }
   return true;
 }

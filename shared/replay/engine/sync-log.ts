@@ -1,16 +1,16 @@
-/** Puts together what belongs to one sync: why its key was queued, what it decided, how it ended. */
+/** Groups the events of one sync: why its key was queued, what it decided, how it ended. */
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import type { TraceLine } from "@deltaloop/controllers/kit";
 import type { ItemChange } from "@deltaloop/store/ports";
 
-/** One sync as people read it. */
+/** One sync with its reasons and decisions. */
 export interface ReplayedSync {
   readonly atMs: number;
   readonly controller: Controller;
   readonly key: string;
-  /** What changed since the key's last sync, as `pods default/web-x2x4z changed`; empty = a delay or retry fell due. */
+  /** Changes since the key's last sync, for example `pods default/web-x2x4z changed`; empty = a delayed or retried item. */
   readonly reasons: readonly string[];
-  /** From `decided` to `notDecided`, in order; `started` and `ended` are left out. */
+  /** Trace lines from `decided` to `notDecided`, in order; without `started` and `ended`. */
   readonly lines: readonly TraceLine[];
   readonly outcome: Extract<TraceLine, { kind: "ended" }>["outcome"];
   readonly error?: string;
@@ -29,7 +29,7 @@ export class SyncLog {
     this.#now = now;
   }
 
-  /** The applier's changes: each names the keys that it queues. */
+  /** Records the applier's changes with the keys that they enqueue. */
   changed(resource: CachedResource, items: readonly ItemChange[]): void {
     for (const item of items) {
       const what = item.type === "delete" ? "deleted" : item.expected ? "changed" : "added";

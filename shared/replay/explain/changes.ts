@@ -1,4 +1,4 @@
-/** What changed in the objects of a capture: of each version what is otherwise than in the one before, and who made it so. */
+/** Changes of the objects in a capture: the differences between versions, and who wrote them. */
 import type {
   Cached,
   CachedDeployment,
@@ -17,12 +17,12 @@ import { canonical } from "../shadow/canonical-write.ts";
 import { creatorOf, managersOf, writerOf } from "./writer.ts";
 import type { Managers } from "./writer.ts";
 
-/** `from` and `to` are absent where the field is, and where only that it changed may be told. */
+/** `from` and `to` are absent if the field is, or if the values are secret. */
 export interface Difference {
   readonly field: string;
   readonly from?: string;
   readonly to?: string;
-  /** Of ReplicaFailure: its message, where that is known to quote nobody. */
+  /** For ReplicaFailure: its message, if known to be safe. */
   readonly says?: string;
 }
 
@@ -32,22 +32,22 @@ export interface ObjectChange {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Uid of what controls it. */
+  /** Uid of its controller. */
   readonly owner?: string;
   readonly kind: "stands" | "appears" | "changes" | "goes";
   readonly differences: readonly Difference[];
-  /** Who made it so: a user by an audit log, else the field manager, where the object tells; `unknown` is a client that named itself nowhere. */
+  /** The writer: the user from an audit log, else the field manager if known; `unknown` is a client without a name. */
   readonly by?: string;
 }
 
-/** In the order in which they were told; versions that differ in nothing that is shown are left out. */
+/** The changes in recorded order, without versions whose shown fields are equal. */
 export function objectChanges(records: readonly CaptureRecord[], digester: Digester): readonly ObjectChange[] {
-  const told = new ToldChanges(digester);
-  return records.flatMap((record) => told.of(record));
+  const tracker = new ChangeTracker(digester);
+  return records.flatMap((record) => tracker.of(record));
 }
 
-/** Record by record; knows what stands there, and no more. */
-export class ToldChanges {
+/** Computes changes record by record; keeps only the current objects. */
+export class ChangeTracker {
   readonly #digester: Digester;
   readonly #known = new Map<string, Seen>();
   readonly #lists = new Map<CachedResource, { isFirst: boolean; readonly uids: Set<string> }>();
@@ -63,7 +63,7 @@ export class ToldChanges {
     const change = changeOf(record, this.#known, this.#digester, list.isFirst);
     if (kind === "item") for (const uid of uidsOf(record, this.#known)) list.uids.add(uid);
     if (kind !== "listed") return change === undefined ? [] : [change];
-    // What a list does not show that is not the first went in the gap before it.
+    // Objects missing in a later list were deleted in the gap before it.
     const gone = list.isFirst ? [] : [...this.#known].filter(([, seen]) => seen.resource === resource && !list.uids.has(seen.uid));
     this.#lists.set(resource, { isFirst: false, uids: new Set() });
     return gone.map(([place, seen]) => {
@@ -87,7 +87,7 @@ interface Seen {
   readonly uid: string;
   readonly owner?: string;
   readonly fields: ReadonlyMap<string, string>;
-  /** By the field of `fields` that they explain. */
+  /** Messages by the field of `fields` that they explain. */
   readonly says: ReadonlyMap<string, string>;
   readonly managers: Managers;
 }
@@ -131,7 +131,7 @@ function changeOf(
   };
 }
 
-/** Undefined: a watcher would quarantine it. */
+/** Undefined for an object that a watcher would quarantine. */
 function cachedOf(resource: CachedResource, object: CapturedObject, digester: Digester): Cached | undefined {
   try {
     return strip(resource, object, digester);
@@ -153,7 +153,7 @@ function differencesOf(before: ReadonlyMap<string, string>, { fields: after, say
   return [...new Set([...before.keys(), ...after.keys()])].flatMap((field) => {
     const [from, to] = [before.get(field), after.get(field)];
     if (from === to) return [];
-    // A digest tells nobody anything but that it is another one.
+    // A digest shows only that the value changed.
     if (SEALED.test(field)) return from === undefined && before.size === 0 ? [] : [{ field }];
     const words = says.get(field);
     return [{ field, ...(from !== undefined && { from }), ...(to !== undefined && { to }), ...(words !== undefined && { says: words }) }];
@@ -162,7 +162,7 @@ function differencesOf(before: ReadonlyMap<string, string>, { fields: after, say
 
 const SEALED = /^(?:template|annotation .*)$/;
 
-/** By the names that people know them by; what is at its default and 0 is left out. */
+/** Fields by display name, without defaults and zeros. */
 function fieldsOf(resource: CachedResource, cached: Cached): ReadonlyMap<string, string> {
   const fields = resource === "pods" ? podFields(cached as CachedPod) : ownerFields(cached as CachedOwnerKind); // of that resource
   return new Map(

@@ -1,6 +1,6 @@
 /**
- * Who belongs to an object, found while a capture is read for the first time: of a Deployment its ReplicaSets and their pods, of a ReplicaSet or
- * ReplicationController its pods. A pod tells its owner each time, so of pods no more is kept than what stands there and who changed owners.
+ * Finds the family of an object on the first read of a capture: a Deployment's ReplicaSets and their pods, a ReplicaSet's or
+ * ReplicationController's pods. Only current pods, and pods that changed owners, are kept.
  */
 import { CACHED_RESOURCES, CONTROLLER_INFO, tableOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -11,28 +11,28 @@ import type { ReplayedSync } from "../engine/sync-log.ts";
 import { speaksOf } from "./story.ts";
 import type { Subject } from "./story.ts";
 
-/** A namespace that is absent is any. */
+/** An absent namespace matches any. */
 export type Wanted = Omit<Subject, "namespace"> & { readonly namespace?: string };
 
 export interface Family {
-  /** Whether a record is needed for its story. */
+  /** Whether the record belongs to the story. */
   has(record: CaptureRecord): boolean;
   concerns(sync: ReplayedSync): boolean;
 }
 
-/** Names beyond are not told to anybody who asks for one that is not there. */
+/** Limit of names kept as suggestions. */
 const NAMES_MAX = 10_000;
 
 export class FamilyCensus implements Census {
   readonly #wanted: readonly Wanted[];
   /** `shop/web` */
   #names = tableOf(CACHED_RESOURCES, () => new Set<string>());
-  /** Of what is wanted: its uids by `deployments shop/web`. */
+  /** Uids of the wanted objects by `deployments shop/web`. */
   #found = new Map<string, Set<string>>();
-  /** Of owners: who controlled them, and where they stood. */
+  /** Owners with their controllers and places. */
   #owners = new Map<string, { readonly place: string; readonly owners: Set<string> }>();
   #pods = new Map<string, string | undefined>();
-  /** Owners of pods that had several, or one and none. */
+  /** The owners of pods that changed owners. */
   #changed = new Map<string, Set<string | undefined>>();
 
   constructor(wanted: readonly Wanted[]) {
@@ -67,12 +67,12 @@ export class FamilyCensus implements Census {
     else this.#pods.set(uid, owner);
   }
 
-  /** `shop/web`, of which there may be more than are told. */
+  /** Names such as `shop/web`, possibly incomplete. */
   names(resource: CachedResource): ReadonlySet<string> {
     return this.#names[resource];
   }
 
-  /** Where what is wanted stood. */
+  /** The namespaces of the wanted objects. */
   namespaces(wanted: Wanted): readonly string[] {
     const places = [...this.#found.keys()].filter((place) => {
       const [resource, key = ""] = place.split(" ");
@@ -81,12 +81,12 @@ export class FamilyCensus implements Census {
     return places.map((place) => place.slice(place.indexOf(" ") + 1, place.indexOf("/")));
   }
 
-  /** When all was seen. */
+  /** Call it after the last record. */
   familyOf(subject: Subject): Family {
     const { resource, namespace, name } = subject;
     const uids = new Set(this.#found.get(`${resource} ${namespace}/${name}`));
     const isOwned = (owner: string | undefined): boolean => owner !== undefined && uids.has(owner);
-    // Of a Deployment the ReplicaSets; nothing that has dependents of its own belongs to the others.
+    // Only a Deployment's dependents have dependents of their own.
     for (const [uid, { owners }] of this.#owners) if (resource === "deployments" && [...owners].some(isOwned)) uids.add(uid);
     const places = new Set([...this.#owners].flatMap(([uid, { place }]) => (uids.has(uid) ? [place] : [])));
     const ownPod = (uid: string, object: CapturedObject): boolean =>

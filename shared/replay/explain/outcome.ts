@@ -1,33 +1,32 @@
-/** What the recording shows of what our syncs decided. */
+/** Compares the writes that our syncs decide with the recording. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Owner, Write } from "@deltaloop/controllers/kit";
 import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { Difference, ObjectChange } from "./changes.ts";
 
-/** What the recording shows of one decided write. */
+/** What the recording shows for one decided write. */
 export interface Recorded {
   readonly write: Write;
   /**
-   * Like ours; something else in its place; refused, as the owner's status says; overtaken by another wish of the owner's before it was
-   * done; or nothing of it at all.
+   * The same write; another one instead; refused, by the owner's status; overtaken by a newer change of the owner's spec; or no write.
    */
   readonly kind: "same" | "other" | "refused" | "overtaken" | "nothing";
-  /** Between our sync and the change. */
+  /** Time from our sync to the change. */
   readonly afterMs?: number;
-  /** What came instead, refused it (of `same`: at first) or overtook it. */
+  /** The other write, the refusal (for `same`: the first one), or the overtaking change. */
   readonly what?: string;
-  /** Of several pods: how many were made all the same. */
+  /** For several pods: how many were created in spite of a refusal. */
   readonly made?: number;
 }
 
-/** What comes later is the answer to something else. */
+/** A later change answers another write. */
 export const LATER_MS = 60_000;
-/** What is deleted later is not deleted instead. */
+/** A later deletion does not count as "instead". */
 const INSTEAD_MS = 2_000;
 
 type Answer = Omit<Recorded, "write">;
 
-/** The changes of one story, as syncs look for theirs. */
+/** The changes of one story, indexed for the lookups of syncs. */
 export class Outcomes {
   readonly #byPlace = new Map<string, ObjectChange[]>();
   readonly #podsOf = new Map<string, ObjectChange[]>();
@@ -42,7 +41,7 @@ export class Outcomes {
     }
   }
 
-  /** Of those writes that can be told apart; a status follows from what was counted, and is no choice. */
+  /** Outcomes of distinguishable writes; status writes follow from counts and are left out. */
   of({ atMs, lines }: Pick<ReplayedSync, "atMs" | "lines">): readonly Recorded[] {
     const deleted = new Set(lines.flatMap((line) => (line.kind === "decided" && line.write.kind === "DeletePod" ? [line.write.name] : [])));
     return lines.flatMap((line) => {
@@ -102,7 +101,7 @@ export class Outcomes {
   #created({ owner, count }: Extract<Write, { kind: "CreatePods" }>, atMs: number, saw: number | undefined): Answer {
     const all = this.#podsOf.get(owner.uid) ?? [];
     const appeared = from(all, atMs).filter(({ kind }) => kind === "appears");
-    // Of those that appeared in that very millisecond some were told already, or this would not have been decided.
+    // Some pods of the same millisecond had already been observed; otherwise this would not have been decided.
     const now = appeared.filter((change) => change.atMs === atMs);
     const unseen = saw === undefined ? 0 : Math.min(now.length, Math.max(0, activeAt(all, atMs) - saw));
     const pods = [...now.slice(now.length - unseen), ...appeared.filter((change) => change.atMs > atMs)];
@@ -119,7 +118,7 @@ export class Outcomes {
     return { kind: "other", afterMs: latest.atMs - atMs, what: `${made} of ${count}`, made };
   }
 
-  /** @param same the change that is like the write */
+  /** @param same the change that equals the write */
   #found(same: ObjectChange | undefined, owner: Owner, atMs: number): Answer {
     if (same !== undefined) return { kind: "same", afterMs: same.atMs - atMs };
     const wish = from(this.#ofUid.get(owner.uid) ?? [], atMs).find(
@@ -131,7 +130,7 @@ export class Outcomes {
     return { kind: "nothing" };
   }
 
-  /** What the owner's status says last before a moment; a failure that had gone by then was of something else. */
+  /** The last failure in the owner's status before a time; a failure that was already resolved does not count. */
   #refusal({ uid }: Owner, beforeMs: number): { readonly atMs: number; readonly what: string } | undefined {
     const last = (this.#ofUid.get(uid) ?? []).findLast((change) => change.atMs < beforeMs && failureOf(change) !== undefined);
     const { to, says } = (last && failureOf(last)) ?? {};
@@ -146,13 +145,13 @@ function push(of: Map<string, ObjectChange[]>, key: string, change: ObjectChange
   else known.push(change);
 }
 
-/** Those of the minute from a moment on, of changes in their order. */
+/** The changes within a minute of a time. */
 function from(changes: readonly ObjectChange[], atMs: number): readonly ObjectChange[] {
   const [begin, end] = [firstAt(changes, atMs), firstAt(changes, atMs + LATER_MS + 1)];
   return changes.slice(begin, end);
 }
 
-/** Where the first that is not before it stands. */
+/** Index of the first change that is not before the time. */
 function firstAt(changes: readonly ObjectChange[], atMs: number): number {
   let [low, high] = [0, changes.length];
   while (low < high) {
@@ -163,7 +162,7 @@ function firstAt(changes: readonly ObjectChange[], atMs: number): number {
   return low;
 }
 
-/** Pods that count for their owner by the end of that millisecond. */
+/** Active pods of the owner at the end of that millisecond. */
 function activeAt(pods: readonly ObjectChange[], atMs: number): number {
   const active = new Set<string>();
   for (const change of pods.slice(0, firstAt(pods, atMs + 1))) {
@@ -182,7 +181,7 @@ function asksToEnd({ differences }: ObjectChange): boolean {
   return differences.some(({ field, from: before, to: now }) => field === "asked to end" && before === undefined && now !== undefined);
 }
 
-/** What somebody asked of the owner: its size, its template, its end. */
+/** The user's change of the owner: its size, template, or deletion. */
 function wishOf({ kind, differences }: ObjectChange): string | undefined {
   if (kind !== "changes") return undefined;
   const wish = differences.find(({ field }) => ["replicas", "template", "paused", "asked to end"].includes(field));

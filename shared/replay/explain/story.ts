@@ -1,6 +1,6 @@
 /**
- * What a capture tells of one object, in the order in which it happened: the changes that could wake its controllers, the syncs with
- * their reasons and decisions, and what the recording did where we decided.
+ * The story of one object in order: the changes that could enqueue its controllers, the syncs with
+ * their reasons and decisions, and the recorded outcome of each decision.
  */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -20,8 +20,8 @@ export type Entry =
   | { readonly kind: "sync"; readonly atMs: number; readonly sync: ReplayedSync; readonly recorded: readonly Recorded[] };
 
 /**
- * The family of a Deployment are its ReplicaSets and their pods, of a ReplicaSet or ReplicationController its pods; of a pod
- * its owner's syncs count where they speak of it.
+ * A Deployment's family is its ReplicaSets and their pods, that of a ReplicaSet or ReplicationController its pods. For a pod, the owner's
+ * syncs count if they concern the pod.
  */
 export function storyOf(subject: Subject, changes: readonly ObjectChange[], syncs: readonly ReplayedSync[]): readonly Entry[] {
   const family = familyOf(subject, changes);
@@ -44,13 +44,13 @@ function familyOf({ resource, namespace, name }: Subject, changes: readonly Obje
       .filter((change) => change.resource === resource && change.namespace === namespace && change.name === name)
       .map(({ uid }) => uid),
   );
-  // Owners before what they own: two rounds reach from a Deployment to its pods.
+  // Two rounds reach from a Deployment to its pods.
   for (let round = 0; round < 2; round++)
     for (const { uid, owner } of changes) if (owner !== undefined && family.has(owner)) family.add(uid);
   return family;
 }
 
-/** Whether a sync decided something about that pod, or says why not. */
+/** Whether a sync decided about that pod, or states why not. */
 export function speaksOf({ key, lines }: ReplayedSync, { namespace, name }: Subject): boolean {
   return (
     key.startsWith(`${namespace}/`) &&

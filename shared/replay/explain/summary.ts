@@ -1,11 +1,11 @@
-/** A story in a few numbers: what was asked for, what was recorded, what ours decides, and how it stands at the end. */
+/** Summary of a story: requests, recorded writes, our decisions, and the final state. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Write } from "@deltaloop/controllers/kit";
 import type { Difference, ObjectChange } from "./changes.ts";
 import type { Recorded } from "./outcome.ts";
 import type { Entry, Subject } from "./story.ts";
 
-/** A change of what somebody wants of the object, without what its status says. */
+/** A change of the desired state. */
 export interface Wish {
   readonly atMs: number;
   readonly change: ObjectChange;
@@ -13,13 +13,13 @@ export interface Wish {
 
 export interface Refusal {
   readonly fromMs: number;
-  /** Undefined: it stood to the end. */
+  /** Undefined: unresolved at the end. */
   readonly untilMs?: number;
   readonly resource: ObjectChange["resource"];
   readonly name: string;
-  /** As `FailedCreate`. */
+  /** For example `FailedCreate`. */
   readonly reason: string;
-  /** Where it may be told. */
+  /** The message, if it is safe to show. */
   readonly says?: string;
 }
 
@@ -28,28 +28,27 @@ export interface Summary {
   readonly recorded: Readonly<Record<"replicaSetsCreated" | "sizesChanged" | "podsCreated" | "podsDeleted", number>>;
   readonly syncs: number;
   readonly idle: number;
-  /** What ours decides, each write once until a sync of the key does without it. */
+  /** Our decided writes; each counts once until a sync of the key does not repeat it. */
   readonly decided: Readonly<Partial<Record<Write["kind"], number>>>;
-  /** Of its creations of pods, how many were asked for each time. */
+  /** Requested pods per creation. */
   readonly podsAsked: readonly number[];
-  /** Of those that can be told apart. */
+  /** Outcomes of distinguishable writes. */
   readonly outcomes: Readonly<Record<Recorded["kind"], number>>;
-  /** Of the refused ones: some of their pods were made. */
+  /** Refused writes for which some pods were created. */
   readonly refusedInPart: number;
   readonly refusals: readonly Refusal[];
   readonly end: End;
 }
 
 export interface End {
-  /** The last change of an owner, or the last decision. */
+  /** Time of the owner's last change, or of the last decision. */
   readonly sinceMs: number;
-  /** Keys whose last sync decides something, as `replicasets shop/web-1`. */
+  /** Keys whose last sync decides a write, for example `replicasets shop/web-1`. */
   readonly busy: readonly string[];
-  /** Of the subject as it stood last: what its fields said, by the names of changes.ts; undefined: it is gone. */
+  /** The subject's final fields, named as in changes.ts; undefined: it was deleted. */
   readonly fields?: ReadonlyMap<string, string>;
 }
 
-/** @param entries the whole story */
 export function summaryOf({ resource, namespace, name }: Subject, entries: readonly Entry[]): Summary {
   const changes = entries.flatMap((entry) => (entry.kind === "change" ? [entry.change] : []));
   const own = changes.filter((change) => change.resource === resource && change.namespace === namespace && change.name === name);
@@ -103,7 +102,7 @@ export function summaryOf({ resource, namespace, name }: Subject, entries: reado
   };
 }
 
-/** What is not the controllers' own. */
+/** Fields that controllers write. */
 const KEPT_BY_CONTROLLERS = /^(?:status\..*|[A-Z].*|revision|owner|phase|ready|node|restarts)$/;
 
 function wishOf(change: ObjectChange): readonly Wish[] {
@@ -117,7 +116,7 @@ function wanted({ differences }: ObjectChange): readonly Difference[] {
   return differences.filter(({ field }) => !KEPT_BY_CONTROLLERS.test(field));
 }
 
-/** The writes that a key did not decide the time before: until the stream brings the answer, each sync decides them again. */
+/** Writes that a key's previous sync did not decide: until the stream shows the result, each sync repeats them. */
 function newDecisions(): (key: string, writes: readonly Write[]) => readonly Write[] {
   const last = new Map<string, ReadonlySet<string>>();
   return (key, writes) => {
@@ -128,7 +127,7 @@ function newDecisions(): (key: string, writes: readonly Write[]) => readonly Wri
   };
 }
 
-/** Versions change with every answer, and the decision does not. */
+/** A write without versions, which change with every result. */
 function gist(write: Write): string {
   return JSON.stringify(write, (name, value: unknown) => (name === "resourceVersion" || name === "generation" ? undefined : value));
 }
@@ -142,7 +141,7 @@ function refusalsIn(changes: readonly ObjectChange[]): readonly Refusal[] {
     const known = standing.get(place);
     const ended = change.kind === "goes" || (failure !== undefined && failure.to?.startsWith("True") !== true);
     if (ended && known !== undefined) {
-      refusals.splice(known, 1, { ...(refusals[known] as Refusal), untilMs: change.atMs }); // it stands there
+      refusals.splice(known, 1, { ...(refusals[known] as Refusal), untilMs: change.atMs }); // the index is valid
       standing.delete(place);
     }
     if (ended || failure === undefined || known !== undefined) continue;
@@ -151,7 +150,7 @@ function refusalsIn(changes: readonly ObjectChange[]): readonly Refusal[] {
     const reason = failure.to?.replace(/^True(?: \((.*)\))?$/, "$1") ?? "";
     refusals.push({ fromMs: atMs, resource, name, reason, ...(failure.says !== undefined && { says: failure.says }) });
   }
-  // A Deployment hands up what its ReplicaSet says.
+  // A Deployment repeats its ReplicaSet's failure.
   return refusals.filter(
     ({ resource, says }) => resource !== "deployments" || !refusals.some((each) => each.resource !== resource && each.says === says),
   );

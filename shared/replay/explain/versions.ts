@@ -1,4 +1,4 @@
-/** One object of a capture as it stood at a moment, as a stripped capture has it: without secrets, also where the capture is not stripped. */
+/** One object of a capture at a point in time, stripped of secrets even if the capture is not. */
 import type { Cached } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { CaptureRecord } from "../capture-format/capture.ts";
@@ -10,19 +10,19 @@ export interface Version {
   readonly atMs: number;
   readonly version: string;
   readonly uid: string;
-  /** It was this when it went. */
+  /** The last version before the deletion. */
   readonly gone: boolean;
   readonly object: Cached;
 }
 
-/** What it was then, what it had been before, and what it became. */
+/** The version at that time, the one before, and the one after. */
 export interface Moment {
   readonly before?: Version;
   readonly now?: Version;
   readonly next?: Version;
 }
 
-/** Versions count once each, in the order in which they were told; what cannot be cached is left out. */
+/** Consecutive equal versions count once; objects that cannot be cached are left out. */
 export async function versionAt(
   batches: AsyncIterable<readonly CaptureRecord[]>,
   { subject, atMs }: { readonly subject: Subject; readonly atMs: number },

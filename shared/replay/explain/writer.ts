@@ -1,17 +1,17 @@
-/** Who wrote a version of an object, as far as its `managedFields` tell; a stripped object has none. */
+/** The writer of a version, derived from `managedFields`; a stripped object has none. */
 import { canonical } from "../shadow/canonical-write.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
 
 interface Entry {
   readonly manager: string;
   readonly time: unknown;
-  /** All that it says. */
+  /** The whole entry as text. */
   readonly text: string;
   /** Its `fieldsV1`. */
   readonly fields: unknown;
 }
 
-/** By manager, operation and subresource. */
+/** Entries by manager, operation and subresource. */
 export type Managers = ReadonlyMap<string, Entry>;
 
 interface ManagedFields {
@@ -24,7 +24,7 @@ interface ManagedFields {
 
 export function managersOf(object: CapturedObject): Managers {
   const { managedFields } = (object["metadata"] ?? {}) as { readonly managedFields?: unknown };
-  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // whose shape nobody has looked at
+  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // the shape is unchecked
   return new Map(
     entries.flatMap((entry) => {
       if (typeof entry?.manager !== "string") return [];
@@ -35,10 +35,10 @@ export function managersOf(object: CapturedObject): Managers {
 }
 
 /**
- * The manager whose entry is new or has another time; an entry that only lost fields has neither. Two writes in one second tell no time
- * apart: then whoever holds all of the fields that changed now, for an update takes them over.
+ * The manager whose entry is new or has a new time. Two writes within a second have the same time; then the manager of all changed
+ * fields, because an update takes them over.
  *
- * @param fields what changed, as changes.ts names it
+ * @param fields the changed fields, named as in changes.ts
  */
 export function writerOf(before: Managers, after: Managers, fields: readonly string[]): string | undefined {
   const renewed = [...after].filter(([id, { text, time }]) => {
@@ -50,7 +50,7 @@ export function writerOf(before: Managers, after: Managers, fields: readonly str
   return names.size === 1 ? names.values().next().value : undefined;
 }
 
-/** Who has made an object that is new. */
+/** The creator of a new object. */
 export function creatorOf(managers: Managers): string | undefined {
   const whole = [...managers.keys()].filter((id) => id.endsWith(" undefined"));
   const names = new Set((whole.length > 0 ? whole : [...managers.keys()]).map((id) => managers.get(id)?.manager));
@@ -67,7 +67,7 @@ function has(fields: unknown, [first, ...rest]: readonly string[]): boolean {
   return has((fields as Readonly<Record<string, unknown>>)[first], rest);
 }
 
-/** Where `fieldsV1` has a field; a condition is known by its type, which begins with a capital. */
+/** The path of a field in `fieldsV1`; a condition is identified by its type, which begins with a capital. */
 function pathOf(field: string): readonly string[] {
   const counter = /^status\.(.+)$/.exec(field)?.[1];
   if (counter !== undefined) return ["f:status", `f:${counter}`];

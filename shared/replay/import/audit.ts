@@ -1,6 +1,6 @@
 /**
- * An API server's audit log (audit.k8s.io/v1, one event per line): each write's answer is the state that a watch showed. It must have
- * been written at level RequestResponse, for below that no answer is in it.
+ * Imports an API server's audit log (audit.k8s.io/v1, one event per line): the response to each write is the state that a watch showed.
+ * Level RequestResponse is required, because lower levels omit responses.
  */
 import { CACHED_RESOURCES, RESOURCES, maxResourceVersion } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -24,15 +24,15 @@ interface Answer {
   readonly object: CapturedObject;
 }
 
-/** Of which there are as many as there were writes. */
+/** An answer without its object; kept for every write. */
 interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user"> {
-  /** Of what was asked for. */
+  /** Place of the requested object. */
   readonly place: string;
   readonly kept: Kept;
 }
 
 const WRITES = new Set(["create", "update", "patch", "delete", "deletecollection"]);
-/** Their answer is the object itself. */
+/** Subresources whose response is the whole object. */
 const WHOLE = new Set(["", "status", "resize", "ephemeralcontainers"]);
 
 export function isAuditEvent(value: CapturedObject): boolean {
@@ -55,12 +55,12 @@ export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool
   return { format: "audit", startMs: events[0]?.atMs ?? 0, endMs: events.at(-1)?.atMs ?? 0, lists: new Map(), events };
 }
 
-/** An EventList is what a webhook is sent. */
+/** The events of an EventList, the format of audit webhooks. */
 function eventsOf(value: CapturedObject): readonly CapturedObject[] {
   return Array.isArray(value["items"]) ? value["items"].filter(isObject) : [value];
 }
 
-/** Undefined for what changed nothing that is watched. */
+/** Undefined for events that changed no watched object. */
 function answerOf(event: CapturedObject, place: string, report: ImportReport): Answer | undefined {
   if (!isAuditEvent(event)) throw new CaptureError(`${place}: is no event of audit.k8s.io`);
   const { verb, stage, level, requestURI, stageTimestamp, responseObject } = event;
@@ -95,32 +95,32 @@ interface State extends Pick<Answer, "atMs" | "resource" | "user"> {
   readonly kept: Kept;
   readonly isGone: boolean;
   readonly isCreated: boolean;
-  /** Of metadata alone. */
+  /** Only metadata is known. */
   readonly isPartial: boolean;
 }
 
-/** Each state that a write left, in the order of their versions. */
+/** The states after each write, in the order of versions. */
 function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportReport): readonly State[] {
   const states: State[] = [];
   const known = new Map<string, Kept>();
   const seen = new Set<string>();
   let newest = "0";
-  // By when they were answered: a deletion whose answer is a bare Status is laid behind what is known until then.
-  for (const { atMs, resource, verb, place: asked, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
+  // By response time: a deletion that returns only a Status applies to the state known until then.
+  for (const { atMs, resource, verb, place: requested, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
     const { object } = kept;
     for (const each of Array.isArray(object["items"]) ? object["items"].filter(isObject) : [object]) {
       const isStatus = each["kind"] === "Status";
-      const last = known.get(asked);
+      const last = known.get(requested);
       if (isStatus && (verb !== "delete" || !last)) {
         report.lost("a deletion of what the log had not shown before, or of many at once");
         continue;
       }
-      const told = isStatus && last ? last.object : each;
-      const place = placeOf(resource, told);
+      const latest = isStatus && last ? last.object : each;
+      const place = placeOf(resource, latest);
       const isRemoved = isStatus || isGone(each);
-      // The write that takes the last finalizer away is answered with the version before it.
+      // The response to the removal of the last finalizer has the previous version.
       const isOld = isStatus || (isRemoved && seen.has(`${resource} ${versionOf(each)}`) && known.has(place));
-      const state = isOld ? withVersion(told, newest, report) : each;
+      const state = isOld ? withVersion(latest, newest, report) : each;
       const rv = versionOf(state);
       newest = maxResourceVersion(newest, rv);
       if (seen.has(`${resource} ${rv}`)) continue; // a write that changed nothing
@@ -135,22 +135,22 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
   return inVersionOrder(states);
 }
 
-/** A deletion has a version of its own. */
+/** Gives a deletion its own version. */
 function withVersion(object: CapturedObject, newest: string, report: ImportReport): CapturedObject {
   report.invented("the version of a deletion, which its answer does not tell");
   return { ...object, metadata: { ...metadataOf(object), resourceVersion: String(BigInt(newest) + 1n) } };
 }
 
-/** What has been deleted, waits for nothing and is held by nobody, its write has removed. Source: registry/generic store.go. */
+/** Whether the write removed the object: deleted, without grace period and finalizers. Source: registry/generic store.go. */
 function isGone(object: CapturedObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = metadataOf(object);
   const isHeld = Array.isArray(finalizers) && finalizers.length > 0;
   return typeof deletionTimestamp === "string" && !isHeld && (deletionGracePeriodSeconds ?? 0) === 0;
 }
 
-/** Nothing is answered before it is written, so what is written before another was so when that one was answered. */
+/** A response follows its write, so an earlier write happened before a later one's response. */
 function asWatched(states: readonly State[], spool: Spool, report: ImportReport): readonly ImportedEvent[] {
-  const held = new Map<string, Kept>();
+  const stored = new Map<string, Kept>();
   let atMs = Infinity;
   const times = states
     .toReversed()
@@ -158,18 +158,18 @@ function asWatched(states: readonly State[], spool: Spool, report: ImportReport)
     .toReversed();
   return states.flatMap((state, index) => {
     const { resource, user, isGone: gone, isCreated } = state;
-    const last = held.get(state.kept.place);
+    const last = stored.get(state.kept.place);
     const kept = whole(state, last, spool, report);
     if (!kept) return [];
-    if (gone) held.delete(kept.place);
-    else held.set(kept.place, kept);
+    if (gone) stored.delete(kept.place);
+    else stored.set(kept.place, kept);
     if (!last && !isCreated) report.invented("an object that first comes changed stands there as added");
     const type = gone ? "DELETED" : last ? "MODIFIED" : "ADDED";
     return [eventOf(kept, { atMs: times[index] ?? 0, resource, type, ...(user !== undefined && { by: user }) })];
   });
 }
 
-/** The garbage collector asks for metadata alone, and writes nothing else. */
+/** Restores the object of a metadata-only write; only the garbage collector makes such writes. */
 function whole({ kept, isPartial, resource }: State, last: Kept | undefined, spool: Spool, report: ImportReport): Kept | undefined {
   if (!isPartial) return kept;
   if (last) return spool.keep(resource, { ...last.object, metadata: metadataOf(kept.object) });

@@ -1,4 +1,4 @@
-/** Foreign recordings, told apart by what stands in them, as captures that `deltaloop replay` takes. */
+/** Converts recordings of other programs, detected by content, to captures for `deltaloop replay`. */
 import { CaptureError, isGzip, isZip, readUnpacked } from "../capture-format/capture.ts";
 import { CutOffError, openBytes } from "../capture-format/line-stream.ts";
 import type { ByteSource } from "../capture-format/line-stream.ts";
@@ -12,7 +12,7 @@ import type { ImportReport } from "./report.ts";
 import { Spool } from "./spool.ts";
 import { importWatch } from "./watch.ts";
 
-/** Data that packs a thousandfold holds that in 16 MiB. */
+/** 16 MiB of highly compressible data can reach this size. */
 const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
 const GIB = 2 ** 30;
 
@@ -26,7 +26,7 @@ interface Source {
   readonly bytes: ByteSource;
 }
 
-/** @throws {CaptureError} when a file is none of the formats, or not whole enough, or too large; {Error} when it cannot be read */
+/** @throws {CaptureError} when a file has an unknown format, is incomplete or too large; {Error} when it cannot be read */
 export async function importFiles(paths: readonly string[], report: ImportReport): Promise<Imported> {
   const files: Source[] = [];
   try {
@@ -50,7 +50,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   };
   const values = all();
   const first = await values.next();
-  // It is not begun again: a file that is read half-way is closed.
+  // Read once only: a file that is read in part is closed.
   const whole = async function* (): AsyncGenerator<JsonValue> {
     if (first.done === true) return;
     yield first.value;
@@ -62,7 +62,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   return isAuditEvent(head) ? importAudit(whole(), spool, report) : importWatch(whole(), spool, report);
 }
 
-/** Where packed data has no end it is read once until there, so that it is known when it is read for good. */
+/** Reads packed data once, so that a truncation is known before the actual read. */
 async function findEnd(bytes: ByteSource): Promise<void> {
   if (!isGzip(bytes.head)) return;
   try {

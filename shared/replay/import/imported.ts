@@ -1,4 +1,4 @@
-/** What every importer makes of its file, and the capture that it becomes. */
+/** The common result of all importers, and its conversion to a capture. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText } from "@deltaloop/base";
 import { compareResourceVersions, isResourceVersion, CACHED_RESOURCES, RESOURCES, objectKey } from "@deltaloop/kube/objects";
@@ -12,9 +12,9 @@ export interface ImportedEvent {
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
-  /** May be read anew each time it is asked for (spool.ts). */
+  /** May be read from disk on each access (spool.ts). */
   readonly object: CapturedObject;
-  /** Who wrote it, where that is known. */
+  /** The user who wrote it, if known. */
   readonly by?: string;
 }
 
@@ -22,21 +22,21 @@ export interface Imported {
   readonly format: "watch" | "audit" | "kshrk" | "queue";
   readonly startMs: number;
   readonly endMs: number;
-  /** What was there when it began. A list's version is older than each event of its resource. */
+  /** The initial objects. A list's version is older than each event of its resource. */
   readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
-  /** In the order of a watch. */
+  /** In watch order. */
   readonly events: readonly ImportedEvent[];
-  /** In the order of time. */
+  /** Sorted by time. */
   readonly gaps?: readonly ImportedGap[];
 }
 
-/** Something is missing there, between two versions. */
+/** Missing records between two versions. */
 export interface ImportedGap {
   readonly atMs: number;
   readonly resource: CachedResource;
   readonly from: string;
   readonly to: string;
-  /** Since the last that is there. */
+  /** Time since the last record before it. */
   readonly ms: number;
   readonly why: string;
 }
@@ -47,7 +47,7 @@ export interface CaptureOptions {
   readonly report: ImportReport;
 }
 
-/** The lines of a capture file, without newlines. What the cache could not hold is left out and reported. */
+/** The lines of a capture file, without newlines. Objects that the cache could not hold are left out and reported. */
 export function* captureLines({ format, startMs, endMs, lists, events, gaps = [] }: Imported, options: CaptureOptions): Generator<string> {
   const { digester, redact, report } = options;
   let lines = 0;
@@ -62,7 +62,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
       return undefined;
     }
   };
-  // What a queue holds was digested with the deployment's key.
+  // Objects of a queue were digested with the deployment's key.
   const isDigestedHere = redact && format !== "queue";
   yield line(startMs, {
     k: "meta",
@@ -90,7 +90,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
   for (const event of events) {
     const { atMs, resource, type } = event;
     yield* gapsUntil(atMs);
-    // Components and service accounts are named; a person's name is the person's.
+    // Components and service accounts are kept; names of people are redacted.
     const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
     const object = seen(resource, event.object);
     if (object) yield line(atMs, { r: resource, type, by, object });
@@ -114,7 +114,7 @@ function namedIn(object: CapturedObject): CapturedObject {
   return object["metadata"] === undefined ? object : metadataOf(object);
 }
 
-/** Resource and key: what a cache holds one object under. */
+/** Resource and key: identifies one object in the cache. */
 export function placeOf(resource: CachedResource, object: CapturedObject): string {
   const { namespace, name } = namedIn(object);
   return `${resource} ${objectKey(String(namespace), String(name))}`;
@@ -127,12 +127,12 @@ export function resourceOfObject(object: CapturedObject): CachedResource | undef
   );
 }
 
-/** Versions of one etcd order everything that it holds, across resources. */
+/** Sorts by version, which orders all objects of one etcd, across resources. */
 export function inVersionOrder<E extends { readonly kept: { readonly version: string } }>(events: readonly E[]): readonly E[] {
   return events.toSorted((a, b) => compareResourceVersions(a.kept.version, b.kept.version));
 }
 
-/** Of states in the order of versions those that did not stand there before. @param again hears of each other one */
+/** Skips states that repeat the current version. @param again called for each skipped state */
 export function* eachOnce<E extends { readonly kept: { readonly place: string; readonly version: string }; readonly isGone: boolean }>(
   states: Iterable<E>,
   again: () => void,

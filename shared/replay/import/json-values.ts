@@ -1,11 +1,11 @@
-/** Takes a text apart that is one JSON value after the other, on lines of their own or over many, as kubectl prints them. */
+/** Parses a sequence of JSON values, one per line or over several lines, as kubectl prints them. */
 import { parseExact } from "@deltaloop/base";
 import { CaptureError, LINE_BYTES_MAX, isObject, wrongShape } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
 
 export interface JsonValue {
   readonly value: CapturedObject;
-  /** `FILE:LINE` where it begins. */
+  /** `FILE:LINE` of its start. */
   readonly place: string;
 }
 
@@ -15,18 +15,18 @@ const OPENS = new Set([OPEN, 0x5b]);
 const CLOSES = new Set([0x7d, 0x5d]);
 const BLANK = new Set([0x20, 0x09, 0x0d, FEED]);
 const MIB = 2 ** 20;
-/** A byte order mark, which Windows' PowerShell puts before what it redirects. */
+/** A byte order mark, which Windows PowerShell writes on redirection. */
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Where a value is torn: at the end of its file, or before other values (a full disk, a rotation, a crash of its writer). */
+/** Where a value is truncated: at the end of its file, or before other values (a full disk, a rotation, a crash of its writer). */
 export type Tear = "end" | "line";
 
 /**
- * The values of a file. Never holds more than the value that is being read. A torn line is skipped: reading goes on at the next line that begins
+ * The values of a file. Buffers only the current value. A truncated line is skipped: parsing resumes at the next line that begins
  * with `{`.
  *
- * @param onTorn called for each torn value
- * @throws {CaptureError} when the file holds something, and no JSON object
+ * @param onTorn called for each truncated value
+ * @throws {CaptureError} when a non-empty file holds no JSON object
  */
 export async function* streamedValues(
   chunks: AsyncIterable<Buffer>,
@@ -43,7 +43,7 @@ export async function* streamedValues(
   scan.end();
 }
 
-/** Takes values apart, piece by piece. */
+/** Parses chunk by chunk. */
 class ValueScan {
   readonly #name: string;
   #pieces: Buffer[] = [];
@@ -54,7 +54,7 @@ class ValueScan {
   #isText = false;
   #isEscaped = false;
   #isAtMargin = true;
-  /** Behind a tear, until the next line that begins a value. */
+  /** After a truncation, until the next line that begins a value. */
   #isSkipping = false;
   #hasValue = false;
   #problem: string | undefined;
@@ -73,7 +73,7 @@ class ValueScan {
       this.#isAtMargin = byte === FEED;
       if (byte === FEED) this.#line++;
       if (byte === OPEN && isAtMargin) {
-        // Within a value no line begins so: neither a compact one nor one that kubectl printed.
+        // No line within a value begins like this, compact or pretty-printed.
         if (this.#depth > 0) this.#tear(`${this.#place}: not JSON`);
         [start, this.#place, this.#isSkipping] = [at, `${this.#name}:${this.#line}`, false];
         [this.#depth, this.#isText, this.#isEscaped] = [1, false, false];
@@ -98,7 +98,7 @@ class ValueScan {
     if (this.#depth > 0) this.#keep(chunk.subarray(start));
   }
 
-  /** @throws {CaptureError} when no value was read, with the first thing that is wrong */
+  /** @throws {CaptureError} with the first error when no value was read */
   end(): void {
     if (this.#depth > 0) this.#onTorn("end");
     if (this.#problem !== undefined && !this.#hasValue) throw new CaptureError(this.#problem);
@@ -128,7 +128,7 @@ class ValueScan {
   }
 }
 
-/** `undefined`: not JSON. What V8 says of it quotes it, and it may be a secret. */
+/** `undefined`: not JSON. V8's message would quote the input, which may be a secret. */
 function parsed(text: string): CapturedObject | undefined {
   try {
     return parseExact(text) as CapturedObject; // it begins with a brace
@@ -137,7 +137,7 @@ function parsed(text: string): CapturedObject | undefined {
   }
 }
 
-/** An API object as everybody who handles one relies on it. */
+/** An API object of the expected shape. */
 export function objectAt(value: unknown, place: string): CapturedObject {
   if (!isObject(value)) throw new CaptureError(`${place}: is no JSON object`);
   const wrong = wrongShape(value);

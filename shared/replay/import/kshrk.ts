@@ -1,6 +1,6 @@
 /**
- * A k8shark archive (`.kshrk`, format 1): a ZIP with one entry, `records/HASH/SEQUENCE.json.zst`, for each answer to a poll. Lists that
- * follow each other are compared, so what happened between two polls is seen as one change, or not at all.
+ * Imports a k8shark archive (`.kshrk`, format 1): a ZIP with one entry, `records/HASH/SEQUENCE.json.zst`, per poll. Consecutive
+ * lists are compared, so several changes between two polls appear as one or none.
  */
 import { zstdDecompressSync } from "node:zlib";
 import { fromBufferPromise } from "yauzl";
@@ -33,7 +33,7 @@ const LIST_PATHS = CACHED_RESOURCES.map((resource) => ({
 const MIB = 2 ** 20;
 const ENTRIES_MAX = 100_000;
 const ENTRY_BYTES_MAX = 64 * MIB;
-/** Of all entries: what an archive may ask of who reads it. */
+/** Limit of all entries together. */
 const UNPACKED_BYTES_MAX = 256 * MIB;
 
 export async function importKshrk(bytes: Buffer, name: string, report: ImportReport): Promise<Imported> {
@@ -57,7 +57,7 @@ export async function importKshrk(bytes: Buffer, name: string, report: ImportRep
   );
 }
 
-/** The entries that hold records, in the archive's order. */
+/** The record entries in archive order. */
 async function* entriesOf(bytes: Buffer, name: string): AsyncGenerator<{ readonly entry: string; readonly content: Buffer }> {
   try {
     const zip = await fromBufferPromise(bytes, { lazyEntries: true });
@@ -72,7 +72,7 @@ async function* entriesOf(bytes: Buffer, name: string): AsyncGenerator<{ readonl
   }
 }
 
-/** yauzl ends the stream with an error where an entry is longer than it says. */
+/** yauzl fails the stream if an entry exceeds its declared size. */
 async function contentOf(zip: ZipFile, entry: Entry): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of await zip.openReadStreamPromise(entry)) chunks.push(chunk as Buffer); // no encoding is set
@@ -98,13 +98,13 @@ function tooLarge(place: string, room: number): CaptureError {
   return new CaptureError(`${place}: holds more than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
 }
 
-/** Undefined for an answer that lists nothing of what is watched: tables, logs, single objects, other kinds. */
+/** Undefined for responses that are not lists of watched resources: tables, logs, single objects, other kinds. */
 function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undefined {
   let record: unknown;
   try {
     record = parseExact(text.toString());
   } catch {
-    throw new CaptureError(`${place}: not JSON`); // what V8 says of it quotes it
+    throw new CaptureError(`${place}: not JSON`); // V8's message would quote the input
   }
   if (!isObject(record)) throw new CaptureError(`${place}: is no JSON object`);
   const { api_path: path, captured_at: at, response_code: code, response_body: body } = record;
@@ -120,27 +120,27 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   return { atMs, path, resource, rv: versionOf(body), items };
 }
 
-/** A list says once for all what each object says by itself. */
+/** A list has the type once for all its items. */
 function typeOf(resource: CachedResource): CapturedObject {
   return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
 }
 
-/** The first poll of each path is what was there; of each later one, what differs from the one before. */
+/** The first poll of each path is the initial state; later ones are compared with their predecessor. */
 function watched(polls: readonly Poll[], report: ImportReport): Imported {
-  const held = new Map<string, ReadonlyMap<string, CapturedObject>>();
+  const previous = new Map<string, ReadonlyMap<string, CapturedObject>>();
   const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly Change["object"][] }>();
   const events: ImportedEvent[] = [];
   for (const { path, resource, atMs, rv, items } of polls) {
     const now = new Map(items.map((item) => [placeOf(resource, item), item]));
-    const before = held.get(path);
-    held.set(path, now);
+    const before = previous.get(path);
+    previous.set(path, now);
     if (before) {
       report.lost("a gap between two polls of a list: what came and went in it, and the states between");
       events.push(...changes(before, now, rv, report).map((change) => ({ atMs, resource, ...change })));
       continue;
     }
     const list = lists.get(resource);
-    // The oldest version, so that nothing of another namespace's later poll counts as listed.
+    // The oldest version, so that no later poll of another namespace counts as listed.
     lists.set(resource, { rv: list ? minResourceVersion(list.rv, rv) : rv, items: [...(list?.items ?? []), ...items] });
   }
   return {
@@ -149,26 +149,26 @@ function watched(polls: readonly Poll[], report: ImportReport): Imported {
   };
 }
 
-/** What a watch would have told, at the least, for `before` to become `now`. */
+/** The minimal watch events that turn `before` into `now`. */
 function changes(
   before: ReadonlyMap<string, CapturedObject>,
   now: ReadonlyMap<string, CapturedObject>,
   rv: string,
   report: ImportReport,
 ): readonly Change[] {
-  const told: Change[] = [];
+  const events: Change[] = [];
   for (const [place, object] of before) {
     if (uidOf(now.get(place)) === uidOf(object)) continue;
     report.invented("a deletion that a later list only implies: its time, its version and the last state");
-    // The version is the list's: the deletion is older than that, and newer than all that was seen of the object.
-    told.push({ type: "DELETED", object: { ...object, metadata: { ...metadataOf(object), resourceVersion: rv } } });
+    // With the list's version: the deletion is older than that, and newer than the last seen version of the object.
+    events.push({ type: "DELETED", object: { ...object, metadata: { ...metadataOf(object), resourceVersion: rv } } });
   }
   for (const [place, object] of now) {
     const last = before.get(place);
-    if (uidOf(last) !== uidOf(object)) told.push({ type: "ADDED", object });
-    else if (last && versionOf(last) !== versionOf(object)) told.push({ type: "MODIFIED", object });
+    if (uidOf(last) !== uidOf(object)) events.push({ type: "ADDED", object });
+    else if (last && versionOf(last) !== versionOf(object)) events.push({ type: "MODIFIED", object });
   }
-  return told;
+  return events;
 }
 
 function uidOf(object: CapturedObject | undefined): unknown {

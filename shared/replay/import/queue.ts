@@ -1,12 +1,12 @@
 /**
- * Messages of Q1 that somebody has kept: of the dead letters, of a queue that nothing reads any more, or as a function was handed them.
+ * Imports saved delta queue messages: from the dead-letter queue, from an abandoned queue, or as a function received them.
  *
- * QM1 what they hold is what the cache holds: stripped objects, and of a pack one time, that at which the watcher had its last item.
- * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a hole between two that are there is told, as a gap of the
- *    capture. What came before the first or behind the last nobody can tell.
- * QM3 the first list of a resource is what stood there if nothing of that resource came before it. A later one, and each manifest that is
- *    whole, shows what was missed.
- * QM4 nobody has checked who signed them: whoever imports holds no MAC key. Nothing is sent of what is made of them.
+ * QM1 their content is that of the cache: stripped objects, and per pack one time, that of the watcher's last item.
+ * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a hole between two packs is reported as a gap of the
+ *    capture. Missing packs before the first or after the last are not detectable.
+ * QM3 the first list of a resource is its initial state if nothing of that resource came before it. A later one, and each complete
+ *    manifest, shows what was missed.
+ * QM4 signatures are not verified, because the importer has no MAC key. Nothing is sent based on the result.
  */
 import { CACHED_RESOURCES, objectKey, compareResourceVersions, isResourceVersion } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -28,18 +28,18 @@ import type { Kept, Spool } from "./spool.ts";
 const UNCHECKED: SignerOf = () => ({ verify: () => "current" });
 const TYPES: { readonly [T in EnvelopeItem["t"]]: "stands" | "gone" } = { A: "stands", M: "stands", D: "gone" };
 
-/** What `aws sqs receive-message` prints, what a Lambda is handed, or one message of either. */
+/** Whether `value` is the output of `aws sqs receive-message`, a Lambda event, or one message of either. */
 export function isQueueMessages(value: CapturedObject): boolean {
   return ["Messages", "Records", "Body", "body"].some((field) => value[field] !== undefined);
 }
 
-/** Of one lane between one change of the watcher and the next. */
+/** Position of a pack: lane and fence. */
 type Place = Pick<Envelope, "e" | "f" | "r" | "ln">;
 
-interface Told extends Place {
+interface PackItems extends Place {
   readonly sq: number;
   readonly ms: number;
-  /** Of what its items hold, in their order. */
+  /** The first version of its items. */
   readonly first: string | undefined;
   readonly last: string | undefined;
 }
@@ -49,7 +49,7 @@ interface Seen {
   readonly resource: CachedResource;
   readonly atMs: number;
   readonly isGone: boolean;
-  /** Of a list: its version. */
+  /** The version of a list. */
   readonly listed: string | undefined;
 }
 
@@ -82,7 +82,7 @@ class Messages {
   readonly #spool: Spool;
   readonly #report: ImportReport;
   #cluster: string | undefined;
-  readonly #told = new Map<string, Map<number, Told>>();
+  readonly #packs = new Map<string, Map<number, PackItems>>();
   readonly #seen: Seen[] = [];
   readonly #manifests = new Map<string, Manifest>();
 
@@ -110,9 +110,9 @@ class Messages {
     if (this.#cluster !== undefined && this.#cluster !== c)
       throw new CaptureError(`${place}: is of another cluster than the first message`);
     this.#cluster = c;
-    const packs = this.#told.get(nameOf(envelope)) ?? new Map<number, Told>();
-    this.#told.set(nameOf(envelope), packs);
-    // The queue brings a message again where nobody acknowledged it.
+    const packs = this.#packs.get(nameOf(envelope)) ?? new Map<number, PackItems>();
+    this.#packs.set(nameOf(envelope), packs);
+    // Redelivered message.
     if (packs.has(sq)) return;
     const own =
       k === "D" || k === "L" ? envelope.items.flatMap((item) => this.#item(r, item, { place, ms: ts, listed: listOf(envelope) })) : [];
@@ -128,11 +128,11 @@ class Messages {
   ): readonly Seen[] {
     const { t, o, tooBig, rv } = isObject(item) ? item : {};
     if (tooBig === true) return lost(this.#report, "an object too large for a message, which a function reads from the API server");
-    const known = TYPES[t as EnvelopeItem["t"]] as "stands" | "gone" | undefined; // what stands there nobody has looked at
+    const known = TYPES[t as EnvelopeItem["t"]] as "stands" | "gone" | undefined; // the type is unchecked
     if (known === undefined || o === undefined || typeof rv !== "string" || !isResourceVersion(rv))
       return lost(this.#report, "an item without type, version or object");
     const object = objectAt(o, place);
-    // A deletion has a version of its own, which the item tells.
+    // A deletion has its own version, in the item.
     const kept = this.#spool.keep(resource, versionOf(object) === rv ? object : withVersion(object, rv));
     return [{ kept, resource, atMs: ms, isGone: known === "gone", listed }];
   }
@@ -151,7 +151,7 @@ class Messages {
     const lists = this.#lists(seen);
     const isFirst = ({ resource, listed }: Seen): boolean => listed !== undefined && listed === lists.get(resource)?.rv;
     const times = timesOf(seen);
-    const held = new Map<string, Kept>(seen.filter(isFirst).map(({ kept }) => [kept.place, kept]));
+    const stored = new Map<string, Kept>(seen.filter(isFirst).map(({ kept }) => [kept.place, kept]));
     const whole = [...this.#manifests.values()].filter(({ parts, seenParts }) => seenParts.size === parts);
     const later = whole
       .filter(({ r, version }) => version !== lists.get(r)?.rv)
@@ -159,15 +159,15 @@ class Messages {
     const events: ImportedEvent[] = [];
     const sweepUntil = (version: string | undefined): void => {
       while (later[0] !== undefined && (version === undefined || compareResourceVersions(later[0].version, version) < 0))
-        events.push(...this.#swept(later.shift() as Manifest, held, events.at(-1)?.atMs)); // it is there
+        events.push(...this.#swept(later.shift() as Manifest, stored, events.at(-1)?.atMs)); // length checked
     };
     for (const [index, each] of seen.entries()) {
       if (isFirst(each)) continue;
       const { kept, resource, isGone } = each;
       sweepUntil(kept.version);
-      const last = held.get(kept.place);
-      if (isGone) held.delete(kept.place);
-      else held.set(kept.place, kept);
+      const last = stored.get(kept.place);
+      if (isGone) stored.delete(kept.place);
+      else stored.set(kept.place, kept);
       if (last === undefined && lists.get(resource) === undefined)
         this.#report.invented("an object that first comes changed stands there as added");
       const type = isGone ? "DELETED" : last === undefined ? "ADDED" : "MODIFIED";
@@ -202,25 +202,25 @@ class Messages {
     return lists;
   }
 
-  /** What a manifest that is whole does not name has gone before it. */
-  #swept({ r, ln, ms, version, keys }: Manifest, held: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
-    const gone = [...held.values()].filter(
+  /** Objects that a complete manifest does not list were deleted before it. */
+  #swept({ r, ln, ms, version, keys }: Manifest, stored: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
+    const gone = [...stored.values()].filter(
       (kept) =>
         kept.place.startsWith(`${r} `) &&
         laneOf(keyIn(kept), LANES[r]) === ln &&
         !keys.has(kept.place) &&
         compareResourceVersions(kept.version, version) <= 0,
     );
-    if (gone.length > 0) this.#report.invented("a deletion that a later list shows: nobody knows when", gone.length);
+    if (gone.length > 0) this.#report.invented("a deletion that a later list shows, at an unknown time", gone.length);
     return gone.map((kept) => {
-      held.delete(kept.place);
+      stored.delete(kept.place);
       return eventOf(this.#spool.keep(r, withVersion(kept.object, version)), { atMs: Math.max(ms, lastMs), resource: r, type: "DELETED" });
     });
   }
 
   /** QM2 */
   #gaps(): readonly ImportedGap[] {
-    const gaps = [...this.#told.values()].flatMap((packs) => {
+    const gaps = [...this.#packs.values()].flatMap((packs) => {
       const inTurn = [...packs.values()].toSorted((a, b) => a.sq - b.sq);
       return inTurn.flatMap((pack, index): readonly ImportedGap[] => {
         const before = inTurn[index - 1];
@@ -255,7 +255,7 @@ function keyIn({ place }: Kept): ReturnType<typeof objectKey> {
   return objectKey(namespace, name);
 }
 
-/** What has an older version than another was so when that one was told. */
+/** Adjusts times so that they never decrease with the version. */
 function timesOf(seen: readonly Seen[]): readonly number[] {
   let atMs = Infinity;
   return seen

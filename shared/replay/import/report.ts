@@ -1,10 +1,10 @@
-/** What an import could not take over, and what it had to make up. Sentences are ours alone: no value of a file stands in one. */
+/** Losses and substitutions of an import. Messages never quote a value of a file. */
 export class ImportReport {
   readonly #lost = new Map<string, number>();
   readonly #invented = new Map<string, number>();
   readonly #lacking = new Set<string>();
 
-  /** What a format never holds. */
+  /** Records that the format does not provide this. */
   lacks(what: string): void {
     this.#lacking.add(what);
   }
@@ -17,9 +17,13 @@ export class ImportReport {
     add(this.#invented, what, count);
   }
 
-  /** As `not in it: …` and `lost: 3 times, a pod's binding: …`, in the order in which they were first seen. */
+  /** For example `not in it: …` and `lost: 3 times, a pod's binding: …`, in order of first occurrence. */
   lines(): readonly string[] {
-    return [...[...this.#lacking].map((what) => `not in it: ${what}`), ...told("lost", this.#lost), ...told("invented", this.#invented)];
+    return [
+      ...[...this.#lacking].map((what) => `not in it: ${what}`),
+      ...counted("lost", this.#lost),
+      ...counted("invented", this.#invented),
+    ];
   }
 }
 
@@ -27,6 +31,6 @@ function add(counts: Map<string, number>, what: string, count: number): void {
   if (count > 0) counts.set(what, (counts.get(what) ?? 0) + count);
 }
 
-function told(how: string, counts: ReadonlyMap<string, number>): readonly string[] {
+function counted(how: string, counts: ReadonlyMap<string, number>): readonly string[] {
   return [...counts].map(([what, count]) => `${how}: ${count === 1 ? "once" : `${count} times`}, ${what}`);
 }

@@ -1,6 +1,6 @@
 /**
- * Objects on their way through an import, which must see all of them before it knows their order: they lie in a file that nobody else
- * can open, for it has no name any more, and is gone with the process.
+ * Temporary storage for imported objects, whose order is known only after all were read. They are in an unlinked file, which no other
+ * process can open and which disappears with the process.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,19 +12,19 @@ import { placeOf, versionOf } from "./imported.ts";
 import type { ImportedEvent } from "./imported.ts";
 import type { CachedResource } from "@deltaloop/kube/objects";
 
-/** An object that is read when it is asked for, and what is asked of it time and again. */
+/** An object that is read on demand, with its frequently used fields. */
 export interface Kept {
   readonly object: CapturedObject;
   readonly place: string;
   readonly version: string;
 }
 
-/** Of each a few hundred bytes are kept in memory. */
+/** A few hundred bytes of each object stay in memory. */
 const OBJECTS_MAX = 1_000_000;
 
 export class Spool {
   readonly #file: number;
-  /** An object comes in many versions, and somebody writes many. */
+  /** Interned texts: an object has many versions, and a user many writes. */
   readonly #texts = new Map<string, string>();
   #end = 0;
   #count = 0;
@@ -50,7 +50,7 @@ export class Spool {
     return kept;
   }
 
-  /** The same text, of which there is one: what is read says it anew each time. */
+  /** The interned copy of a text that parsing creates anew each time. */
   one(text: string): string {
     const known = this.#texts.get(text);
     if (known === undefined) this.#texts.set(text, text);
@@ -62,12 +62,12 @@ export class Spool {
   }
 }
 
-/** An event whose object is read when it is asked for. */
+/** An event whose object is read on demand. */
 export function eventOf(kept: Kept, fields: Omit<ImportedEvent, "object">): ImportedEvent {
   return new KeptEvent(kept, fields);
 }
 
-/** Of which there are as many as there were events. */
+/** A class, because there are as many instances as events. */
 class KeptEvent implements ImportedEvent {
   readonly #kept: Kept;
   readonly atMs: number;
@@ -103,6 +103,6 @@ class Lying implements Kept {
       if (count === 0) throw new Error("the file of an import was cut off");
       read += count;
     }
-    return parseExact(bytes.toString()) as CapturedObject; // what was kept
+    return parseExact(bytes.toString()) as CapturedObject; // as stored
   }
 }

@@ -1,13 +1,13 @@
-/** When an object was last written, as far as it says so itself. */
+/** The time of an object's last write, derived from the object itself. */
 import { isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
 import { metadataOf } from "./imported.ts";
 
-/** Milliseconds since the epoch; 0 where it says nothing. */
+/** Milliseconds since the epoch; 0 if the object has no times. */
 export function newestTimeIn(object: CapturedObject): number {
   const { creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, managedFields } = metadataOf(object);
   const status = isObject(object["status"]) ? object["status"] : {};
-  // It says when the object is to be gone.
+  // deletionTimestamp is the time by which the object is to be deleted.
   const grace = typeof deletionGracePeriodSeconds === "number" ? deletionGracePeriodSeconds * 1_000 : 0;
   return Math.max(
     timeOf(creationTimestamp),

@@ -1,9 +1,9 @@
 /**
- * What `kubectl get --watch -o json` printed, with or without `--output-watch-events`, or `kubectl get --raw '…?watch=1'`: of one
- * resource a file, as kubectl takes one at a time; several files are one cluster's, and their versions order them.
+ * Imports the output of `kubectl get --watch -o json`, with or without `--output-watch-events`, or of `kubectl get --raw '…?watch=1'`:
+ * one resource per file. Several files belong to one cluster and are merged by version.
  *
- * Such a stream holds no times. They are taken from what the objects say of themselves, to the second, and never run backwards;
- * with `t` on each line (`kubectl … | while read`) that is its time.
+ * The stream has no times. They are derived from the objects, to the second, and never decrease; a `t` on each
+ * line (`kubectl … | while read`) takes precedence.
  */
 import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -18,25 +18,25 @@ import { eventOf } from "./spool.ts";
 import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
-/** Of which there are as many as there were events: it is changed in its place. */
+/** One per event, changed in place. */
 interface Seen {
   readonly resource: CachedResource;
   type: ImportedEvent["type"] | "LISTED";
   readonly isGone: boolean;
   readonly kept: Kept;
-  /** As the line says, or newest in what the object says of itself; never before the one before it. */
+  /** The line's time, or the newest time in the object; never before the previous one. */
   atMs: number;
   readonly isTimed: boolean;
 }
 
-interface Told {
+interface ParsedState {
   readonly resource: CachedResource;
   readonly type: Seen["type"];
   readonly object: CapturedObject;
   readonly atMs: number | undefined;
 }
 
-/** What lies as far before the first change as this was there when the watch began, not made while it ran. */
+/** Objects this much older than the first change existed when the watch began. */
 const STARTED_BEFORE_MS = 2_000;
 
 export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
@@ -65,11 +65,11 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
   return sequenced([...eachOnce(inVersionOrder(seen), again)], listed, report);
 }
 
-function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<Told> {
+function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<ParsedState> {
   if (value["k"] !== undefined)
     throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` takes the file as it is`);
   const { object: inner, t } = value;
-  // An Event and a Secret have a field of this name, too.
+  // An Event and a Secret also have a field of this name.
   const type = isWatchEvent(value) ? value["type"] : undefined;
   if (Array.isArray(value["items"])) return yield* itemsOf(value["items"], place, report);
   if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is no string`);
@@ -85,16 +85,16 @@ function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string
   if (type !== undefined && type !== "ADDED" && type !== "MODIFIED" && type !== "DELETED")
     throw new CaptureError(`${place}: unknown type of a watch event`);
   if (type === undefined)
-    report.lost("an object without its event's type: that one was deleted cannot be told (kubectl's --output-watch-events tells it)");
+    report.lost("an object without its event's type: its deletion cannot be detected (use kubectl's --output-watch-events)");
   yield { resource, type: type ?? "MODIFIED", object, atMs: timeOf(t, place) };
 }
 
-/** Whether `value` is a watch event and no object of its own. */
+/** Whether `value` is a watch event and not an object. */
 function isWatchEvent(value: CapturedObject): boolean {
   return !(typeof value["kind"] === "string" && value["kind"] !== "" && isObject(value["metadata"])) || isObject(value["object"]);
 }
 
-function* itemsOf(items: readonly unknown[], place: string, report: ImportReport): Generator<Told> {
+function* itemsOf(items: readonly unknown[], place: string, report: ImportReport): Generator<ParsedState> {
   for (const item of items) {
     const object = objectAt(item, place);
     const resource = resourceOfObject(object);
@@ -111,20 +111,20 @@ function timeOf(t: unknown, place: string): number | undefined {
 }
 
 /**
- * Gives each its time, and sorts what was there at the beginning from what came. Streams say which are new; of bare objects the first state
- * of each is taken for new.
+ * Assigns times and separates the initial state from events. Watch streams mark new objects; otherwise the first state of each
+ * object counts as new.
  */
 function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, string>, report: ImportReport): Imported {
   let latestMs = 0;
-  const held = new Set<string>();
+  const existing = new Set<string>();
   for (const each of seen) {
     if (!each.isTimed) report.invented("a time, from what the objects say of themselves, to the second");
     latestMs = Math.max(latestMs, each.atMs);
     each.atMs = latestMs;
     const { place } = each.kept;
-    const isNew = !held.has(place);
-    if (each.isGone) held.delete(place);
-    else held.add(place);
+    const isNew = !existing.has(place);
+    if (each.isGone) existing.delete(place);
+    else existing.add(place);
     if (!isNew || each.type !== "MODIFIED") continue;
     report.invented("an object that first comes changed stands there as added");
     each.type = "ADDED";

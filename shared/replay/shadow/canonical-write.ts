@@ -38,7 +38,7 @@ interface Container {
   readonly image: string;
 }
 
-/** Names and images: the rest is the API server's to default. */
+/** Names and images; the API server may default the other fields. */
 function containersOf(spec: Json | undefined): readonly Container[] {
   const containers = (spec?.["containers"] ?? []) as readonly Container[]; // a pod's
   return containers.map(({ name, image }) => ({ name, image }));
@@ -66,7 +66,7 @@ export function differencesOf(upstream: unknown, other: unknown, name: "ours" | 
   });
 }
 
-/** Of templates all but images, and of annotations those of others. */
+/** Templates except images, and annotations of other components. */
 const SECRET = /^spec\.template\.(?!.*\.image$)|^annotations\.(?!deployment\.kubernetes\.io\/)/;
 
 function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {

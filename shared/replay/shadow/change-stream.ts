@@ -1,10 +1,10 @@
 /**
- * The changes of a capture while it is read, in the order of versions: watches tell of one resource in that order, and of different ones about
- * at the same time.
+ * The changes of a capture in the order of versions, while it is read: watches deliver each resource in that order, and different resources
+ * at about the same time.
  *
- * CQ1 what is held are changes that were told in the last `SETTLED_MS`, at most `HELD_MAX` of them, and of what stands there the version.
- * CQ2 all that was told until `toldMs` has come. A change that comes behind a later version in spite of that is put in its place by who
- *    keeps the changes (History).
+ * CQ1 at most `HELD_MAX` changes of the last `SETTLED_MS` are buffered, and the versions of the current objects.
+ * CQ2 all records until `completeMs` have been delivered. A change that arrives after a later version nevertheless is sorted in by the
+ *    consumer (History).
  */
 import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CaptureRecord } from "../capture-format/capture.ts";
@@ -16,7 +16,7 @@ export interface ChangeBatch {
   /** In the order of versions. */
   readonly changes: readonly Change[];
   /** CQ2 */
-  readonly toldMs: number;
+  readonly completeMs: number;
 }
 
 const SETTLED_MS = 5_000;
@@ -24,31 +24,31 @@ const HELD_MAX = 2_000;
 
 /** @throws {CaptureError} when its objects are stripped */
 export async function* changesIn(capture: Pick<Capture, "batches" | "firstLists">, options: ChangeOptions): AsyncGenerator<ChangeBatch> {
-  const told = new ToldOnce(capture.firstLists, options);
-  let held: Change[] = [];
+  const unique = new Deduplicator(capture.firstLists, options);
+  let buffer: Change[] = [];
   let newestMs = -Infinity;
   for await (const records of capture.batches()) {
     for (const record of records) {
       newestMs = Math.max(newestMs, record.atMs);
-      const change = told.of(record);
-      if (change !== undefined) held.push(change);
+      const change = unique.of(record);
+      if (change !== undefined) buffer.push(change);
     }
-    const isFull = held.length > HELD_MAX;
-    const untilMs = isFull ? (held[held.length >> 1]?.atMs ?? newestMs) - 1 : newestMs - SETTLED_MS;
-    if (!isFull && (held[0]?.atMs ?? Infinity) > untilMs) continue;
-    held = [...inOrder(held)];
+    const isFull = buffer.length > HELD_MAX;
+    const untilMs = isFull ? (buffer[buffer.length >> 1]?.atMs ?? newestMs) - 1 : newestMs - SETTLED_MS;
+    if (!isFull && (buffer[0]?.atMs ?? Infinity) > untilMs) continue;
+    buffer = [...inOrder(buffer)];
     const end = isFull
-      ? Math.max(held.length >> 1, held.findLastIndex(({ atMs }) => atMs <= untilMs) + 1)
-      : held.findLastIndex(({ atMs }) => atMs <= untilMs) + 1;
-    const changes = held.slice(0, end);
-    held = held.slice(end);
-    yield { changes, toldMs: untilMs };
+      ? Math.max(buffer.length >> 1, buffer.findLastIndex(({ atMs }) => atMs <= untilMs) + 1)
+      : buffer.findLastIndex(({ atMs }) => atMs <= untilMs) + 1;
+    const changes = buffer.slice(0, end);
+    buffer = buffer.slice(end);
+    yield { changes, completeMs: untilMs };
   }
-  yield { changes: inOrder(held), toldMs: Infinity };
+  yield { changes: inOrder(buffer), completeMs: Infinity };
 }
 
-/** What was told twice is there once. */
-class ToldOnce {
+/** Drops repeated changes. */
+class Deduplicator {
   readonly #options: ChangeOptions;
   readonly #leading: Map<string, number>;
   readonly #known = new Map<string, { readonly uid: string; readonly version: string }>();
@@ -73,7 +73,7 @@ class ToldOnce {
   }
 }
 
-/** Of which a capture holds nothing, not even that there was none: found while it is read for the first time. */
+/** Finds resources without any record in a capture, not even an empty list, during its first read. */
 export class MissingCensus {
   #isThere = tableOf(CACHED_RESOURCES, () => false);
 

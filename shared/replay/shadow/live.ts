@@ -1,16 +1,16 @@
 /**
- * Beside upstream while it works: what watches tell is judged a moment later, when all of them have told it.
+ * Shadow mode beside a live upstream: changes are compared with a delay, when all watches have delivered them.
  *
- * LV1 a change is believed to be the next when a second has passed since it was told; a write is judged when what may follow in the same
- *    sync was told as well (SH5), and a rest when two seconds have passed without a change.
- * LV2 nothing is judged before everything was listed once. What is listed anew is nobody's write, and what it no longer shows has gone
- *    meanwhile: nobody knows how.
- * LV3 of each namespace the newest changes are kept, and what stood before them.
+ * LV1 a change counts as next in order one second after its arrival. A write is classified when later writes of the same
+ *    sync have arrived, too (SH5), and an idle state after two seconds without a change.
+ * LV2 nothing is classified before everything was listed once. Relisted objects count as no client's write, and the cause of
+ *    deletions found by a relist is unknown.
+ * LV3 of each namespace the newest changes and the state before them are kept.
  */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { CaptureRecord } from "../capture-format/capture.ts";
-import { EXCESS_MS, judge, restAt } from "./judge.ts";
+import { EXCESS_MS, classify, restAt } from "./classify.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import type { Finding } from "./shadow.ts";
 import { changeOf, History, inOrder, placeOf } from "./states.ts";
@@ -19,22 +19,22 @@ import { writesOfChanges } from "./upstream-writes.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 const SETTLED_MS = 1_000;
-/** Longer than judge.ts has it: watches lag behind each other. */
+/** Longer than in classify.ts, because watches lag behind each other. */
 const QUIET_MS = 2_000;
-/** So many are kept of a namespace, and up to twice as many stand there. */
+/** Changes kept per namespace; up to twice as many are buffered. */
 const KEPT = 1_000;
 
 interface Namespace {
   history: History;
-  /** When it last changed; undefined: somebody has looked at the rest since. */
+  /** Time of its last change; undefined: already checked. */
   changedMs: number | undefined;
 }
 
 interface Listing {
   isDone: boolean;
-  /** What is there by what was told, as placeOf names it. */
+  /** The known objects, keyed by placeOf. */
   readonly known: Map<string, Change>;
-  /** What the list that is under way has shown. */
+  /** Objects shown by the current list. */
   readonly shown: Set<string>;
 }
 
@@ -47,14 +47,14 @@ export class LiveShadow {
     CACHED_RESOURCES.map((resource) => [resource, { isDone: false, known: new Map(), shown: new Set() }]),
   );
   #waiting: Change[] = [];
-  #unjudged: UpstreamWrite[] = [];
+  #unclassified: UpstreamWrite[] = [];
 
   constructor(place: SyncPlace, options: ChangeOptions) {
     this.#place = place;
     this.#options = options;
   }
 
-  /** Records of whole objects, as they come. @throws {CaptureError} when one is stripped */
+  /** Processes records of whole objects as they arrive. @throws {CaptureError} when one is stripped */
   hear(record: CaptureRecord): void {
     const listing = this.#listings.get(record.resource);
     if (listing === undefined) return;
@@ -80,7 +80,7 @@ export class LiveShadow {
     listing.shown.clear();
   }
 
-  /** LV1: what can be judged by now. */
+  /** LV1: the findings that are due. */
   async *findings(nowMs: number): AsyncGenerator<Finding> {
     if ([...this.#listings.values()].some(({ isDone }) => !isDone)) return;
     const settled = this.#waiting.filter(({ atMs }) => atMs <= nowMs - SETTLED_MS);
@@ -90,14 +90,14 @@ export class LiveShadow {
       this.#namespaces.set(name, namespace);
       namespace.history.push(changes);
       namespace.changedMs = changes.reduce((latest, { atMs }) => Math.max(latest, atMs), 0);
-      this.#unjudged.push(...writesOfChanges(changes, this.#written));
+      this.#unclassified.push(...writesOfChanges(changes, this.#written));
     }
     const isRipe = ({ atMs }: UpstreamWrite): boolean => atMs <= nowMs - SETTLED_MS - EXCESS_MS;
-    const ripe = this.#unjudged.filter(isRipe);
-    this.#unjudged = this.#unjudged.filter((write) => !isRipe(write));
+    const ripe = this.#unclassified.filter(isRipe);
+    this.#unclassified = this.#unclassified.filter((write) => !isRipe(write));
     for (const write of ripe) {
       const history = this.#namespaces.get(write.namespace)?.history;
-      if (history !== undefined) yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, this.#place) };
+      if (history !== undefined) yield { kind: "write", atMs: write.atMs, write, verdict: await classify(history, write, this.#place) };
     }
     for (const namespace of this.#namespaces.values())
       if (namespace.history.changes.length > 2 * KEPT) namespace.history = namespace.history.shortened(KEPT);

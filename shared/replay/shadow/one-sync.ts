@@ -1,4 +1,4 @@
-/** One sync of ours on a recorded state: an API server and a cache that hold it, and everything the sync asks for. */
+/** Runs one sync of our controllers on a recorded state, with an API server and a cache that hold it. */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import { createMemoryStore } from "@deltaloop/store/memory";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -21,7 +21,7 @@ import { resourceOf } from "./states.ts";
 import type { LiveObject } from "./states.ts";
 
 export interface SyncPlace {
-  /** The controllers' own code, which shared/replay does not choose; without it a controller is not judged. */
+  /** The controllers' sync handlers, injected by the caller; a controller without one is not compared. */
   readonly handlers: { readonly [C in Controller]?: SyncHandler };
   readonly digester: Digester;
 }
@@ -30,17 +30,17 @@ export interface Situation {
   readonly controller: Controller;
   readonly owner: LiveObject;
   readonly nowMs: number;
-  /** What refuses pods, in the API server's words. */
+  /** The API server's message that refuses pods. */
   readonly failure: string | undefined;
 }
 
-/** What a sync has asked for; of Events nothing. */
+/** A write of a sync, without Events. */
 export interface OwnWrite {
   readonly verb: "create" | "patch" | "delete";
   readonly resource: CachedResource;
   readonly subresource: string;
   readonly name: string;
-  /** As it was stored; undefined: refused, deleted, or it was so already. */
+  /** The stored object; undefined: refused, deleted, or unchanged. */
   readonly stored: LiveObject | undefined;
 }
 
@@ -49,7 +49,7 @@ const [EPOCH, FENCE] = ["shadow", "1"] as const;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const STEP_MS = 100;
 
-/** The writes of a sync that fails half-way are those it made. */
+/** The writes of one sync; of a failing sync, those before its failure. */
 export async function syncOnce(
   state: readonly LiveObject[],
   { controller, owner, nowMs, failure }: Situation,
@@ -61,7 +61,7 @@ export async function syncOnce(
     server.place("namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace, uid: `namespace ${namespace}` } });
   const placed = state.map((object) => {
     const resource = resourceOf(object);
-    return { resource, object: server.place(idOf(resource), object as unknown as JsonObject) as unknown as LiveObject }; // an API object is JSON
+    return { resource, object: server.place(idOf(resource), object as unknown as JsonObject) as unknown as LiveObject }; // API objects are JSON
   });
   const identity = cacheIdentity(digester);
   const store = createMemoryStore({ deployment: "shadow", cluster: CLUSTER, identity, holeLimitMs: HOLE_LIMIT_MS, clock });
@@ -84,7 +84,7 @@ export async function syncOnce(
   };
   const key = objectKey(owner.metadata.namespace, owner.metadata.name);
   const handler = handlers[controller];
-  if (handler === undefined) throw new Error(`nobody knows how the ${controller} controller syncs`);
+  if (handler === undefined) throw new Error(`no sync handler for the ${controller} controller`);
   const { taken, snapshot } = await take(store, controller, key);
   const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true });
   await ended(
@@ -95,13 +95,13 @@ export async function syncOnce(
   return writes;
 }
 
-/** As the server files it. */
+/** The resource identifier of the in-memory server. */
 function idOf(resource: Resource): string {
   const { group } = RESOURCES[resource];
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/** Time passes only as far as somebody waits for it. */
+/** Advances the clock only while the run waits for it. */
 async function ended(run: Promise<unknown>, clock: VirtualClock): Promise<void> {
   let isOver = false;
   const over = run.finally(() => (isOver = true));
@@ -124,7 +124,7 @@ async function fill(
     return { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
   });
   const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, changes, {
-    live: () => Promise.reject(new Error("what is cached can be believed")),
+    live: () => Promise.reject(new Error("a cached object needs no live read")),
   });
   await store.applyPack({ ...at, sequence: 2, kind: "D" }, items, { counts, commit: { watermark } });
 }
@@ -139,7 +139,7 @@ async function take(store: Store, controller: Controller, key: string): Promise<
   return { taken, snapshot: answer.snapshot };
 }
 
-/** A write that changed nothing, or was refused, has stored nothing. */
+/** Records each write; one without effect, or refused, has stored nothing. */
 function recording(server: ApiServer, failure: string | undefined, writes: OwnWrite[]): KubeReader & KubeWriter {
   const kube = createInProcessKube(server, { component: "shadow" });
   const note = (verb: OwnWrite["verb"], { resource, subresource = "" }: Target & { readonly subresource?: string }, name: string): Note => {
@@ -150,7 +150,7 @@ function recording(server: ApiServer, failure: string | undefined, writes: OwnWr
   return {
     ...kube,
     async create(request) {
-      const noted = note("create", { ...request, name: "" }, (request.body as KubeObject).metadata.name); // whoever creates gives a name
+      const noted = note("create", { ...request, name: "" }, (request.body as KubeObject).metadata.name); // creates carry a name
       if (request.resource === "pods" && failure !== undefined) {
         noted(undefined);
         throw new KubeApiError({ code: 403, reason: "Forbidden", message: failure });

@@ -1,14 +1,14 @@
 /**
- * A recording beside ours while it is read.
+ * Shadow comparison with a recording while it is read.
  *
- * RS1 a write is judged when what may follow it in the same sync was told as well (SH5), and its own version where it has one; a rest when
- *    the second in which nothing changes is over.
- * RS2 of each namespace what a judge may still ask for is kept: what stands there, of owners the version before as well, and the changes
- *    from half a second before the oldest write that is not judged.
+ * RS1 a write is classified when later writes of the same sync have been read, too (SH5), and its own version if it has one; an idle
+ *    state after its second without changes.
+ * RS2 of each namespace only what a classification may need is kept: the current objects, the previous versions of owners, and the
+ *    changes from half a second before the oldest unclassified write.
  */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
-import { EXCESS_MS, judge, LAG_MS_MAX, REST_MS, restAt } from "./judge.ts";
-import type { Verdict } from "./judge.ts";
+import { EXCESS_MS, classify, LAG_MS_MAX, REST_MS, restAt } from "./classify.ts";
+import type { Verdict } from "./classify.ts";
 import type { SyncPlace } from "./one-sync.ts";
 import { History } from "./states.ts";
 import type { LiveObject } from "./states.ts";
@@ -18,25 +18,25 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Finding =
   | { readonly kind: "write"; readonly atMs: number; readonly write: UpstreamWrite; readonly verdict: Verdict }
-  /** `ours` would have been written where upstream rested. */
+  /** `ours` would have been written where upstream was idle. */
   | { readonly kind: "rest"; readonly atMs: number; readonly namespace: string; readonly ours: readonly string[] };
 
-/** Changes of all namespaces, beside what stands there, that are kept before somebody looks which are needed. */
+/** Changes kept in all namespaces, besides current objects, before the next cleanup. */
 const KEPT_MAX = 2_000;
-/** An API server's clock, which audited writes are dated by, may differ by so much from that of who captured. */
+/** Maximum difference between the API server's clock, which dates audited writes, and the capture's. */
 const SKEW_MS = 10_000;
 
 interface Namespace {
   history: History;
-  /** Index of the first change whose rest was not looked at. */
+  /** Index of the first change after which the idle state is unchecked. */
   next: number;
 }
 
-/** Upstream's writes as an audit log tells them, about in the order of their times. */
+/** Upstream's writes from an audit log, approximately sorted by time. */
 export type Audited = AsyncIterator<UpstreamWrite>;
 
 export interface RecordedOptions {
-  /** Absent: as the changes tell them. */
+  /** Absent: derived from the changes. */
   readonly audited?: Audited | undefined;
   readonly keptMax?: number;
 }
@@ -57,28 +57,28 @@ export class RecordedShadow {
     [this.#keptMax, this.#keepMax] = [keptMax, keptMax];
   }
 
-  async *take({ changes, toldMs }: ChangeBatch): AsyncGenerator<Finding> {
+  async *take({ changes, completeMs }: ChangeBatch): AsyncGenerator<Finding> {
     for (const [name, own] of Map.groupBy(changes, ({ object }) => object.metadata.namespace)) {
       const namespace = this.#namespaces.get(name) ?? { history: new History([]), next: 0 };
       this.#namespaces.set(name, namespace);
       namespace.history.push(own);
     }
     if (this.#audited === undefined) this.#waiting.push(...writesOfChanges(changes, this.#written));
-    else await this.#hear(toldMs);
-    const ripe = this.#waiting.filter((write) => this.#isRipe(write, toldMs));
-    this.#waiting = this.#waiting.filter((write) => !this.#isRipe(write, toldMs));
+    else await this.#hear(completeMs);
+    const ripe = this.#waiting.filter((write) => this.#isRipe(write, completeMs));
+    this.#waiting = this.#waiting.filter((write) => !this.#isRipe(write, completeMs));
     for (const write of ripe) {
       const history = this.#namespaces.get(write.namespace)?.history;
       if (history !== undefined && this.#place.handlers[write.controller] !== undefined)
-        yield { kind: "write", atMs: write.atMs, write, verdict: await judge(history, write, this.#place) };
+        yield { kind: "write", atMs: write.atMs, write, verdict: await classify(history, write, this.#place) };
     }
-    for (const [name, namespace] of this.#namespaces) yield* this.#rests(name, namespace, toldMs);
-    this.#shorten(toldMs);
+    for (const [name, namespace] of this.#namespaces) yield* this.#rests(name, namespace, completeMs);
+    this.#shorten(completeMs);
   }
 
-  /** Reads the log as far as it belongs to what was told. */
-  async #hear(toldMs: number): Promise<void> {
-    while (this.#auditMs <= toldMs + SKEW_MS) {
+  /** Reads the audit log up to the time of the changes. */
+  async #hear(completeMs: number): Promise<void> {
+    while (this.#auditMs <= completeMs + SKEW_MS) {
       const next = await this.#audited?.next();
       if (next === undefined || next.done === true) {
         this.#auditMs = Infinity;
@@ -90,20 +90,20 @@ export class RecordedShadow {
   }
 
   /** RS1 */
-  #isRipe({ atMs, version, namespace }: UpstreamWrite, toldMs: number): boolean {
-    if (toldMs === Infinity) return true;
-    if (toldMs < atMs + EXCESS_MS) return false;
-    if (this.#audited === undefined || toldMs >= atMs + EXCESS_MS + SKEW_MS) return true;
+  #isRipe({ atMs, version, namespace }: UpstreamWrite, completeMs: number): boolean {
+    if (completeMs === Infinity) return true;
+    if (completeMs < atMs + EXCESS_MS) return false;
+    if (this.#audited === undefined || completeMs >= atMs + EXCESS_MS + SKEW_MS) return true;
     const newest = this.#namespaces.get(namespace)?.history.changes.at(-1)?.version;
     return version !== undefined && newest !== undefined && compareResourceVersions(newest, version) >= 0;
   }
 
   /** SH3 */
-  async *#rests(name: string, namespace: Namespace, toldMs: number): AsyncGenerator<Finding> {
+  async *#rests(name: string, namespace: Namespace, completeMs: number): AsyncGenerator<Finding> {
     for (; ; namespace.next++) {
       const { changes } = namespace.history;
       const [change, next] = [changes[namespace.next], changes[namespace.next + 1]];
-      if (change === undefined || (next === undefined && toldMs !== Infinity)) return;
+      if (change === undefined || (next === undefined && completeMs !== Infinity)) return;
       if (next !== undefined && next.atMs - change.atMs < REST_MS) continue;
       const { atMs } = change;
       const ours = await restAt(namespace.history, { count: namespace.next + 1, atMs }, this.#place);
@@ -112,10 +112,10 @@ export class RecordedShadow {
   }
 
   /** RS2 */
-  #shorten(toldMs: number): void {
+  #shorten(completeMs: number): void {
     const kept = [...this.#namespaces.values()].reduce((sum, { history }) => sum + history.changes.length, 0);
     if (kept <= this.#keepMax) return;
-    const oldestMs = this.#waiting.reduce((least, { atMs }) => Math.min(least, atMs), toldMs);
+    const oldestMs = this.#waiting.reduce((least, { atMs }) => Math.min(least, atMs), completeMs);
     const fromMs = oldestMs - (this.#audited === undefined ? 0 : SKEW_MS) - LAG_MS_MAX;
     let left = 0;
     for (const namespace of this.#namespaces.values()) {
@@ -127,7 +127,7 @@ export class RecordedShadow {
       namespace.next += namespace.history.changes.length - changes.length;
       left += namespace.history.changes.length;
     }
-    // What stands there is kept anyway.
+    // Current objects are kept anyway.
     this.#keepMax = left + this.#keptMax;
   }
 }

@@ -1,4 +1,4 @@
-/** The states that a captured cluster went through, change by change. */
+/** The states of a captured cluster, change by change. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { messageOf, CACHED_RESOURCES, RESOURCES, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CachedResource, KubeObject, ObjectMeta } from "@deltaloop/kube/objects";
@@ -9,7 +9,7 @@ import type { CaptureRecord } from "../capture-format/capture.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A whole object, as the API server had it. */
+/** A whole object from the API server. */
 export interface LiveObject extends KubeObject {
   readonly kind: string;
   readonly metadata: ObjectMeta & { readonly namespace: string };
@@ -22,9 +22,9 @@ export interface Change {
   readonly version: string;
   readonly deleted: boolean;
   readonly object: LiveObject;
-  /** When it was told. */
+  /** Time of arrival. */
   readonly atMs: number;
-  /** It stood there when somebody began to look. */
+  /** Part of an initial list. */
   readonly listed: boolean;
 }
 
@@ -36,13 +36,13 @@ export interface ChangeOptions {
   /** Names the file in errors. */
   readonly name: string;
   readonly digester: Digester;
-  /** Hears what is left out, as a watcher would quarantine it. */
+  /** Called for each object that a watcher would quarantine; it is left out. */
   readonly malformed: (what: string) => void;
 }
 
 /**
- * What a capture holds, in the order of versions; what was told twice is there once.
- * @throws {CaptureError} when its objects are stripped: no sync can be run on what is not there.
+ * The changes of a capture in the order of versions, without duplicates.
+ * @throws {CaptureError} when its objects are stripped: a sync needs whole objects.
  */
 export function changesOf(records: readonly CaptureRecord[], options: ChangeOptions): readonly Change[] {
   const changes = new Map<string, Change>();
@@ -61,7 +61,7 @@ export function inOrder(changes: readonly Change[]): readonly Change[] {
   return changes.toSorted((a, b) => compareResourceVersions(a.version, b.version));
 }
 
-/** Undefined: nothing has changed, or what has cannot be understood. @throws {CaptureError} when its object is stripped */
+/** Undefined: unchanged, or malformed. @throws {CaptureError} when its object is stripped */
 export function changeOf(
   { atMs, resource, kind, type, object }: CaptureRecord,
   isListing: boolean,
@@ -73,7 +73,7 @@ export function changeOf(
       `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --no-redact\` or \`deltaloop import --no-redact\``,
     );
   const { apiVersion } = RESOURCES[resource];
-  const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // strip() looks at it
+  const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // strip() checks it
   try {
     strip(resource, live, digester);
   } catch (error) {
@@ -95,7 +95,7 @@ export function changeOf(
   };
 }
 
-/** Of the fields that are compared, which a watcher passes on as they are. */
+/** The invalid one of the compared fields, which a watcher passes unchecked. */
 function wrongField({ metadata, spec, status }: LiveObject): string | undefined {
   const isList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isObject));
   if (!isList(metadata.ownerReferences)) return "ownerReferences are no list of objects";
@@ -106,7 +106,7 @@ function wrongField({ metadata, spec, status }: LiveObject): string | undefined 
   return isList(status?.["conditions"]) && isList(status?.["containerStatuses"]) ? undefined : "a list in its status is none of objects";
 }
 
-/** A stripped pod is flat, and of a stripped template there are a digest and labels. */
+/** A stripped pod is flat, and a stripped template has only a digest and labels. */
 function isStripped(resource: CachedResource, object: Json): boolean {
   if (object["metadata"] === undefined) return true;
   if (resource === "pods") return false;
@@ -114,7 +114,7 @@ function isStripped(resource: CachedResource, object: Json): boolean {
   return spec?.template?.spec === undefined;
 }
 
-/** Where a state is kept, so that no other needs more changes than these from it. */
+/** Interval of snapshots: at most this many changes are applied to reach a state. */
 const KEPT_EVERY = 64;
 
 /** One namespace's changes, and the states between them. */
@@ -131,7 +131,7 @@ export class History {
     return this.#changes;
   }
 
-  /** What came later; what did not is put in its place. */
+  /** Adds changes, sorting in those with older versions. */
   push(changes: readonly Change[]): void {
     const [last, first] = [this.#changes.at(-1), changes[0]];
     this.#changes.push(...changes);
@@ -140,7 +140,7 @@ export class History {
     this.#kept.splice(1, Infinity);
   }
 
-  /** The newest changes, behind everything that stood before them, and of owners the version before that. */
+  /** A copy with only the newest changes, the state before them, and the previous versions of owners. */
   shortened(count: number): History {
     const begin = Math.max(0, this.#changes.length - count);
     const last = new Map<string, readonly Change[]>();
@@ -155,7 +155,7 @@ export class History {
     return new History([...inOrder(standing), ...this.#changes.slice(begin)]);
   }
 
-  /** All objects after the first `count` changes, but the owner as upstream had it. */
+  /** All objects after the first `count` changes, with the given owner. */
   after(count: number, owner?: LiveObject): readonly LiveObject[] {
     const nearest = Math.floor(count / KEPT_EVERY);
     for (let known = this.#kept.length; known <= nearest; known++)

@@ -1,4 +1,4 @@
-/** Pods that are equal to the order of deletion: which of them goes is anybody's choice. */
+/** Pods that are equal in deletion order, so that upstream may delete any of them. */
 import type { Condition } from "@deltaloop/kube/objects";
 import { canonical, same } from "./canonical-write.ts";
 import type { LiveObject } from "./states.ts";
@@ -9,7 +9,7 @@ interface PodStatus {
   readonly containerStatuses?: readonly { readonly restartCount: number }[];
 }
 
-/** Whether two deletions, as said.ts says them, are of such pods. */
+/** Whether two canonical deletions are of such pods. */
 export function areTied(
   ours: unknown,
   want: unknown,
@@ -24,7 +24,7 @@ export function areTied(
   return wanted !== undefined && standingOf(ours) === wanted;
 }
 
-/** All that the order of deletion sees of a pod, but its uid. Source: pkg/controller/controller_utils.go ActivePodsWithRanks, logarithmicRankDiff. */
+/** The fields that determine a pod's deletion order, without its uid. Source: pkg/controller/controller_utils.go ActivePodsWithRanks, logarithmicRankDiff. */
 function standing({ metadata, spec, status }: LiveObject, pods: readonly LiveObject[], nowMs: number): unknown {
   const { phase, conditions = [], containerStatuses = [] } = (status ?? {}) as PodStatus;
   const ready = conditions.find(({ type }) => type === "Ready");

@@ -1,10 +1,10 @@
 /**
- * What upstream's controllers wrote in a recorded cluster.
+ * The writes of upstream's controllers in a recorded cluster.
  *
- * UW1 an audit log of level RequestResponse says who wrote what, and on which version.
- * UW2 without one, the changes of the objects say it: of an owner's status, of a ReplicaSet's size and annotations, of a dependent's
- *    owner and of what is created for an owner nobody else writes. `managedFields`, where they are there, tell a person's write apart.
- * UW3 who deletes, or takes an owner away, no change tells (the garbage collector does, too): such a write is not certain.
+ * UW1 an audit log of level RequestResponse has the author and the base version of each write.
+ * UW2 without one, writes are derived from changes: only controllers write an owner's status, a ReplicaSet's size and annotations, a
+ *    dependent's owner, and dependents themselves. `managedFields`, if present, exclude writes of users.
+ * UW3 changes do not show who deletes or releases (the garbage collector does, too): such a write is not certain.
  */
 import { CACHED_RESOURCES, controllerOf, RESOURCES, controllerRef } from "@deltaloop/kube/objects";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
@@ -21,17 +21,17 @@ export interface UpstreamWrite {
   readonly subresource: string;
   readonly namespace: string;
   readonly name: string;
-  /** When it was asked for, as far as that is known. */
+  /** Time of the request, if known. */
   readonly atMs: number;
-  /** What it left; of a delete what it took. Of a pod that is created, what was asked for where that is known. */
+  /** The object after the write; for a delete, before it. For a created pod, the request's object if known. */
   readonly object: LiveObject;
-  /** Its version; of a delete undefined where only the changes know it. */
+  /** Its version; undefined for a delete that is derived from changes. */
   readonly version: string | undefined;
-  /** Of a delete, where it is told: of that name there may have been others before. */
+  /** For a delete, if known: earlier objects may have had the same name. */
   readonly uid?: string;
-  /** The version it was made on, where it says so: that of a status. */
+  /** The base version, known for status writes. */
   readonly madeOn: string | undefined;
-  /** False: a controller asked for it, or somebody else. */
+  /** False: a controller or another client made it. */
   readonly isCertain: boolean;
 }
 
@@ -48,10 +48,10 @@ const USERS: Readonly<Record<string, Controller>> = {
 const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
 
 /**
- * UW1: those that the API server took.
+ * UW1: the writes that the API server accepted.
  *
- * @param writerOf whose write it is, where that is not one of upstream's users
- * @throws {CaptureError} when one was audited below RequestResponse: there is no object in it
+ * @param writerOf the author of writes of other users
+ * @throws {CaptureError} when a write was audited below RequestResponse, without its object
  */
 export function writesOfAudit(
   events: Iterable<CapturedObject>,
@@ -68,8 +68,8 @@ export function writesOfAudit(
     if (!isObject(responseObject))
       throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so what it left is not in the log`);
     const { kind } = RESOURCES[resource];
-    // What admission adds to a pod is none of the controller's.
-    const told = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
+    // Fields that admission adds to a pod are not the controller's.
+    const written = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
     const { namespace = "", name = responseObject.metadata?.name ?? "", subresource = "" } = objectRef ?? {};
     const uid = responseObject.metadata?.uid ?? responseObject.details?.uid;
     return [
@@ -77,7 +77,7 @@ export function writesOfAudit(
         ...{ controller, verb: done, resource, subresource, namespace, name },
         ...(done === "delete" && uid !== undefined && { uid }),
         atMs: Date.parse(requestReceivedTimestamp),
-        object: told as unknown as LiveObject, // of a write of that resource that was taken
+        object: written as unknown as LiveObject, // an accepted write of that resource
         version: done === "delete" ? undefined : responseObject.metadata?.resourceVersion,
         madeOn: subresource === "status" && done === "update" ? requestObject?.metadata?.resourceVersion : undefined,
         isCertain: true,
@@ -86,7 +86,7 @@ export function writesOfAudit(
   });
 }
 
-/** What is read of an event of an audit log. */
+/** The fields read from an audit event. */
 export interface AuditEvent {
   readonly verb: string;
   readonly requestURI?: string;
@@ -101,14 +101,14 @@ export interface AuditEvent {
   };
   readonly responseStatus?: { readonly code?: number };
   readonly requestObject?: Partial<LiveObject>;
-  /** Of a delete the object, or a Status that names it. */
+  /** For a delete, the object or a Status that names it. */
   readonly responseObject?: Partial<LiveObject> & { readonly details?: { readonly uid?: string } };
 }
 
-/** An ADDED of what was created that long ago was there before. */
+/** An ADDED object that is older than this existed before. */
 const NEW_MS = 5_000;
 
-/** UW2, UW3. @param known what stood there before them, and afterwards what stands there after them */
+/** UW2, UW3. @param known the objects before the changes; updated to those after them */
 export function writesOfChanges(changes: readonly Change[], known = new Map<string, LiveObject>()): readonly UpstreamWrite[] {
   return changes.flatMap((change) => {
     const place = placeOf(change.object);
@@ -146,7 +146,7 @@ function writesOf(change: Change, before: LiveObject | undefined): readonly Upst
           },
         ];
   const owner = ownerOf(object);
-  // What a list shows may have been changed more than once.
+  // A listed object may have changed more than once.
   if (listed) return [];
   if (before === undefined) return !deleted && Math.abs(Date.parse(creationTimestamp) - atMs) < NEW_MS ? write(owner, "create") : [];
   const isGoing = deleted || deletionTimestamp !== undefined;
@@ -163,7 +163,7 @@ function writesOf(change: Change, before: LiveObject | undefined): readonly Upst
   return sized ? [] : write(owner, "update");
 }
 
-/** Who writes for what controls it. */
+/** The controller that writes for this owner. */
 function ownerOf({ metadata }: LiveObject): Controller | undefined {
   const kind = controllerRef(metadata)?.kind;
   const resource = CACHED_RESOURCES.find((each) => RESOURCES[each].kind === kind);
@@ -180,7 +180,7 @@ interface ManagedFields {
   readonly manager?: string;
 }
 
-/** Whether somebody's fields have changed, and not upstream's. */
+/** Whether another manager's fields changed. */
 function isForeign(before: LiveObject, object: LiveObject): boolean {
   const [a, b] = [before, object].map(({ metadata }) => (metadata as { readonly managedFields?: readonly ManagedFields[] }).managedFields);
   if (a === undefined || b === undefined) return false;

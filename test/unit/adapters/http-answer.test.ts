@@ -119,7 +119,7 @@ describe("an answer of HTTP/1.1", () => {
     },
   );
 
-  it("HA3 keeps as much of a body as was asked for, and then is done with its connection", () => {
+  it("HA3 keeps a body up to the limit and does not reuse the connection afterwards", () => {
     for (const head of [`${HEAD}Content-Length: 9\r\n\r\n`, `${HEAD}\r\n`]) {
       for (const length of LENGTHS)
         expect(read(split(`${head}123456789`, length), 4), head).toEqual({ code: 200, body: "1234", keeps: false });
@@ -127,7 +127,7 @@ describe("an answer of HTTP/1.1", () => {
     expect(read([`${HEAD}Content-Length: 4\r\n\r\n1234`], 4)).toEqual({ code: 200, body: "1234", keeps: true });
   });
 
-  it("tells of its head once, before the body has come; of a repeated header the first counts", () => {
+  it("reports its head once, before the body; the first of repeated headers wins", () => {
     const heads: Head[] = [];
     const reader = new AnswerReader(BYTES_MAX, (head) => heads.push(head));
     reader.push(
@@ -142,7 +142,7 @@ describe("an answer of HTTP/1.1", () => {
     ]);
   });
 
-  it("HA3 very many small chunks take no more memory than what they hold", () => {
+  it("HA3 many small chunks take no more memory than their content", () => {
     const reader = new AnswerReader(10_000_000, () => undefined);
     reader.push(Buffer.from(`${HEAD}Transfer-Encoding: chunked\r\n\r\n`));
     const many = Buffer.from("1\r\nx\r\n".repeat(10_000));

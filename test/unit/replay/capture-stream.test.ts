@@ -43,7 +43,7 @@ function firstOf(lines: Iterator<string>, count: number): readonly string[] {
 }
 
 describe("a capture read as a stream", () => {
-  it.each(["rollover", "rc-quota", "adopt-release"])("%s is what it is when it is read whole, as often as it is read", async (name) => {
+  it.each(["rollover", "rc-quota", "adopt-release"])("%s gives the same records in each streamed read as in a whole read", async (name) => {
     const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
     const capture = await openCapture(path);
     const whole = readCapture(path);
@@ -99,7 +99,7 @@ describe("a capture read as a stream", () => {
     }
   });
 
-  it("holds so many lines and no more, however long it is", async () => {
+  it("buffers a bounded number of lines, whatever the capture's length", async () => {
     const count = 5 * LINES_HELD_MAX;
     let [read, most] = [0, 0];
     const source: ByteSource = {
@@ -145,7 +145,7 @@ describe("what is refused, before anything of it is told", () => {
     await expect(opened(text)).rejects.toThrow(want);
   });
 
-  it("more than may stand there at one time; what has gone counts no more", async () => {
+  it("rejects too many objects at one time; deleted objects do not count", async () => {
     const pad = "x".repeat(2 ** 12);
     const limit = { standingBytesMax: 2 ** 20 };
     const pod = (i: number, type: string): string =>
@@ -180,7 +180,7 @@ describe("what is refused, before anything of it is told", () => {
 });
 
 describe("a replay of a long capture", () => {
-  it("tells all of it, and holds of it so many events and no more", async () => {
+  it("delivers all events and buffers a bounded number", async () => {
     const lines = linesOf(3 * HELD_MAX);
     const capture = await opened(lines.join("\n"));
     const clock = createVirtualClock(capture.startMs);
@@ -196,7 +196,7 @@ describe("a replay of a long capture", () => {
     const watching = CACHED_RESOURCES.filter((resource) => resource !== "pods").map((resource) => watched(resource).catch(() => undefined));
     await play(capture, cluster, clock, {
       untilMs: Infinity,
-      see: () => (most = Math.max(most, cluster.held)),
+      see: () => (most = Math.max(most, cluster.buffered)),
     });
     const others = (await recordsOf(capture)).filter(({ kind, resource }) => kind === "event" && resource !== "pods").length;
     expect(told).toBe(others);

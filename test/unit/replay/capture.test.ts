@@ -76,7 +76,7 @@ test("a compressed one, too: at each byte", () => {
   }
 });
 
-test.each(["capture.kshrk", "capture.zip"])("%s is told where it can be read", (name) => {
+test.each(["capture.kshrk", "capture.zip"])("%s is rejected with a hint to deltaloop import", (name) => {
   const path = fileOf(name, Buffer.from("PK\x03\x04 and what follows"));
   expect(() => readCapture(path)).toThrow(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 });

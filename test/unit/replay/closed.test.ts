@@ -124,7 +124,7 @@ describe("HP1 HP2 people", () => {
     expect(counted).toEqual(left);
   });
 
-  it("what is created is what a person would have applied", () => {
+  it("creates objects as a user would have applied them", () => {
     const { writes } = userRequests([
       "ADDED",
       object("Deployment", 1, { metadata: { ...revised, finalizers: ["a/hold"] }, status: { replicas: 1 } }),

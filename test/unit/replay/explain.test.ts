@@ -46,7 +46,7 @@ const ownedBy = (kind: string, name: string): Fields => ({
 });
 
 describe("what changed", () => {
-  it("is told by field, once, with who did it", () => {
+  it("lists each changed field once, with its writer", () => {
     const by = (manager: string, time: string): Fields => ({ managedFields: [{ manager, operation: "Update", time }] });
     const changes = changesIn(
       event("ADDED", 0, object("Deployment", "web", 1, { metadata: by("kubectl", "a") })),
@@ -67,7 +67,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("an object of the same name is another one, and what nobody is shown is no change", () => {
+  it("a new object of the same name is not a change, nor is a hidden field", () => {
     const changes = changesIn(
       event("ADDED", 0, object("Pod", "p", 1)),
       event("MODIFIED", 1, object("Pod", "p", 2, { status: { hostIP: "10.0.0.1" } })),
@@ -79,7 +79,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("leaves out what a watcher would quarantine", () => {
+  it("leaves out objects that a watcher would quarantine", () => {
     expect(changesIn(event("ADDED", 0, { kind: "Pod", metadata: { namespace: "shop", name: "p" } }))).toEqual([]);
   });
 });
@@ -148,7 +148,7 @@ describe("what the recording did with a decision", () => {
   });
 });
 
-it("prints no secret, wherever one stands, in words or in JSON", () => {
+it("prints no secret from any field, as text or as JSON", () => {
   const conditions = [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `${DENIAL} ${FOREIGN}` }];
   const lines = [
     event("ADDED", 0, object("Deployment", "web", 1)),
@@ -202,13 +202,13 @@ describe("what became of pods that were to be created", () => {
   const outcome = (lines: readonly string[], made: ReplayedSync): readonly Omit<Recorded, "write">[] =>
     new Outcomes(changesIn(event("ADDED", 0, rs(1)), ...lines)).of(made).map(({ write: _, ...rest }) => rest);
 
-  it("in that very millisecond, but for those that were told already", () => {
+  it("counts changes of the same millisecond, except those already observed", () => {
     const lines = [event("ADDED", 1, created("a", 2)), event("ADDED", 1, created("b", 3))];
     expect(outcome(lines, decided(1, 1))).toEqual([{ kind: "same", afterMs: 0 }]);
     expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
   });
 
-  it("refused, with words where they may be told", () => {
+  it("refused, with the message if it is safe to show", () => {
     const refused = (message: string): readonly Omit<Recorded, "write">[] =>
       outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
     expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
@@ -220,7 +220,7 @@ describe("what became of pods that were to be created", () => {
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
 
-  it("not refused when the failure had gone before", () => {
+  it("not refused if the failure was resolved before", () => {
     const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
     expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
   });
@@ -292,7 +292,7 @@ describe("a story in short", () => {
     count: 2,
   };
 
-  it("tells what was asked for, done, decided and refused, and when it came to rest", () => {
+  it("summarises requests, recorded writes, decisions, refusals and the final state", () => {
     expect(inShort([own(0, [create]), own(0.5, [create]), own(9, [])])).toBe(
       [
         "Summary",
@@ -307,14 +307,14 @@ describe("a story in short", () => {
     );
   });
 
-  it("tells of several creations how many were missing each time, and which were refused whole", () => {
+  it("lists the missing pods of each creation, and completely refused creations", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
       "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
-  it("tells what would go on", () => {
+  it("lists keys whose last sync decides a write", () => {
     expect(inShort([own(9, [create])])).toContain(
       "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
@@ -330,7 +330,7 @@ describe("a story in short", () => {
   });
 });
 
-it("what is decided again stands where it was, and says what it is", () => {
+it("a repeated decision stays at its first position and is marked as repeated", () => {
   const subject: Subject = { resource: "deployments", namespace: "shop", name: "web" };
   const resize: Write = { kind: "PatchReplicaSet", ...of, replicas: 4 };
   const changes = changesIn(event("ADDED", 0, object("Deployment", "web", 1)));
@@ -362,7 +362,7 @@ describe("a moment", () => {
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
-  it("is refused by name, with what there is", () => {
+  it("rejects an unknown name and lists the existing ones", () => {
     expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
       "--at yesterday: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );

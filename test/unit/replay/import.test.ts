@@ -121,7 +121,7 @@ describe("a long integer of a template", () => {
     { format: "a watch", content: json({ type: "ADDED", object: long(11) }) },
     { format: "an audit log", content: json(written("create", long(11), 1)) },
     { format: "a .kshrk archive", content: zipOf([poll("/apis/apps/v1/deployments", 1, 11, [long(11)])]) },
-  ])("keeps its digits in what is made of $format, and digests as in the cache", async ({ content }) => {
+  ])("keeps integer digits of $format, and digests as in the cache", async ({ content }) => {
     const path = fileOf(content);
     const whole = await imported([path], false);
     expect(whole.text).toContain('"terminationGracePeriodSeconds":9223372036854775807');
@@ -143,7 +143,7 @@ describe("a watch", () => {
     expect(events(lines)).toEqual(["ADDED web 11", "ADDED a 12", "MODIFIED web 13", "DELETED a 15"]);
   });
 
-  it("begins with what was there long before, and says that times are made up", async () => {
+  it("begins with older objects, and reports invented times", async () => {
     const { lines, report } = await imported([
       fileOf(
         json(
@@ -181,13 +181,13 @@ describe("a watch", () => {
     expect(report).toContain("lost: 2 times, an object of a kind that no controller here watches");
   });
 
-  it("without event types is read, and what that loses is said", async () => {
+  it("is read without event types, and the losses are reported", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
-    expect(report.join("\n")).toContain("that one was deleted cannot be told");
+    expect(report.join("\n")).toContain("its deletion cannot be detected");
   });
 
-  it("that was cut off keeps what is whole; one begun anew repeats nothing", async () => {
+  it("keeps the complete records of a truncated watch; a restarted watch repeats nothing", async () => {
     const states = [3, 5].map((rv) => ({ type: rv === 3 ? "ADDED" : "MODIFIED", object: pod("a", rv) }));
     const whole = json(...states, ...states.slice(1), ...states);
     const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
@@ -255,7 +255,7 @@ describe("an audit log", () => {
     );
   });
 
-  it("shows what each write left, in the order of versions, and never answers before it is written", async () => {
+  it("shows the state after each write, in the order of versions, never before the write", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -282,7 +282,7 @@ describe("an audit log", () => {
       answer: workload("Deployment", "web", 3, { deletionTimestamp: "2026-03-01T10:00:01Z", deletionGracePeriodSeconds: 0 }),
       verb: "patch",
     },
-  ])("tells a deletion that was answered with $name", async ({ answer, verb }) => {
+  ])("imports a deletion whose response is $name", async ({ answer, verb }) => {
     const { lines, report } = await imported([
       fileOf(
         json(
@@ -366,7 +366,7 @@ describe("messages of the queue", () => {
     );
   });
 
-  it("QM3 the first list stands there; a later manifest that is whole shows what has gone", async () => {
+  it("QM3 the first list is the initial state; a later complete manifest shows deletions", async () => {
     const rows = (...names: readonly string[]): readonly Line[] =>
       names.map((name) => ({ key: `shop/${name}`, uid: `u-${name}`, rv: "1" }));
     const first = [
@@ -381,7 +381,7 @@ describe("messages of the queue", () => {
     );
     expect(lines).toContainEqual(expect.objectContaining({ k: "listend", r: "pods", rv: "10" }));
     expect(events(lines)).toEqual(["DELETED a 20"]);
-    expect(report).toContain("invented: once, a deletion that a later list shows: nobody knows when");
+    expect(report).toContain("invented: once, a deletion that a later list shows, at an unknown time");
     expect(report).toContain("lost: once, a part of the first list of pods: what stood there may have been more");
     expect(events((await imported([received(...first, again(1, "a"))])).lines)).toEqual([]);
     expect(events((await imported([received(...first, again(2))])).lines)).toEqual([]);
@@ -411,7 +411,7 @@ describe("messages of the queue", () => {
     await expect(imported([path])).rejects.toThrow(new RegExp(`^${path}:2: ${want}`));
   });
 
-  it("QM4 whole objects that somebody has put in are stripped", async () => {
+  it("QM4 strips whole objects in forged messages", async () => {
     const { text } = await imported([received(pack(1, { items: [item("A", "a", 3, { o: pod("a", 3) })] }))]);
     expect(text).toContain("u-a");
     expect(text).not.toContain("CANARY");
@@ -419,14 +419,14 @@ describe("messages of the queue", () => {
 });
 
 describe("a .kshrk archive", () => {
-  it("a poll that was refused says nothing of what stands there", async () => {
+  it("a refused poll changes no objects", async () => {
     const refused = { response_code: 403, response_body: { kind: "Status", code: 403 } };
     const { lines, report } = await imported([fileOf(zipOf([poll(PODS, 1, 10, [pod("a", 3)]), poll(PODS, 11, 20, [], refused)]))]);
     expect(events(lines)).toEqual([]);
     expect(report.join("\n")).toContain("a poll that the API server refused");
   });
 
-  it("is told as the changes from poll to poll", async () => {
+  it("is imported as the changes from poll to poll", async () => {
     const { lines, report } = await imported([
       fileOf(
         zipOf([
@@ -488,7 +488,7 @@ it.each([
     name: "kshrk",
     content: zipOf([poll("/apis/apps/v1/deployments", 1, 9, [workload("Deployment", "web", 3)]), poll(PODS, 1, 9, [pod("a", 4)])]),
   },
-])("[informer T100] no canary gets out of a $name, unless it is asked for", async ({ content }) => {
+])("[informer T100] no secret leaves a $name without --no-redact", async ({ content }) => {
   const path = fileOf(content);
   const { text, report } = await imported([path]);
   expect(text).toContain("u-web");
@@ -496,7 +496,7 @@ it.each([
   expect((await imported([path], false)).text).toContain(canary("env"));
 });
 
-it("an audit log tells who wrote: a component always, a person where it is asked for", async () => {
+it("an audit log names the writer: components always, users only without redaction", async () => {
   const by = (username: string): object => ({ ...written("create", workload("Deployment", username, 3), 1), user: { username } });
   const whoIn = async (username: string, redact: boolean): Promise<string | undefined> =>
     /"by":"([^"]*)"/.exec((await imported([fileOf(json(by(username)))], redact)).text)?.[1];
@@ -504,7 +504,7 @@ it("an audit log tells who wrote: a component always, a person where it is asked
   expect([await whoIn("jane", true), await whoIn("jane", false)]).toEqual([undefined, "jane"]);
 });
 
-it("what was equal stays equal under one import, and what differs differs", async () => {
+it("redaction in one import preserves equality and difference", async () => {
   const other = {
     ...workload("ReplicaSet", "c", 5),
     spec: { template: { ...template, spec: { containers: [canaryContainer("main", "shop:2")] } } },

@@ -124,7 +124,7 @@ describe("what is compared", () => {
     expect([same(said(2n ** 53n), said(2n ** 53n)), same(said(2n ** 53n), said(2n ** 53n + 1n))]).toEqual([true, false]);
   });
 
-  it("a difference in a template or in a stranger's annotation is told, its values are not", () => {
+  it("reports a difference in a template or another component's annotation without its values", () => {
     const said = (value: string): unknown =>
       canonicalWrite(
         rs(1, { metadata: { annotations: { note: value, "deployment.kubernetes.io/revision": value } } }) as unknown as LiveObject,
@@ -196,7 +196,7 @@ describe("read piece by piece", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },
-  ])("RS1 RS2 CQ1 $name is said to be what it is as a whole", async ({ name, ...sizes }) => {
+  ])("RS1 RS2 CQ1 $name gives the same findings as a whole comparison", async ({ name, ...sizes }) => {
     const path = join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
     const whole = await found(shadow(changesOf(parseCapture(gunzipSync(readFileSync(path)), path), options), place));
     expect(await found(streamed(path, sizes))).toEqual(whole);
@@ -224,7 +224,7 @@ describe("read piece by piece", () => {
   });
 });
 
-it("SH1 a status that was sent again after somebody had resized the object is that of the version before", async () => {
+it("SH1 a status that is sent again after a resize belongs to the version before", async () => {
   const resized = { metadata: { ...owned, generation: 2 }, spec: { replicas: 0 } };
   const changes = changed(
     lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
@@ -291,7 +291,7 @@ describe("beside upstream", () => {
     return findings;
   };
 
-  it.each([100, 500, 3_000])("LV1 every %i ms it says what is said of the whole recording", async (stepMs) => {
+  it.each([100, 500, 3_000])("LV1 stepping by %i ms gives the findings of the whole recording", async (stepMs) => {
     const whole: Finding[] = [];
     for await (const finding of shadow(changesOf(records, options), place)) whole.push(finding);
     const seen = await live([...endOfLists, ...records], stepMs);
@@ -308,7 +308,7 @@ describe("beside upstream", () => {
     expect(await live([...endOfLists.slice(1), ...records])).toEqual([]);
   });
 
-  it("LV2 what a new list shows, or no longer shows, is nobody's write", async () => {
+  it("LV2 objects that appear or disappear in a relist are no client's write", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const item = (object: Fields, ms: number): string => lineOf(object, { k: "item", at: at(ms) });
     const listed = (r: string, ms: number): string => JSON.stringify({ t: at(ms), r, k: "listend", rv: String(10 + ms) });
@@ -376,7 +376,7 @@ describe("the command", () => {
   });
 });
 
-it("a difference is against the write that is most alike, else against what was there", () => {
+it("compares with the most similar write, else with the previous object", () => {
   const want = { name: "a", counters: { replicas: 3, readyReplicas: 2 } };
   const [near, far] = [
     { name: "a", counters: { replicas: 3, readyReplicas: 1 } },

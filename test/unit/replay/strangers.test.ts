@@ -48,7 +48,7 @@ const line = fc.record({
   object,
 });
 
-it("whatever the objects of a capture are, its shadow ends", async () => {
+it("shadow terminates for arbitrary objects in a capture", async () => {
   const digester = createDigester("a key of this test alone");
   await fc.assert(
     fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
@@ -66,7 +66,7 @@ function asObject(value: unknown): object {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !("template" in value) ? value : {};
 }
 
-it("whatever the objects of a capture are, its replay ends, and says so in one summary", async () => {
+it("replay terminates with one summary for arbitrary objects in a capture", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
       const records = parseCapture(lines.map((one) => JSON.stringify(one)).join("\n"), "f");

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 import { expect, it } from "vitest";
 
-import { held } from "../../../../shared/kube/kubeconfig/kube-access.ts";
+import { pinContext } from "../../../../shared/kube/kubeconfig/kube-access.ts";
 import { UsageError } from "../../../../shared/base/usage-error.ts";
 
 it("the context is the one that was asked for, else the current one by its name, else none", async () => {
@@ -13,11 +13,11 @@ it("the context is the one that was asked for, else the current one by its name,
   try {
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, JSON.stringify({ "current-context": "a" }));
-    expect(await held({ kubeconfig })).toEqual({ kubeconfig, context: "a" });
-    expect(await held({ kubeconfig, context: "b" })).toEqual({ kubeconfig, context: "b" });
+    expect(await pinContext({ kubeconfig })).toEqual({ kubeconfig, context: "a" });
+    expect(await pinContext({ kubeconfig, context: "b" })).toEqual({ kubeconfig, context: "b" });
     await writeFile(kubeconfig, "{}");
-    expect(await held({ kubeconfig })).toEqual({ kubeconfig });
-    await expect(held({ kubeconfig: join(folder, "none") })).rejects.toThrow(UsageError);
+    expect(await pinContext({ kubeconfig })).toEqual({ kubeconfig });
+    await expect(pinContext({ kubeconfig: join(folder, "none") })).rejects.toThrow(UsageError);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -1,14 +1,14 @@
 /**
- * Recorded clusters, in which upstream's controllers worked, beside what our syncs do there: every write of upstream's is looked for
- * among ours, and where upstream rested ours are looked at.
+ * Compares a recorded cluster, run by upstream's controllers, with our syncs: every upstream write is searched among
+ * ours, and our syncs must be idle where upstream was.
  *
- * SH1 upstream's caches lag behind the API server, nobody knows how far: a write may come from the state just before it (`exact`) or
- *    from one of half a second before (`older`). What a status was made on it tells itself, by the version that it names; or, when the
- *    first try met a conflict, it was the version before (updateReplicaSetStatus sends the same status again).
- * SH2 of pods that are equal to the order of deletion, upstream takes any: ours may be another of them (`tie`).
- * SH3 at rest is a state that nothing changed for a second; upstream had seen it and wrote nothing, so neither may we.
- * SH4 a deletion or a release that is none of ours, and of which nobody knows who asked for it, is somebody's (`foreign`).
- * SH5 of pods, ours creates or deletes in that state no more than upstream did from then on (`excess`).
+ * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or
+ *    on one up to half a second older (`older`). A status write names its base version; if the first attempt met a conflict, it
+ *    was the version before (updateReplicaSetStatus sends the same status again).
+ * SH2 among pods that are equal in deletion order upstream takes any: ours may be another of them (`tie`).
+ * SH3 idle is a state without changes for a second; upstream had seen it and wrote nothing, so we must not write either.
+ * SH4 a deletion or release that we do not make, and whose author is unknown, belongs to another client (`foreign`).
+ * SH5 in that state ours creates or deletes no more pods than upstream did from then on (`excess`).
  */
 import { controllerOf, controllerRef, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { Condition } from "@deltaloop/kube/objects";
@@ -22,20 +22,20 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Verdict =
   | { readonly kind: "exact" | "older" | "tie" | "foreign" }
-  /** SH5: so many ours would have written, and so many upstream wrote. */
+  /** SH5: number of pods that ours and upstream would write. */
   | { readonly kind: "excess"; readonly ours: number; readonly upstream: number }
-  /** `before`: what the object said until then, if it was there. */
+  /** `before`: the object before the write, if it existed. */
   | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[]; readonly before: unknown };
 
-/** How far upstream's caches may lag behind the API server: so many changes, told so long ago. */
+/** Limits of the lag of upstream's caches: number and age of changes. */
 const LAG_MAX = 40;
 export const LAG_MS_MAX = 500;
 export const REST_MS = 1_000;
-/** What one sync writes it writes within this time; live, so long is waited for it. */
+/** Maximum duration of one sync's writes; in live mode, the wait for them. */
 export const EXCESS_MS = 1_000;
 
 /** SH1, SH2, SH4 */
-export async function judge(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
+export async function classify(history: History, write: UpstreamWrite, place: SyncPlace): Promise<Verdict> {
   const { changes } = history;
   const { controller, verb, atMs: nowMs, madeOn } = write;
   const want = verb === "delete" ? { delete: `${write.resource} ${write.name}` } : canonicalWrite(write.object, nowMs, write.subresource);
@@ -53,7 +53,7 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
   let tie = false;
   for (let lag = 0; lag <= LAG_MAX && before - lag > 0; lag++) {
     if (lag > 0 && (changes[before - lag]?.atMs ?? 0) < nowMs - LAG_MS_MAX) break;
-    // The owner is none of the state: without its last change, that is the same as a moment ago.
+    // The owner comes from the write; without its last change, this state equals a newer one.
     if (lag > 0 && versions.some((each) => each.version === changes[before - lag]?.version)) continue;
     for (const { object: owner, version: own } of candidates) {
       const state = history.after(before - lag, owner);
@@ -74,7 +74,7 @@ export async function judge(history: History, write: UpstreamWrite, place: SyncP
   return { kind: "unexplained", want, ours: nearest, before: last && canonicalWrite(last.object, nowMs, write.subresource) };
 }
 
-/** Where a deletion stands in the order of changes. */
+/** The version of a deletion. */
 function versionOfDelete({ resource, name, uid }: UpstreamWrite, changes: readonly Change[]): string | undefined {
   return changes.find(
     ({ resource: each, object: { metadata }, deleted }) =>
@@ -84,7 +84,7 @@ function versionOfDelete({ resource, name, uid }: UpstreamWrite, changes: readon
   )?.version;
 }
 
-/** Whether a change is of the object whose sync has written: the one that is named, or the owner of what is. */
+/** Whether the change is of the owner whose sync made the write. */
 function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrite, { resource: each, object }: Change): boolean {
   if (controllerOf(each) !== controller) return false;
   if (controllerOf(resource) === controller) return object.metadata.name === name;
@@ -92,7 +92,7 @@ function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrit
   return owners.length === 0 || owners.some(({ uid }) => uid === object.metadata.uid);
 }
 
-/** The writes our sync makes in that state, as they were stored. */
+/** The stored writes of our sync in that state. */
 export async function ourWrites(state: readonly LiveObject[], situation: Situation, place: SyncPlace): Promise<readonly unknown[]> {
   const writes = await syncOnce(relatedTo(situation.owner, state), situation, place);
   const deletes = writes.filter(({ verb }) => verb === "delete");
@@ -102,8 +102,8 @@ export async function ourWrites(state: readonly LiveObject[], situation: Situati
 }
 
 /**
- * What a sync of an owner can read or meet: its owner, what that or itself controls, pods of those, what nobody controls, and ReplicaSets whose
- * name it could choose. In a namespace of thousands the rest would have to be put in place for each sync.
+ * The objects that an owner's sync can read or conflict with: the owner, its dependents and their pods, unowned objects, and ReplicaSets
+ * with a name that it could choose. Loading a namespace of thousands of objects for each sync would be too slow.
  */
 function relatedTo(owner: LiveObject, state: readonly LiveObject[]): readonly LiveObject[] {
   const { uid, name } = owner.metadata;
@@ -123,14 +123,14 @@ function relatedTo(owner: LiveObject, state: readonly LiveObject[]): readonly Li
 
 interface Later {
   readonly owner: LiveObject;
-  /** What changed from the write on. */
+  /** The changes from the write on. */
   readonly later: readonly Change[];
 }
 
-/** SH5. One sync may write many; whoever else deletes pods meanwhile counts as upstream. What upstream was refused, nobody has told us. */
+/** SH5. One sync may write many pods; other clients' deletions count as upstream's. Upstream's refused writes are unknown. */
 function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWrite, { owner, later }: Later): Verdict | undefined {
   if (resource !== "pods" || verb === "update") return undefined;
-  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // said.ts
+  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // as in canonical-write.ts
   const soon = later.filter((each) => each.atMs <= atMs + EXCESS_MS);
   const isRefused = soon.some(({ object }) => object.metadata.uid === owner.metadata.uid && failureOf(object) !== undefined);
   if (verb === "create" && isRefused) return undefined;
@@ -146,7 +146,7 @@ function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWr
   return own > made ? { kind: "excess", ours: own, upstream: made } : undefined;
 }
 
-/** What ReplicaFailure says. */
+/** The message of ReplicaFailure. */
 function failureOf({ status }: LiveObject): string | undefined {
   const conditions = (status?.["conditions"] ?? []) as readonly Condition[]; // of every owner
   return conditions.find(({ type }) => type === "ReplicaFailure")?.message;
@@ -159,7 +159,7 @@ export interface Rest {
   readonly ours: readonly string[];
 }
 
-/** SH3: what our syncs ask for in each state in which upstream rested. */
+/** SH3: the writes of our syncs in each state in which upstream was idle. */
 export async function* rests(history: History, place: SyncPlace): AsyncGenerator<Rest> {
   for (const [index, { atMs }] of history.changes.entries()) {
     const next = history.changes[index + 1];
@@ -168,7 +168,7 @@ export async function* rests(history: History, place: SyncPlace): AsyncGenerator
   }
 }
 
-/** SH3, after `count` changes of which the last was told at `atMs`. */
+/** SH3, after `count` changes, the last of them at `atMs`. */
 export async function restAt(
   history: History,
   { count, atMs }: { readonly count: number; readonly atMs: number },
@@ -186,7 +186,7 @@ export async function restAt(
       place,
     );
     for (const { verb, resource, subresource, name: of, stored } of writes) {
-      // What is refused is tried again by upstream, too; and what changes nothing is not seen.
+      // Upstream retries refused writes, too; and a write without effect is not visible.
       if (verb !== "delete" && stored === undefined) continue;
       ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
     }
