@@ -132,7 +132,7 @@ function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSource
   const removing = new Set<string>();
   const evictor = new Evictor(ports, { containers: () => collectGarbage(ports, { ofEnded: true }), images: () => images.removeUnused() });
   return {
-    turns: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
+    queues: { pods: createPodSync(ports), statuses: createPodStatus(ports) },
     podProbe: (key, dueMs) => runProbe(ports, key, dueMs),
     ticks: [
       { name: "runtime check", everyMs: 5_000, act: () => checkRuntime(ports) },

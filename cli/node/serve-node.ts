@@ -7,7 +7,7 @@ import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createProber } from "@deltaloop/node-agent/prober";
 import { createLogind, createSystemdCgroups, createSystemd } from "@deltaloop/node-agent/systemd";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
-import { readMachineFacts, readMachineFigures, readMachineUsage, createCgroups } from "@deltaloop/node-agent/system";
+import { readMachineFacts, readMachineStats, readMachineUsage, createCgroups } from "@deltaloop/node-agent/system";
 import {
   DEFAULT_EVICTION_HARD,
   EvictionSettingError,
@@ -18,9 +18,9 @@ import {
 } from "@deltaloop/node-agent/kubelet";
 import type { EvictionPolicy, Statements, ImageGcPolicy, NodeOptions, MachineFacts } from "@deltaloop/node-agent/kubelet";
 import { runHealthServer, startNodeApi } from "@deltaloop/node-agent/server";
-import { tellUnmanaged } from "@deltaloop/node-agent/certificates";
+import { reportUnmanagedCertificates } from "@deltaloop/node-agent/certificates";
 import { runManifestSource, runUrlSource } from "@deltaloop/node-agent/sources";
-import { createNodeBackend, meterCri, shareLists, patientKube, lockRoot, RootInUseError } from "@deltaloop/node-agent/host";
+import { createNodeBackend, meterCri, shareLists, createNodeKube, lockRoot, RootInUseError } from "@deltaloop/node-agent/host";
 import type { Cgroups, Cri, VersionResponse, NodeCredentials } from "@deltaloop/node-agent/ports";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import { isUnimplemented } from "@deltaloop/node-agent/ports";
@@ -55,7 +55,7 @@ export async function serveNode(flags: NodeFlags): Promise<void> {
   const options = nodeOptions(flags);
   const means = { clock: createSystemClock(), random: createSystemRandom() };
   const metrics = createPrometheusMetrics("node");
-  tellUnmanaged(metrics);
+  reportUnmanagedCertificates(metrics);
   const unlock = await lockRoot(options.rootDir).catch((error: unknown) => {
     throw error instanceof RootInUseError ? new UsageError(error.message) : error;
   });
@@ -106,7 +106,7 @@ async function serve(serving: Serving): Promise<void> {
   const condition = startCondition(clock.now());
   const pods = new PodManager();
   const backend = createNodeBackend({ pods, store, cri, condition });
-  const summary = new SummaryProvider(readMachineFigures);
+  const summary = new SummaryProvider(readMachineStats);
   const runtimeLogsDir = await serving.node.logsDirectory();
   // The Node has the port of the agent, so the server starts first.
   const api = await startNodeApi({
@@ -132,7 +132,7 @@ async function serve(serving: Serving): Promise<void> {
       : await serveMetrics({ listen: flags.metrics, metrics, livez: [syncLoopCheck(condition, clock)], readyz: [], log });
   const agent = createNodeAgent({
     cri,
-    kube: patientKube({ heartbeats, calls: kube }, clock),
+    kube: createNodeKube({ heartbeats, calls: kube }, clock),
     store,
     files: createNodeFiles({ ...options, log }),
     cgroups: await openCgroups(options),

@@ -1,8 +1,8 @@
 /**
- * What must be known of a sandbox's network when its container is gone, one file each, as dockershim kept them.
+ * Checkpoints of sandboxes, one file each, as in dockershim: what the network teardown needs after the container is gone.
  *
- * DK1 the file is there before the network is asked for, and goes after the network has gone: a crash between leaves a sandbox that
- *     is listed, not ready, and taken away as any other.
+ * DK1 the file is written before the network is attached, and removed after it is detached. A crash in between leaves a sandbox that is
+ *     listed as not ready, and removed as any other.
  *
  * Source: pkg/kubelet/dockershim/docker_checkpoint.go (Kubernetes v1.23).
  */
@@ -10,11 +10,11 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promise
 import { join } from "node:path";
 
 import type { Attachment } from "./cni.ts";
-import type { KeptSandbox } from "./kept.ts";
+import type { SandboxRecord } from "./records.ts";
 
 export interface Checkpoint {
-  readonly kept: KeptSandbox;
-  /** Absent: on the node's network, or it has none yet, or no longer. */
+  readonly kept: SandboxRecord;
+  /** Absent on the node's network, before the attachment and after the detachment. */
   readonly attachment?: Attachment;
 }
 
@@ -26,7 +26,7 @@ export interface Checkpoints {
 
 const SUFFIX = ".json";
 
-/** @param directory made when it is needed */
+/** @param directory created on demand */
 export function createCheckpoints(directory: string): Checkpoints {
   let read: Promise<Map<string, Checkpoint>> | undefined;
   const known = async (): Promise<Map<string, Checkpoint>> => {
@@ -52,7 +52,7 @@ export function createCheckpoints(directory: string): Checkpoints {
   };
 }
 
-/** A file that cannot be read as ours says nothing: the network of that sandbox is its plugin's to find. */
+/** Ignores invalid files: without one, the CNI plugin has to find the network by the sandbox's id. */
 async function readAll(directory: string): Promise<Map<string, Checkpoint>> {
   const names = await readdir(directory).catch(() => []);
   const found = new Map<string, Checkpoint>();

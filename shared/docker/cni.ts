@@ -1,6 +1,6 @@
 /**
- * The pod network by CNI, as containerd's CRI part and dockershim make it: the plugins of the first configuration in a folder, one
- * after the other, each a program that reads JSON and writes JSON.
+ * Pod networks by CNI, as in containerd and dockershim: runs the plugins of the first configuration in a folder. A plugin is a program that
+ * reads and writes JSON.
  *
  * Source: CNI SPEC.md 0.4.0 and 1.0.0; pkg/kubelet/dockershim/network/cni/cni.go (Kubernetes v1.23).
  */
@@ -13,15 +13,15 @@ import type { PodSandboxMetadata, PortMapping } from "@deltaloop/node-agent/port
 
 export interface CniOptions {
   readonly confDir: string;
-  /** In the order in which programs are looked for. */
+  /** In search order. */
   readonly binDirs: readonly string[];
 }
 
-/** What a pod's network was made of; a removal needs it again. */
+/** The network of a pod, as its removal needs it. */
 export interface Attachment {
   readonly network: CniNetwork;
   readonly portMappings: readonly PortMapping[];
-  /** Of the last plugin. */
+  /** The last plugin's result. */
   readonly result: CniResult;
 }
 
@@ -42,19 +42,19 @@ export interface CniResult {
 
 interface CniPod {
   readonly containerId: string;
-  /** Absent: it is gone, and with it all that was in it. */
+  /** Absent if the namespace no longer exists. */
   readonly netns?: string;
   readonly metadata: PodSandboxMetadata;
 }
 
 export interface Cni {
-  /** Why there is no network for pods yet. */
+  /** Why there is no pod network yet. */
   problem(): Promise<string | undefined>;
-  /** @throws {CriError} with the plugin's words; what was made until then is taken back */
+  /** Detaches again on failure. @throws {CriError} with the plugin's message */
   add(pod: CniPod & { readonly netns: string }, portMappings: readonly PortMapping[]): Promise<Attachment>;
   /** May be repeated. */
   remove(pod: CniPod, attachment: Pick<Attachment, "network" | "portMappings"> & Partial<Attachment>): Promise<void>;
-  /** The one that pods get now. */
+  /** The current configuration. */
   network(): Promise<CniNetwork>;
 }
 
@@ -76,7 +76,7 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
 
   const call = async (command: "ADD" | "DEL", pod: CniPod, attachment: Omit<Attachment, "result">, index: number, previous?: CniResult) => {
     const { network: of, portMappings } = attachment;
-    const plugin = of.plugins[index] as CniPlugin; // asked for indexes of this list alone
+    const plugin = of.plugins[index] as CniPlugin; // callers iterate over this list
     const takesPorts = plugin.capabilities?.[PORT_MAPPINGS] === true && portMappings.length > 0;
     const input = {
       ...plugin,
@@ -89,14 +89,14 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
   };
 
   const programOf = async (type: string): Promise<string> => {
-    if (!/^[\w.-]+$/u.test(type)) throw new CriError("InvalidArgument", `"${type}" is no name of a CNI plugin`);
+    if (!/^[\w.-]+$/u.test(type)) throw new CriError("InvalidArgument", `invalid CNI plugin name "${type}"`);
     for (const folder of binDirs) {
       const program = join(folder, type);
-      const isThere = await access(program).then(
+      const exists = await access(program).then(
         () => true,
         () => false,
       );
-      if (isThere) return program;
+      if (exists) return program;
     }
     throw new CriError("FailedPrecondition", `failed to find plugin "${type}" in path [${binDirs.join(" ")}]`);
   };
@@ -135,12 +135,12 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
       const hostPorts = portMappings.filter(({ hostPort = 0 }) => hostPort > 0);
       const attachment = { network: of, portMappings: hostPorts };
       if (hostPorts.length > 0 && !of.plugins.some(({ capabilities }) => capabilities?.[PORT_MAPPINGS] === true))
-        throw new CriError("Unimplemented", `the pod asks for ports of the host, and no plugin of network "${of.name}" maps ports`);
+        throw new CriError("Unimplemented", `the pod has host ports, and no plugin of network "${of.name}" maps ports`);
       let result: CniResult = {};
       try {
         for (const index of of.plugins.keys()) {
           const answer = await call("ADD", pod, attachment, index, index === 0 ? undefined : result);
-          result = JSON.parse(answer) as CniResult; // by the specification; ips are checked where they are read
+          result = JSON.parse(answer) as CniResult; // the CNI specification; addressesOf accepts missing ips
         }
         return { ...attachment, result };
       } catch (error) {
@@ -151,12 +151,12 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
   };
 }
 
-/** The addresses without their prefix lengths, the first one first. */
+/** Addresses without prefix lengths; the first is the pod's IP. */
 export function addressesOf({ ips = [] }: CniResult): readonly string[] {
   return ips.map(({ address }) => address.split("/")[0] ?? address);
 }
 
-/** A list of plugins, or one alone; `undefined` for a file that is neither. */
+/** Parses a plugin list or a single plugin; `undefined` for other files. */
 function networkOf(text: string): CniNetwork | undefined {
   try {
     const { cniVersion = "0.3.1", name, plugins, ...alone } = JSON.parse(text) as Partial<CniNetwork> & Partial<CniPlugin>;
@@ -176,23 +176,23 @@ async function runPlugin(program: string, env: NodeJS.ProcessEnv, input: string)
   const child = spawn(program, [], { env, stdio: ["pipe", "pipe", "pipe"], timeout: PLUGIN_MS_MAX, killSignal: "SIGKILL" });
   const output = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) child[name].setEncoding("utf8").on("data", (text: string) => (output[name] += text));
-  child.stdin.on("error", () => undefined); // one that does not read its input says so by how it ends
+  child.stdin.on("error", () => undefined); // a plugin that does not read its input; its exit code counts
   child.stdin.end(input);
   const code = await new Promise<number | string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("close", (exitCode, signal) => resolve(exitCode ?? signal ?? "unknown"));
   });
   if (code === 0) return output.stdout;
-  throw new CriError("Unknown", `plugin ${program} failed: ${failureOf(output) ?? `it ended with ${code}`}`);
+  throw new CriError("Unknown", `plugin ${program} failed: ${failureOf(output) ?? `exit status ${code}`}`);
 }
 
-/** A plugin that fails says why in JSON; one that is broken on its standard error, if anywhere. */
+/** Plugins report errors as JSON on stdout; crashes may leave text on stderr. */
 function failureOf({ stdout, stderr }: { readonly stdout: string; readonly stderr: string }): string | undefined {
   try {
     const { msg, details } = JSON.parse(stdout) as { readonly msg?: string; readonly details?: string };
     if (msg !== undefined) return [msg, ...(details ? [details] : [])].join("; ");
   } catch {
-    // It said something else.
+    // Not JSON.
   }
   return stderr.trim() || undefined;
 }

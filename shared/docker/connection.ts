@@ -1,4 +1,4 @@
-/** dockerode on a Unix socket: every call in its time, every refusal a CriError. */
+/** dockerode on a Unix socket, with deadlines and CriErrors. */
 import { Agent } from "node:http";
 
 import Docker from "dockerode";
@@ -11,37 +11,37 @@ export const REQUEST_MS = 120_000;
 
 export interface Connection {
   readonly docker: Docker;
-  /** Calls under way fail. */
+  /** Pending calls fail. */
   close(): void;
 }
 
-/** @throws {TypeError} for any other kind of endpoint than `unix:///path` */
+/** @throws {TypeError} unless the endpoint is `unix:///path` */
 export function connect(endpoint: string): Connection {
   const socketPath = /^unix:\/\/(\/.+)$/.exec(endpoint)?.[1];
   if (socketPath === undefined) throw new TypeError(`a Docker endpoint is unix:///path/to.sock, not "${endpoint}"`);
-  // A connection of its own for each call: one that was kept would break under the first call after the daemon's restart.
+  // No keep-alive: a kept connection would fail in the first call after a restart of the daemon.
   const agent = new Agent({ keepAlive: false });
-  // docker-modem's own options, which dockerode's types leave out. Without the last ones, environment variables
-  // like DOCKER_HOST would override the configured socket.
+  // Options of docker-modem that dockerode's types lack. Without the last ones, environment variables
+  // like DOCKER_HOST would override the socket.
   const modem: object = { agent, host: undefined, protocol: "http", timeout: undefined };
   return { docker: new Docker({ socketPath, ...modem }), close: () => agent.destroy() };
 }
 
 export interface CallOptions {
-  /** Infinity: no limit. */
+  /** Infinity: no deadline. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * One call of dockerode's, which is to pass the signal on as `abortSignal` where dockerode takes one; the time is kept anyway.
- * @throws {CriError} for everything but an answer
+ * Runs one dockerode call with a deadline. The call passes the signal as `abortSignal` if dockerode supports it.
+ * @throws {CriError} for every failure
  */
-export async function asked<T>(call: (signal: AbortSignal) => Promise<T>, options: CallOptions = {}): Promise<T> {
+export async function callDocker<T>(call: (signal: AbortSignal) => Promise<T>, options: CallOptions = {}): Promise<T> {
   const { timeoutMs = REQUEST_MS, signal } = options;
   const limits = [...(Number.isFinite(timeoutMs) ? [AbortSignal.timeout(timeoutMs)] : []), ...(signal === undefined ? [] : [signal])];
   const limit = AbortSignal.any(limits);
-  if (signal?.aborted) throw new CriError("Canceled", "aborted before it was sent");
+  if (signal?.aborted) throw new CriError("Canceled", "aborted before the request was sent");
   const ended = new Promise<never>((_, reject) => {
     limit.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
   });
@@ -50,21 +50,21 @@ export async function asked<T>(call: (signal: AbortSignal) => Promise<T>, option
   } catch (error) {
     if (error instanceof CriError) throw error;
     if (signal?.aborted) throw new CriError("Canceled", "aborted", { cause: error });
-    if (limit.aborted) throw new CriError("DeadlineExceeded", `Docker did not answer within ${timeoutMs / 1000} s`, { cause: error });
+    if (limit.aborted) throw new CriError("DeadlineExceeded", `no response from Docker within ${timeoutMs / 1000} s`, { cause: error });
     throw criError(error);
   }
 }
 
-/** Docker's own words without HTTP's around them. Source: moby api/swagger.yaml, docker-modem lib/modem.js buildPayload. */
+/** Uses Docker's own message without docker-modem's prefix. Source: moby api/swagger.yaml, docker-modem lib/modem.js buildPayload. */
 function criError(error: unknown): CriError {
-  const { statusCode, json, message = String(error), code } = error as Refusal;
+  const { statusCode, json, message = String(error), code } = error as ModemError;
   if (statusCode === undefined) return new CriError(code === undefined ? "Unknown" : "Unavailable", message, { cause: error });
-  const said = typeof json === "object" && json !== null && "message" in json ? String(json.message) : message;
-  return new CriError(CODES[statusCode] ?? "Unknown", said, { cause: error });
+  const text = typeof json === "object" && json !== null && "message" in json ? String(json.message) : message;
+  return new CriError(CODES[statusCode] ?? "Unknown", text, { cause: error });
 }
 
-/** What docker-modem throws: an answer that is none has `statusCode`, a connection that broke `code`. */
-interface Refusal {
+/** An error of docker-modem: `statusCode` for an error response, `code` for a broken connection. */
+interface ModemError {
   readonly statusCode?: number;
   readonly json?: unknown;
   readonly message?: string;
@@ -80,8 +80,13 @@ const CODES: Readonly<Record<number, CriErrorCode>> = {
   501: "Unimplemented",
 };
 
-/** `undefined` instead of NotFound. */
-export async function ifThere<T>(call: Promise<T>): Promise<T | undefined> {
+/** Returns `undefined` for a missing container. */
+export async function inspectContainer(docker: Docker, id: string): Promise<Docker.ContainerInspectInfo | undefined> {
+  return await ifExists(callDocker((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+}
+
+/** Returns `undefined` for NotFound. */
+export async function ifExists<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
   } catch (error) {

@@ -1,8 +1,8 @@
-/** What Docker says of containers and images, in CRI's words. Pure. Source: pkg/kubelet/dockershim convert.go, docker_container.go (Kubernetes v1.23). */
+/** Converts Docker's containers and images to CRI. Pure. Source: pkg/kubelet/dockershim convert.go, docker_container.go (Kubernetes v1.23). */
 import type Docker from "dockerode";
 
 import type { ContainerState, ContainerStats, ContainerStatus, Image, Mount } from "@deltaloop/node-agent/ports";
-import type { KeptContainer } from "./kept.ts";
+import type { ContainerRecord } from "./records.ts";
 
 /** Docker's zero time. */
 const NEVER = "0001-";
@@ -13,14 +13,14 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
   shared: "PROPAGATION_BIDIRECTIONAL",
 };
 
-/** `undefined`: whether a container that never ran is yet to be started, or failed to, an inspection alone can tell. */
+/** `undefined` for `created`: only an inspection shows whether the start failed. */
 export function listedState(state: string): ContainerState | undefined {
   if (state === "created") return undefined;
   if (state === "running" || state === "paused" || state === "restarting") return "CONTAINER_RUNNING";
   return state === "exited" || state === "dead" || state === "removing" ? "CONTAINER_EXITED" : "CONTAINER_UNKNOWN";
 }
 
-/** A start that failed leaves Docker's container as it was created, with an exit code (CR5). */
+/** A failed start leaves Docker's container in state `created` with an exit code (CR5). */
 export function inspectedState({ State: state }: Pick<Docker.ContainerInspectInfo, "State">): ContainerState {
   if (state.Running) return "CONTAINER_RUNNING";
   if (time(state.FinishedAt) !== undefined || state.ExitCode !== 0) return "CONTAINER_EXITED";
@@ -29,7 +29,7 @@ export function inspectedState({ State: state }: Pick<Docker.ContainerInspectInf
 
 export function containerStatus(
   inspected: Docker.ContainerInspectInfo,
-  kept: KeptContainer,
+  kept: ContainerRecord,
   image: Docker.ImageInspectInfo | undefined,
 ): ContainerStatus {
   const { State: state, HostConfig: host } = inspected;
@@ -78,17 +78,17 @@ function mount({ Source, Destination, RW, Propagation }: Docker.ContainerInspect
   };
 }
 
-/** Milliseconds with fractions: Docker's times have nanoseconds. */
+/** Milliseconds with fractions, from Docker's nanoseconds. */
 function time(text: string): number | undefined {
   if (text === "" || text.startsWith(NEVER)) return undefined;
   const [, seconds = "", fraction = "", zone = "Z"] = /^([^.Z+]+?)(\.\d+)?(Z|[+-]\d\d:\d\d)$/u.exec(text) ?? [];
   return Date.parse(`${seconds}${zone}`) + Number(fraction === "" ? 0 : `0${fraction}`) * 1000;
 }
 
-/** Of a container that runs not, nothing is measured. Source: docker CLI stats_helpers.go calculateMemUsageUnixNoCache. */
+/** Without stats, as for a container that does not run, CPU and memory are absent. Source: docker CLI stats_helpers.go calculateMemUsageUnixNoCache. */
 export function containerStats(
   id: string,
-  kept: KeptContainer,
+  kept: ContainerRecord,
   stats: Docker.ContainerStats | undefined,
   sizeBytes: number | undefined,
 ): ContainerStats {
@@ -103,18 +103,18 @@ export function containerStats(
         cpu: { timestampMs, usageCoreNanoSeconds: stats.cpu_stats.cpu_usage.total_usage },
         ...(stats.memory_stats.usage !== undefined && { memory: { timestampMs, ...memory(stats.memory_stats) } }),
       }),
-    // Docker does not count files.
+    // Docker does not count inodes.
     ...(sizeBytes !== undefined && { writableLayer: { usedBytes: sizeBytes, inodesUsed: 0 } }),
   };
 }
 
 function memory({ usage, stats }: Docker.MemoryStats): { readonly workingSetBytes: number; readonly usageBytes: number } {
-  // The first is cgroups v1's name, the second v2's.
+  // total_inactive_file is the name of cgroups v1, inactive_file that of v2.
   const { total_inactive_file, inactive_file = 0 } = stats as { readonly total_inactive_file?: number; readonly inactive_file?: number };
   return { usageBytes: usage, workingSetBytes: Math.max(0, usage - (total_inactive_file ?? inactive_file)) };
 }
 
-/** `user` of an inspection: a list does not say it. */
+/** @param user the image's user from an inspection; a list does not have it */
 export function image(
   found: {
     readonly Id: string;

@@ -1,9 +1,10 @@
 /**
- * A pod's containers on Docker.
+ * Containers of pods on Docker.
  *
- * CO1 Docker would start again what has ended; CRI starts once. So it is looked at first: one agent has the containers of a node.
- * CO2 the log is Docker's own file, of its json-file driver, behind a link at the place that CRI names: nothing stands between the
- *     container and its log, whatever becomes of us (CR9). Docker rotates it, and takes it away with the container.
+ * CO1 Docker restarts a container that has exited; CRI starts one once. So the state is checked first, which is safe because only
+ *     one agent manages the node's containers.
+ * CO2 the log is the file of Docker's json-file driver, behind a link at CRI's log path, so that output needs no agent (CR9). Docker
+ *     rotates it, and removes it with the container.
  *
  * Source: pkg/kubelet/dockershim/docker_container.go, docker_logs.go, docker_stats_linux.go (Kubernetes v1.23).
  */
@@ -14,12 +15,12 @@ import type Docker from "dockerode";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { Container, ContainerState, ContainerStats, Cri } from "@deltaloop/node-agent/ports";
-import { asked, ifThere, REQUEST_MS } from "./connection.ts";
+import { callDocker, ifExists, inspectContainer, REQUEST_MS } from "./connection.ts";
 import { containerStats, containerStatus, inspectedState, listedState } from "./container-status.ts";
 import { containerOptions, updateOptions } from "./create-options.ts";
 import { execSync } from "./exec.ts";
-import { containerName, hasLabels, keptContainer, readContainer, readSandbox, TYPE } from "./kept.ts";
-import type { KeptContainer } from "./kept.ts";
+import { containerName, hasLabels, containerRecord, readContainer, readSandbox, TYPE } from "./records.ts";
+import type { ContainerRecord } from "./records.ts";
 import { createNamed, killed, machineFor } from "./machine.ts";
 
 type Verbs =
@@ -38,18 +39,18 @@ type Verbs =
 export interface DockerContainers extends Pick<Cri, Verbs> {
   killAllOf(podSandboxId: string): Promise<void>;
   removeAllOf(podSandboxId: string): Promise<void>;
-  /** @throws {CriError} when it is not there, or does not run */
+  /** @throws {CriError} if the container is missing or does not run */
   mustRun(containerId: string): Promise<Docker.ContainerInspectInfo>;
 }
 
 interface Listed {
   readonly info: Docker.ContainerInfo;
-  readonly kept: KeptContainer;
+  readonly kept: ContainerRecord;
 }
 
 export function createContainers(docker: Docker): DockerContainers {
-  const inspect = async (id: string): Promise<{ readonly inspected: Docker.ContainerInspectInfo; readonly kept: KeptContainer }> => {
-    const inspected = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+  const inspect = async (id: string): Promise<{ readonly inspected: Docker.ContainerInspectInfo; readonly kept: ContainerRecord }> => {
+    const inspected = await inspectContainer(docker, id);
     const kept = inspected && readContainer(inspected.Name, inspected.Config.Labels);
     if (inspected === undefined || kept === undefined) throw new CriError("NotFound", `no container "${id}"`);
     return { inspected, kept };
@@ -57,7 +58,7 @@ export function createContainers(docker: Docker): DockerContainers {
 
   const listed = async (): Promise<readonly Listed[]> => {
     const filters = { label: [`${TYPE}=container`] };
-    const found = await asked((abortSignal) => docker.listContainers({ all: true, filters, abortSignal }));
+    const found = await callDocker((abortSignal) => docker.listContainers({ all: true, filters, abortSignal }));
     return found.flatMap((info) => {
       const kept = readContainer(info.Names[0], info.Labels);
       return kept === undefined ? [] : [{ info, kept }];
@@ -69,7 +70,7 @@ export function createContainers(docker: Docker): DockerContainers {
   const stateOf = async ({ info }: Listed): Promise<ContainerState | undefined> => {
     const state = listedState(info.State);
     if (state !== undefined) return state;
-    const inspected = await ifThere(asked((abortSignal) => docker.getContainer(info.Id).inspect({ abortSignal })));
+    const inspected = await inspectContainer(docker, info.Id);
     return inspected && inspectedState(inspected);
   };
 
@@ -80,18 +81,18 @@ export function createContainers(docker: Docker): DockerContainers {
     return inspected;
   };
 
-  const remove = async (id: string, { logPath }: KeptContainer): Promise<void> => {
-    await ifThere(asked((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
-    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // the file it led to has gone
+  const remove = async (id: string, { logPath }: ContainerRecord): Promise<void> => {
+    await ifExists(callDocker((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
+    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // its target is gone
   };
 
-  const stats = async (id: string, kept: KeptContainer, runs: boolean): Promise<ContainerStats | undefined> => {
+  const stats = async (id: string, kept: ContainerRecord, runs: boolean): Promise<ContainerStats | undefined> => {
     const container = docker.getContainer(id);
     const [measured, sized] = await Promise.all([
-      runs ? ifThere(asked(() => container.stats({ stream: false, "one-shot": true }))) : undefined,
-      ifThere(asked((abortSignal) => container.inspect({ size: true, abortSignal } as Docker.ContainerInspectOptions))),
+      runs ? ifExists(callDocker(() => container.stats({ stream: false, "one-shot": true }))) : undefined,
+      ifExists(callDocker((abortSignal) => container.inspect({ size: true, abortSignal } as Docker.ContainerInspectOptions))),
     ]);
-    const { SizeRw } = (sized ?? {}) as { readonly SizeRw?: number }; // moby api: with ?size=1
+    const { SizeRw } = (sized ?? {}) as { readonly SizeRw?: number }; // moby api: set with ?size=1
     return sized && containerStats(id, kept, measured, SizeRw);
   };
 
@@ -99,13 +100,13 @@ export function createContainers(docker: Docker): DockerContainers {
     mustRun,
 
     async createContainer(podSandboxId, config, sandboxConfig) {
-      const sandbox = await ifThere(asked((abortSignal) => docker.getContainer(podSandboxId).inspect({ abortSignal })));
+      const sandbox = await inspectContainer(docker, podSandboxId);
       const pod = sandbox && readSandbox(sandbox.Name, sandbox.Config.Labels);
       if (pod === undefined) throw new CriError("NotFound", `no sandbox "${podSandboxId}"`);
-      const kept = keptContainer(podSandboxId, config, sandboxConfig, Date.now());
+      const kept = containerRecord(podSandboxId, config, sandboxConfig, Date.now());
       const machine = await machineFor(config.linux?.securityContext?.seccomp);
       const options = containerOptions(config, sandboxConfig, kept, machine);
-      // Other runtimes make what is to be mounted and is not there; so does Docker for `Binds`, which is not used here.
+      // Other runtimes create missing mount sources. Docker does so only for `Binds`, which is not used here.
       for (const { hostPath } of config.mounts ?? []) await makeIfMissing(hostPath);
       return await createNamed(docker, containerName(kept.metadata, pod.metadata), options);
     },
@@ -115,36 +116,38 @@ export function createContainers(docker: Docker): DockerContainers {
       const state = inspectedState(inspected);
       if (state !== "CONTAINER_CREATED") throw new CriError("FailedPrecondition", `container "${id}" is in ${state} state`);
       try {
-        await asked((abortSignal) => docker.getContainer(id).start({ abortSignal }));
+        await callDocker((abortSignal) => docker.getContainer(id).start({ abortSignal }));
       } finally {
         await linkLog(docker, id, kept);
       }
     },
 
     async stopContainer(id, timeoutSeconds) {
-      const found = await ifThere(inspect(id));
+      const found = await ifExists(inspect(id));
       if (found === undefined) return;
       if (timeoutSeconds <= 0) return await killed(docker, id);
       const timeoutMs = REQUEST_MS + timeoutSeconds * 1_000;
-      await asked((abortSignal) => docker.getContainer(id).stop({ t: timeoutSeconds, abortSignal }), { timeoutMs }).catch(unlessStopped);
+      await callDocker((abortSignal) => docker.getContainer(id).stop({ t: timeoutSeconds, abortSignal }), { timeoutMs }).catch(
+        unlessStopped,
+      );
     },
 
     async removeContainer(id) {
-      const found = await ifThere(inspect(id));
+      const found = await ifExists(inspect(id));
       if (found !== undefined) await remove(id, found.kept);
     },
 
     async containerStatus(id) {
       const { inspected, kept } = await inspect(id);
-      const image = await ifThere(asked(() => docker.getImage(inspected.Image).inspect()));
-      // We may have died between its start and its link.
+      const image = await ifExists(callDocker(() => docker.getImage(inspected.Image).inspect()));
+      // The agent may have crashed between the start and the link.
       if (inspected.State.Running && kept.logPath !== "" && !(await isLink(kept.logPath))) await linkLog(docker, id, kept);
       return containerStatus(inspected, kept, image);
     },
 
     async updateContainerResources(id, resources) {
       await inspect(id);
-      await asked((abortSignal) => docker.getContainer(id).update({ _body: updateOptions(resources), abortSignal }));
+      await callDocker((abortSignal) => docker.getContainer(id).update({ _body: updateOptions(resources), abortSignal }));
     },
 
     async listContainers(filter = {}) {
@@ -155,7 +158,7 @@ export function createContainers(docker: Docker): DockerContainers {
         const fits = (filter.id ?? info.Id) === info.Id && (filter.podSandboxId ?? podSandboxId) === podSandboxId;
         if (!fits || !hasLabels(labels, filter.labelSelector)) continue;
         const state = await stateOf(one);
-        if (state === undefined || (filter.state ?? state) !== state) continue; // it has just gone, or is another's
+        if (state === undefined || (filter.state ?? state) !== state) continue; // removed meanwhile, or another state
         const ids = { id: info.Id, podSandboxId, imageRef: info.ImageID, imageId: info.ImageID };
         found.push({ ...ids, metadata, image, state, createdAtMs, labels, annotations });
       }
@@ -163,7 +166,7 @@ export function createContainers(docker: Docker): DockerContainers {
     },
 
     reopenContainerLog: async () => {
-      throw new CriError("Unimplemented", "Docker does not reopen a log: its json-file driver rotates it");
+      throw new CriError("Unimplemented", "Docker cannot reopen a log: its json-file driver rotates logs");
     },
 
     async execSync(id, cmd, timeoutSeconds, options = {}) {
@@ -200,17 +203,17 @@ export function createContainers(docker: Docker): DockerContainers {
   };
 }
 
-/** docker-modem says 304 by an error. */
+/** docker-modem reports 304 (already stopped) as an error. */
 function unlessStopped(error: unknown): void {
   const { statusCode } = (error instanceof CriError ? (error.cause as { readonly statusCode?: number } | undefined) : undefined) ?? {};
   if (statusCode !== 304 && statusCode !== 404) throw error;
 }
 
-/** Without a folder for it, or a place in it, the container has no log that anybody would look for. */
-async function linkLog(docker: Docker, id: string, { logPath }: KeptContainer): Promise<void> {
+/** Links CRI's log path to Docker's log file; does nothing without a log path. */
+async function linkLog(docker: Docker, id: string, { logPath }: ContainerRecord): Promise<void> {
   if (logPath === "") return;
-  const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
-  if (found === undefined || found.LogPath === "") return; // it did not come so far
+  const found = await inspectContainer(docker, id);
+  if (found === undefined || found.LogPath === "") return; // not started
   if ((await readlink(logPath).catch(() => undefined)) === found.LogPath) return;
   await mkdir(dirname(logPath), { recursive: true });
   await unlink(logPath).catch(() => undefined);

@@ -1,8 +1,8 @@
 /**
- * What CRI asks for in Docker's words. Pure: what is on disk (seccomp profiles) and what the process may (OOM scores) is handed in.
+ * Converts CRI's configurations to Docker's options. Pure: the caller reads seccomp profiles and OOM limits.
  *
  * Source: pkg/kubelet/dockershim docker_sandbox.go, docker_container.go, docker_container_linux.go, security_context.go, helpers.go
- * (Kubernetes v1.23). Differs from upstream: `Mounts` instead of `Binds`, whose paths cannot hold a colon.
+ * (Kubernetes v1.23). Differs from upstream: uses `Mounts` instead of `Binds`, whose paths cannot contain a colon.
  */
 import type Docker from "dockerode";
 
@@ -16,20 +16,20 @@ import type {
   PodSandboxConfig,
   SELinuxOption,
 } from "@deltaloop/node-agent/ports";
-import { containerLabels, sandboxLabels } from "./kept.ts";
-import type { KeptContainer, KeptSandbox } from "./kept.ts";
+import { containerLabels, sandboxLabels } from "./records.ts";
+import type { ContainerRecord, SandboxRecord } from "./records.ts";
 
 export interface Machine {
-  /** Below it no OOM score can be set: that of a process without CAP_SYS_RESOURCE, else −1000. */
+  /** The lowest OOM score that can be set: the agent's own without CAP_SYS_RESOURCE, else −1000. */
   readonly oomScoreAdjMin: number;
-  /** The text of the Localhost profile, where there is one. */
+  /** Content of the Localhost profile, if any. */
   readonly seccompProfile?: string;
 }
 
 /** Source: dockershim defaultSandboxCPUshares, defaultSandboxOOMScore. */
 const SANDBOX_CPU_SHARES = 2;
 const SANDBOX_OOM_SCORE = -998;
-/** The kubelet's own limits for logs (node-agent §7.8). */
+/** The kubelet's log limits (node-agent §7.8). */
 const LOG_CONFIG = { Type: "json-file", Config: { "max-size": "10m", "max-file": "5" } } as const;
 const PROPAGATIONS = {
   PROPAGATION_PRIVATE: "rprivate",
@@ -39,7 +39,7 @@ const PROPAGATIONS = {
 
 export function sandboxOptions(
   config: PodSandboxConfig,
-  kept: KeptSandbox,
+  kept: SandboxRecord,
   { image, machine }: { readonly image: string; readonly machine: Machine },
 ): Docker.ContainerCreateOptions {
   const { hostname, linux = {} } = config;
@@ -53,7 +53,7 @@ export function sandboxOptions(
     HostConfig: {
       NetworkMode: network === "NODE" ? "host" : "none",
       UTSMode: network === "NODE" ? "host" : "",
-      // Others are to join it.
+      // Shareable, so that containers can join it.
       IpcMode: ipc === "NODE" ? "host" : "shareable",
       PidMode: pid === "NODE" ? "host" : "",
       ...cgroupParent(linux.cgroupParent),
@@ -66,11 +66,11 @@ export function sandboxOptions(
   };
 }
 
-/** @throws {CriError} Unimplemented for what Docker cannot do: a container is never started with a wish ignored */
+/** @throws {CriError} Unimplemented for unsupported settings: no container starts with a setting ignored */
 export function containerOptions(
   config: ContainerConfig,
   sandbox: PodSandboxConfig,
-  kept: KeptContainer,
+  kept: ContainerRecord,
   machine: Machine,
 ): Docker.ContainerCreateOptions {
   const { command = [], args = [], envs = [], mounts = [], linux = {} } = config;
@@ -85,7 +85,7 @@ export function containerOptions(
     OpenStdin: config.stdin === true,
     StdinOnce: config.stdinOnce === true,
     Tty: config.tty === true,
-    // Probes are the pod's; an image's own would run beside them.
+    // Disables the image's own health check; the pod's probes apply.
     Healthcheck: { Test: ["NONE"] },
     ...userOf(security),
     HostConfig: {
@@ -105,8 +105,8 @@ export function containerOptions(
 }
 
 /**
- * Without a limit of swap of its own there is none of swap: memory and swap together get the limit of memory. What is 0 stays as it
- * is (CR13). Source: dockershim updateCreateConfig, UpdateContainerResources.
+ * Without a swap limit, the memory limit also bounds memory plus swap, so the container gets no swap. Values of 0 stay unchanged (CR13).
+ * Source: dockershim updateCreateConfig, UpdateContainerResources.
  */
 export function updateOptions(resources: LinuxContainerResources): object {
   const { cpuPeriod, cpuQuota, cpuShares } = resources;
@@ -153,7 +153,7 @@ function namespacesOf({ namespaceOptions }: LinuxContainerSecurityContext, sandb
   };
 }
 
-/** Docker's systemd driver wants the slice's name alone, where others take its whole path. */
+/** Docker's systemd driver expects the slice's name, other drivers a full path. */
 function cgroupParent(parent: string | undefined): Docker.HostConfig {
   if (parent === undefined || parent === "") return {};
   return { CgroupParent: parent.endsWith(".slice") ? parent.slice(parent.lastIndexOf("/") + 1) : parent };
@@ -169,7 +169,7 @@ function mountOf({ containerPath, hostPath, readonly = false, propagation = "PRO
   };
 }
 
-/** A group needs a user, as in CRI. */
+/** A group without a user is ignored, as in CRI. */
 function userOf(security: Pick<LinuxContainerSecurityContext, "runAsUser" | "runAsGroup" | "runAsUsername">): { readonly User?: string } {
   const { runAsUser, runAsGroup, runAsUsername } = security;
   const user = runAsUser?.value ?? runAsUsername;
@@ -200,7 +200,7 @@ function selinuxLabels(options: SELinuxOption = {}): readonly string[] {
   return words.flatMap((word) => (options[word] ? [`label=${word}:${options[word]}`] : []));
 }
 
-/** A privileged container sees all of /proc, whatever its pod says of paths. */
+/** A privileged container has no masked and read-only paths. */
 function pathsOf({ privileged, maskedPaths, readonlyPaths }: LinuxContainerSecurityContext): Docker.HostConfig {
   if (privileged === true) return { MaskedPaths: [], ReadonlyPaths: [] };
   return {

@@ -1,4 +1,4 @@
-/** Output of a container without a terminal: Docker puts eight bytes before each piece, its stream and its length. Source: moby api, ContainerAttach. */
+/** Demultiplexes the output of a container without a terminal: each frame has an 8-byte header with stream and length. Source: moby api, ContainerAttach. */
 
 export interface Piece {
   readonly stream: "stdout" | "stderr";
@@ -8,7 +8,7 @@ export interface Piece {
 const HEADER_BYTES = 8;
 const STDERR = 2;
 
-/** A piece is handed over in the parts in which it comes. With `tty` all of it is stdout, as it stands. */
+/** Yields frames in the chunks in which they arrive. With `tty` the output has no frames and is all stdout. */
 export async function* demux(source: NodeJS.ReadableStream, tty = false): AsyncGenerator<Piece> {
   let rest: Buffer = Buffer.alloc(0);
   let left = 0;

@@ -1,15 +1,13 @@
 /**
- * Cri on a Docker Engine: what the kubelet's dockerService and kubeDockerClient were, until Kubernetes 1.24 took them out. containerd,
- * over CRI, is what a node is meant to have.
- *
- * What Docker cannot do is Unimplemented, with a sentence (README.md has the table).
+ * Cri on a Docker Engine, as the kubelet's dockerService and kubeDockerClient until Kubernetes 1.24. Nodes should use containerd over CRI
+ * instead. Unsupported features fail with Unimplemented (table in README.md).
  */
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { RuntimeCondition, Cri } from "@deltaloop/node-agent/ports";
 import { createCheckpoints } from "./checkpoints.ts";
 import { createCni } from "./cni.ts";
 import type { CniOptions } from "./cni.ts";
-import { asked, connect } from "./connection.ts";
+import { callDocker, connect } from "./connection.ts";
 import { createContainers } from "./containers.ts";
 import { createImages } from "./images.ts";
 import { createSandboxes } from "./sandboxes.ts";
@@ -18,27 +16,27 @@ import { attachSession, execSession } from "./remote-command.ts";
 import { createStreamingServer } from "./streaming/streaming-server.ts";
 
 export interface DockerCri extends Cri {
-  /** Where links at the places of CRI's logs lead (CR9). */
+  /** The directory that the links at CRI's log paths point into (CR9). */
   logsDirectory(): Promise<string>;
-  /** Ends the connection and the streaming server; calls under way fail. */
+  /** Closes the connection and the streaming server; pending calls fail. */
   close(): void;
 }
 
 export interface DockerCriOptions {
   /** `unix:///run/docker.sock` */
   readonly endpoint: string;
-  /** What sandboxes are made of; it is pulled when it is not there. */
+  /** The image of sandboxes; pulled on demand. */
   readonly pauseImage: string;
   readonly cni: CniOptions;
-  /** Checkpoints of sandboxes. */
+  /** Directory of the sandbox checkpoints. */
   readonly stateDir: string;
 }
 
-/** As dockershim called itself. */
+/** dockershim's name. */
 const RUNTIME_NAME = "docker";
 const RUNTIME_API_VERSION = "v1";
 
-/** @throws {TypeError} for an endpoint that is no Unix socket */
+/** @throws {TypeError} unless the endpoint is a Unix socket */
 export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDir }: DockerCriOptions): DockerCri {
   const { docker, close } = connect(endpoint);
   const cni = createCni(cniOptions);
@@ -54,7 +52,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
   });
   const streams = createStreamingServer();
   // moby api: SystemInfo
-  const info = async () => (await asked(() => docker.info())) as { readonly DockerRootDir: string; readonly CgroupDriver: string };
+  const info = async () => (await callDocker(() => docker.info())) as { readonly DockerRootDir: string; readonly CgroupDriver: string };
 
   return {
     ...images,
@@ -62,7 +60,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
     ...sandboxes,
 
     async version() {
-      const { Version } = await asked(() => docker.version());
+      const { Version } = await callDocker(() => docker.version());
       return { runtimeName: RUNTIME_NAME, runtimeVersion: Version, runtimeApiVersion: RUNTIME_API_VERSION };
     },
 
@@ -71,14 +69,14 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       return [{ type: "RuntimeReady", status: true, reason: "", message: "" }, networkCondition(await cni.problem())];
     },
 
-    // Written as containerd does, so that image garbage collection keeps the sandbox image.
+    // In containerd's format, so that image garbage collection keeps the sandbox image.
     statusInfo: async () => ({ config: JSON.stringify({ sandboxImage: pauseImage }) }),
 
     async runtimeConfig() {
       const { CgroupDriver } = await info();
       if (CgroupDriver === "systemd") return { cgroupDriver: "SYSTEMD" };
       if (CgroupDriver === "cgroupfs") return { cgroupDriver: "CGROUPFS" };
-      throw new CriError("Unimplemented", `Docker has cgroup driver "${CgroupDriver}", which no agent knows`);
+      throw new CriError("Unimplemented", `Docker has the unknown cgroup driver "${CgroupDriver}"`);
     },
 
     async exec(request) {

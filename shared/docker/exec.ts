@@ -6,20 +6,20 @@ import type Docker from "dockerode";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { ExecSyncOptions, ExecSyncResponse } from "@deltaloop/node-agent/ports";
-import { asked } from "./connection.ts";
+import { callDocker } from "./connection.ts";
 import { demux } from "./demux.ts";
 
-/** Of each stream; what comes after it is read and dropped. Source: cri ExecSync. */
+/** Limit per stream; further output is discarded. Source: cri ExecSync. */
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
-/** How soon after its last output a command has its exit code, and how long we ask. */
+/** Docker may report the exit code some time after the last output. */
 const EXIT_POLL_MS = 20;
 const EXIT_MS_MAX = 10_000;
 /** Node fires a longer timer at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
- * Docker ends no command by itself: one whose time is up, or that is given up, is killed by its process id, which we share with the daemon.
- * Differs from upstream: dockershim let it run on.
+ * Docker cannot stop an exec, so a timed-out or aborted command is killed by its process id in the shared PID namespace.
+ * Differs from upstream: dockershim let it run.
  */
 export async function execSync(
   docker: Docker,
@@ -28,13 +28,13 @@ export async function execSync(
   { timeoutSeconds, signal }: ExecSyncOptions & { readonly timeoutSeconds: number },
 ): Promise<ExecSyncResponse> {
   const options = { Cmd: [...cmd], AttachStdout: true, AttachStderr: true };
-  const exec = await asked((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
-  const stream = await asked(() => exec.start({ hijack: true, stdin: false }));
+  const exec = await callDocker((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
+  const stream = await callDocker(() => exec.start({ hijack: true, stdin: false }));
   const output = { stdout: collector(), stderr: collector() };
   let ended: CriError | undefined;
   const end = async (why: CriError): Promise<void> => {
     ended ??= why;
-    await kill(exec, containerId).catch(() => undefined); // a daemon that is away cannot say which process it is
+    await kill(exec, containerId).catch(() => undefined); // fails if the daemon is unavailable
     stream.destroy();
   };
   const late = new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
@@ -46,7 +46,7 @@ export async function execSync(
     for await (const piece of demux(stream)) output[piece.stream].add(piece.data);
   } catch (error) {
     if (ended === undefined)
-      throw new CriError("Unavailable", `the connection broke under the command: ${String(error)}`, { cause: error });
+      throw new CriError("Unavailable", `the connection broke during the command: ${String(error)}`, { cause: error });
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
@@ -56,18 +56,18 @@ export async function execSync(
   return { stdout: output.stdout.text(), stderr: output.stderr.text(), exitCode: await exitCodeOf(exec) };
 }
 
-/** @throws {CriError} when Docker does not say it in time */
+/** @throws {CriError} if Docker does not report it in time */
 export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
   for (const giveUpAt = performance.now() + EXIT_MS_MAX; performance.now() < giveUpAt; await sleep(EXIT_POLL_MS)) {
-    const { Running, ExitCode } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+    const { Running, ExitCode } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));
     if (!Running && ExitCode !== null) return ExitCode;
   }
-  throw new CriError("Internal", "Docker does not say how the command ended");
+  throw new CriError("Internal", "Docker reports no exit code of the command");
 }
 
-/** Only if that process is still one of the container's. */
+/** Kills only if the pid still belongs to the container, because pids are reused. */
 async function kill(exec: Docker.Exec, containerId: string): Promise<void> {
-  const { Pid: pid, Running } = await asked((abortSignal) => exec.inspect({ abortSignal }));
+  const { Pid: pid, Running } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));
   if (!Running || pid === 0) return;
   const cgroups = await readFile(`/proc/${pid}/cgroup`, "utf8").catch(() => "");
   if (cgroups.includes(containerId)) process.kill(pid, "SIGKILL");

@@ -1,9 +1,9 @@
-/** Docker's images by CRI's verbs. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
+/** CRI's image verbs on Docker. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
 import type Docker from "dockerode";
 
 import { CriError, isNotFound } from "@deltaloop/node-agent/ports";
 import type { AuthConfig, Cri } from "@deltaloop/node-agent/ports";
-import { asked, ifThere } from "./connection.ts";
+import { callDocker, ifExists } from "./connection.ts";
 import { image as criImage } from "./container-status.ts";
 
 export type DockerImages = Pick<Cri, "imageStatus" | "pullImage" | "removeImage" | "listImages" | "imageFsInfo">;
@@ -12,7 +12,7 @@ const REFERENCE = /^(?<repository>.+?)(?::(?<tag>[\w][\w.-]*))?(?:@(?<digest>[\w
 
 export function createImages(docker: Docker): DockerImages {
   const imageOf = async (name: string): Promise<Docker.ImageInspectInfo | undefined> => {
-    const found = await ifThere(asked(() => docker.getImage(name).inspect()));
+    const found = await ifExists(callDocker(() => docker.getImage(name).inspect()));
     return found !== undefined && isMeant(name, found) ? found : undefined;
   };
   return {
@@ -26,7 +26,7 @@ export function createImages(docker: Docker): DockerImages {
       const from = { fromImage: repository, tag: digest ?? tag };
       try {
         const options = { timeoutMs: Number.POSITIVE_INFINITY, ...(signal && { signal }) };
-        await asked(async (abortSignal) => {
+        await callDocker(async (abortSignal) => {
           await pulled(await docker.createImage(registryAuth(auth), { ...from, abortSignal }));
         }, options);
       } catch (error) {
@@ -34,35 +34,35 @@ export function createImages(docker: Docker): DockerImages {
         throw new CriError(error.code, `failed to pull image "${image}": ${error.message}`, { cause: error });
       }
       const found = await imageOf(image);
-      if (found === undefined) throw new CriError("NotFound", `image "${image}" was pulled and is not there`);
+      if (found === undefined) throw new CriError("NotFound", `image "${image}" not found after its pull`);
       return found.Id;
     },
 
-    /** Removes all names, then the image. An image that a container uses stays, which is an error. */
+    /** Removes all names, then the image. Fails if a container uses the image. */
     async removeImage({ image }) {
       const found = await imageOf(image);
       if (found === undefined) return;
       const names = [...(found.RepoTags ?? []), ...(found.RepoDigests ?? [])];
       for (const name of names.length > 0 ? names : [found.Id]) {
-        await asked((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error; // it went with another of its names
+        await callDocker((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
+          if (!isNotFound(error)) throw error; // removed with another of its names
         });
       }
     },
 
-    listImages: async () => (await asked((abortSignal) => docker.listImages({ abortSignal }))).map((one) => criImage(one)),
+    listImages: async () => (await callDocker((abortSignal) => docker.listImages({ abortSignal }))).map((one) => criImage(one)),
 
-    /** A layer that images share is counted for each: only a walk over all of them would tell (`docker system df`). */
+    /** Counts shared layers once per image: exact numbers need `docker system df`, which walks all layers. */
     async imageFsInfo() {
-      const info = (await asked(() => docker.info())) as { readonly DockerRootDir: string }; // moby api: SystemInfo
-      const images = await asked((abortSignal) => docker.listImages({ abortSignal }));
+      const info = (await callDocker(() => docker.info())) as { readonly DockerRootDir: string }; // moby api: SystemInfo
+      const images = await callDocker((abortSignal) => docker.listImages({ abortSignal }));
       const usedBytes = images.reduce((sum, { Size }) => sum + Size, 0);
       return [{ timestampMs: Date.now(), mountpoint: info.DockerRootDir, usedBytes, inodesUsed: 0 }];
     },
   };
 }
 
-/** A name without a tag may be a prefix of another image's id, which Docker would show instead. */
+/** Whether Docker found the image by its name: a name without a tag may also be a prefix of another image's id. */
 function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspectInfo): boolean {
   if (name === Id || `sha256:${name}` === Id) return true;
   const { repository = name, tag = "latest", digest } = REFERENCE.exec(name)?.groups ?? {};
@@ -71,12 +71,12 @@ function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspec
   return (RepoTags ?? []).some((one) => familiar(one) === `${short}:${tag}`);
 }
 
-/** `docker.io/library/nginx` → `nginx`: so Docker says the names of its own registry. */
+/** `docker.io/library/nginx` → `nginx`, as Docker shortens names of its own registry. */
 function familiar(name: string): string {
   return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
 }
 
-/** Never logged. Source: moby api AuthConfig. */
+/** Must not be logged. Source: moby api AuthConfig. */
 function registryAuth(auth: AuthConfig | undefined): object | undefined {
   if (auth === undefined) return undefined;
   const [username, ...password] = auth.auth === undefined ? [] : Buffer.from(auth.auth, "base64").toString("utf8").split(":");
@@ -89,7 +89,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
   };
 }
 
-/** Docker reports progress as lines of JSON; one line may be an error. */
+/** Waits for the end of a pull. Docker reports progress as JSON lines; one of them may be an error. */
 async function pulled(progress: NodeJS.ReadableStream): Promise<void> {
   let rest = "";
   for await (const chunk of progress as AsyncIterable<Buffer>) {

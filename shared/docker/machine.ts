@@ -1,17 +1,17 @@
-/** What Docker's API does not do and the machine does, which we share with the daemon: files, capabilities, namespaces. And what both kinds of containers need. */
+/** Work outside of Docker's API, on the machine that the agent shares with the daemon, and calls that sandboxes and containers share. */
 import { readFile, writeFile } from "node:fs/promises";
 
 import type Docker from "dockerode";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { PodSandboxConfig, SecurityProfile } from "@deltaloop/node-agent/ports";
-import { asked, ifThere } from "./connection.ts";
+import { callDocker, ifExists } from "./connection.ts";
 import type { Machine } from "./create-options.ts";
 
 const CAP_SYS_RESOURCE = 24n;
 const OOM_SCORE_MIN = -1000;
 
-/** @throws {CriError} for a profile whose file cannot be read */
+/** @throws {CriError} if the profile cannot be read */
 export async function machineFor(seccomp: SecurityProfile | undefined): Promise<Machine> {
   const oomScoreAdjMin = await lowestOomScore();
   if (seccomp?.profileType !== "Localhost") return { oomScoreAdjMin };
@@ -20,12 +20,12 @@ export async function machineFor(seccomp: SecurityProfile | undefined): Promise<
     const profile: unknown = JSON.parse(await readFile(path, "utf8"));
     return { oomScoreAdjMin, seccompProfile: JSON.stringify(profile) };
   } catch (error) {
-    throw new CriError("InvalidArgument", `cannot load seccomp profile "${path}": ${String(error)}`, { cause: error });
+    throw new CriError("InvalidArgument", `failed to load seccomp profile "${path}": ${String(error)}`, { cause: error });
   }
 }
 
 /**
- * Root without CAP_SYS_RESOURCE, as in many sandboxes, cannot go below its own score, and runc dies of the attempt without a word.
+ * Without CAP_SYS_RESOURCE, a process cannot go below its own score, and runc fails without a message.
  * Source: containerd docs/cri/config.md restrict_oom_score_adj.
  */
 async function lowestOomScore(): Promise<number> {
@@ -35,12 +35,12 @@ async function lowestOomScore(): Promise<number> {
   return Number(await readFile("/proc/self/oom_score_adj", "utf8").catch(() => "0"));
 }
 
-/** Source: pkg/kubelet/dockershim/network/cni/cni.go: the daemon's processes are ours, too. */
+/** Valid in the PID namespace shared with the daemon. Source: pkg/kubelet/dockershim/network/cni/cni.go. */
 export function networkNamespace(pid: number): string {
   return `/proc/${pid}/ns/net`;
 }
 
-/** Over what Docker wrote; containers that join the sandbox's network have the same file. Source: dockershim rewriteResolvFile. */
+/** Replaces Docker's file, which containers that join the sandbox's network share. Source: dockershim rewriteResolvFile. */
 export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxConfig["dnsConfig"]>): Promise<void> {
   const { servers = [], searches = [], options = [] } = dns;
   const lines = [
@@ -51,12 +51,12 @@ export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxC
   await writeFile(path, lines.map((line) => `${line}\n`).join(""));
 }
 
-/** Returns the id. @throws {CriError} AlreadyExists when the name is in use (CR3) */
+/** @returns the id @throws {CriError} AlreadyExists if the name is in use (CR3) */
 export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
   try {
-    // Otherwise dockerode would write all of the options into the request's address as well.
+    // With plain options, dockerode would also put all of them into the URL.
     const parts = (abortSignal: AbortSignal): object => ({ _query: { name }, _body: options, abortSignal });
-    return (await asked((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
+    return (await callDocker((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
   } catch (error) {
     if (!(error instanceof CriError) || error.code !== "FailedPrecondition" || !error.message.includes("is already in use")) throw error;
     const owner = /by container "([\da-f]+)"/u.exec(error.message)?.[1] ?? "another container";
@@ -64,12 +64,12 @@ export async function createNamed(docker: Docker, name: string, options: Docker.
   }
 }
 
-/** Answers when it has ended; one that is gone, or did not run, has. */
+/** Kills a container and waits for its end; succeeds if it is gone or does not run. */
 export async function killed(docker: Docker, id: string): Promise<void> {
   const container = docker.getContainer(id);
-  await asked((abortSignal) => container.kill({ signal: "SIGKILL", abortSignal })).catch((error: unknown) => {
+  await callDocker((abortSignal) => container.kill({ signal: "SIGKILL", abortSignal })).catch((error: unknown) => {
     const isOver = error instanceof CriError && (error.code === "NotFound" || error.code === "FailedPrecondition");
     if (!isOver) throw error;
   });
-  await ifThere(asked((abortSignal) => container.wait({ condition: "not-running", abortSignal })));
+  await ifExists(callDocker((abortSignal) => container.wait({ condition: "not-running", abortSignal })));
 }

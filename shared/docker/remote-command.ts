@@ -1,5 +1,5 @@
 /**
- * A command, or a container's own process, between a client's streams and Docker.
+ * Connects the streams of a client to a command, or to the main process of a container.
  *
  * Source: cri-streaming remotecommand httpstream.go, exec.go ServeExec, attach.go ServeAttach, v4WriteStatusFunc; pkg/kubelet/dockershim
  * docker_streaming_others.go ExecInContainer, docker_streaming.go attachContainer (Kubernetes v1.23).
@@ -11,7 +11,7 @@ import type Docker from "dockerode";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 import type { AttachRequest, ExecRequest } from "@deltaloop/node-agent/ports";
-import { asked } from "./connection.ts";
+import { callDocker } from "./connection.ts";
 import { demux } from "./demux.ts";
 import { exitCodeOf } from "./exec.ts";
 import { serveSpdy } from "./streaming/spdy.ts";
@@ -25,11 +25,11 @@ const STREAMS_MS_MAX = 30_000;
 type Streams = ReadonlyMap<string, SpdyStream>;
 type Wanted = Pick<AttachRequest, "stdin" | "stdout" | "stderr" | "tty">;
 
-/** What runs in the container, with a stream of Docker's own kind. */
+/** A process in a container, with Docker's hijacked stream. */
 interface Process {
   readonly stream: Duplex;
   resize(size: { readonly w: number; readonly h: number }): Promise<unknown>;
-  /** Once its stream has ended. */
+  /** Called after the stream has ended. */
   exitCode(): Promise<number>;
 }
 
@@ -37,23 +37,23 @@ export function execSession(docker: Docker, request: ExecRequest): Session {
   return session("exec", request, async () => {
     const { containerId, cmd, stdin, stdout, stderr, tty } = request;
     const options = { Cmd: [...cmd], AttachStdin: stdin, AttachStdout: stdout, AttachStderr: stderr, Tty: tty };
-    const exec = await asked((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
-    const stream = await asked(() => exec.start({ hijack: true, stdin, Tty: tty }));
+    const exec = await callDocker((abortSignal) => docker.getContainer(containerId).exec({ ...options, abortSignal }));
+    const stream = await callDocker(() => exec.start({ hijack: true, stdin, Tty: tty }));
     return { stream, resize: (size) => exec.resize(size), exitCode: () => exitCodeOf(exec) };
   });
 }
 
-/** The exit of its process is not reported here; the pod's status shows it. */
+/** Reports no exit code; the pod's status shows it. */
 export function attachSession(docker: Docker, request: AttachRequest): Session {
   return session("attach", request, async () => {
     const { containerId, stdin, stdout, stderr } = request;
     const container = docker.getContainer(containerId);
-    const stream = (await asked(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // hijacked, so both ways
+    const stream = (await callDocker(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // hijacked
     return { stream, resize: (size) => container.resize(size), exitCode: async () => 0 };
   });
 }
 
-/** The client opens the streams it wants to use; when all are there it begins. */
+/** Starts the process once the client has opened all requested streams. */
 function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<Process>): Session {
   const wanted = ["error", ...(["stdin", "stdout", "stderr"] as const).filter((name) => request[name]), ...(request.tty ? ["resize"] : [])];
   return {
@@ -65,22 +65,22 @@ function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<
       let isRunning = false;
       await serveSpdy(socket, (stream) => {
         const name = stream.headers.get("streamtype") ?? "";
-        if (isRunning || !wanted.includes(name)) return; // nothing comes of it
+        if (isRunning || !wanted.includes(name)) return; // ignores unrequested streams
         streams.set(name, stream);
         if (!wanted.every((one) => streams.has(one))) return;
         isRunning = true;
         clearTimeout(late);
-        tellEnd(start, request, streams, socket).then(
+        runAndReport(start, request, streams, socket).then(
           () => socket.end(),
-          () => socket.destroy(), // no client is left to receive the error
+          () => socket.destroy(), // the client disconnected
         );
       }).finally(() => clearTimeout(late));
     },
   };
 }
 
-/** Whatever becomes of it is said on the stream `error`. @throws {Error} when the client is gone */
-async function tellEnd(start: () => Promise<Process>, wanted: Wanted, streams: Streams, client: Duplex): Promise<void> {
+/** Reports the result on the stream `error`. @throws {Error} when the client disconnects */
+async function runAndReport(start: () => Promise<Process>, wanted: Wanted, streams: Streams, client: Duplex): Promise<void> {
   const status = await run(start, wanted, streams, client).then(exited, failed);
   await streams.get("error")?.write(Buffer.from(JSON.stringify(status)));
   for (const name of ["stdout", "stderr", "error"]) await streams.get(name)?.end();
@@ -92,10 +92,10 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   const gone = (): void => void command.destroy();
   client.once("close", gone);
   if (client.destroyed) gone();
-  command.on("error", () => undefined); // the loop below gets the error, too
+  command.on("error", () => undefined); // the loop below gets the error
   const [input, resize] = [streams.get("stdin"), streams.get("resize")];
   if (stdin && input !== undefined) void feed(input, command).catch(() => command.destroy());
-  if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // the size is a courtesy
+  if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // failed resizes are harmless
   try {
     for await (const { stream, data } of demux(command, tty)) await streams.get(stream)?.write(data);
   } finally {
@@ -105,7 +105,7 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   return await process.exitCode();
 }
 
-/** At the command's pace; its end is the command's end of input. */
+/** Writes with backpressure; the end of `from` ends the command's input. */
 async function feed(from: SpdyStream, to: Duplex): Promise<void> {
   for await (const chunk of from.input as AsyncIterable<Buffer>) {
     if (!to.writable) return;
@@ -114,7 +114,7 @@ async function feed(from: SpdyStream, to: Duplex): Promise<void> {
   to.end();
 }
 
-/** The client says each new size of its terminal, as JSON. */
+/** Applies each new terminal size, which the client sends as JSON. */
 async function follow(from: SpdyStream, process: Process): Promise<void> {
   for await (const chunk of from.input as AsyncIterable<Buffer>) {
     const last = chunk.toString("utf8").trim().split("\n").at(-1) ?? "";

@@ -1,9 +1,9 @@
 /**
- * A pod's sandbox on Docker: a container of the pause image, whose namespaces the others join, with a network by CNI.
+ * Sandboxes of pods on Docker: a container of the pause image, whose namespaces the other containers join, with a CNI network.
  *
- * SB1 it is READY while its container runs and its network stands; what a crash left half made is not.
- * SB2 checkpoint, container, network, in that order, and back in the other one.
- * SB3 a checkpoint whose container was removed from outside is a NotReady sandbox, so its network is released (DK1).
+ * SB1 a sandbox is READY while its container runs and its network is attached.
+ * SB2 a start writes the checkpoint, starts the container and attaches the network; a removal runs in reverse order.
+ * SB3 a checkpoint whose container was removed externally is a NotReady sandbox, so that its network is released (DK1).
  *
  * Source: pkg/kubelet/dockershim/docker_sandbox.go RunPodSandbox, StopPodSandbox, ListPodSandbox (Kubernetes v1.23).
  */
@@ -14,23 +14,23 @@ import type { PodSandbox, PodSandboxConfig, Cri } from "@deltaloop/node-agent/po
 import type { Checkpoint, Checkpoints } from "./checkpoints.ts";
 import { addressesOf } from "./cni.ts";
 import type { Cni } from "./cni.ts";
-import { asked, ifThere } from "./connection.ts";
+import { callDocker, ifExists, inspectContainer } from "./connection.ts";
 import type { DockerContainers } from "./containers.ts";
 import { sandboxOptions } from "./create-options.ts";
 import type { DockerImages } from "./images.ts";
-import { hasLabels, keptSandbox, readSandbox, sandboxName, TYPE } from "./kept.ts";
-import type { KeptSandbox } from "./kept.ts";
+import { hasLabels, sandboxRecord, readSandbox, sandboxName, TYPE } from "./records.ts";
+import type { SandboxRecord } from "./records.ts";
 import { createNamed, killed, machineFor, networkNamespace, writeResolvConf } from "./machine.ts";
 
 export interface DockerSandboxes extends Pick<
   Cri,
   "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
 > {
-  /** The file of its network namespace. @throws {CriError} for one that is not there or does not run */
+  /** The file of its network namespace. @throws {CriError} if the sandbox is missing or does not run */
   networkOf(podSandboxId: string): Promise<string>;
 }
 
-export interface SandboxParts {
+export interface SandboxPorts {
   readonly docker: Docker;
   readonly cni: Cni;
   readonly checkpoints: Checkpoints;
@@ -39,17 +39,17 @@ export interface SandboxParts {
   readonly pauseImage: string;
 }
 
-export function createSandboxes(parts: SandboxParts): DockerSandboxes {
-  const { docker, cni, checkpoints, containers, images, pauseImage } = parts;
+export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
+  const { docker, cni, checkpoints, containers, images, pauseImage } = ports;
 
-  const run = async (id: string, config: PodSandboxConfig, kept: KeptSandbox): Promise<void> => {
+  const run = async (id: string, config: PodSandboxConfig, kept: SandboxRecord): Promise<void> => {
     await checkpoints.save(id, { kept });
-    await asked((abortSignal) => docker.getContainer(id).start({ abortSignal }));
-    const { State, ResolvConfPath } = await asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal }));
+    await callDocker((abortSignal) => docker.getContainer(id).start({ abortSignal }));
+    const { State, ResolvConfPath } = await callDocker((abortSignal) => docker.getContainer(id).inspect({ abortSignal }));
     if (config.dnsConfig !== undefined) await writeResolvConf(ResolvConfPath, config.dnsConfig);
     if (kept.namespaces.network === "NODE") return;
     const pod = { containerId: id, netns: networkNamespace(State.Pid), metadata: kept.metadata };
-    // Said first: what is made in it is to be found again, whatever becomes of us.
+    // Saved before the attachment, so that a restarted agent can detach it.
     const attachment = { network: await cni.network(), portMappings: config.portMappings ?? [], result: {} };
     await checkpoints.save(id, { kept, attachment });
     await checkpoints.save(id, { kept, attachment: await cni.add(pod, attachment.portMappings) });
@@ -65,10 +65,10 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
 
   const stop = async (id: string): Promise<void> => {
     await containers.killAllOf(id);
-    const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+    const found = await inspectContainer(docker, id);
     if (found === undefined) return await disconnect(id, 0);
     if (readSandbox(found.Name, found.Config.Labels) === undefined) return;
-    // Stops its processes even if the network teardown fails, then throws that error.
+    // Kills the container even if the network teardown fails, then throws that error.
     const disconnected = await disconnect(id, found.State.Pid).catch((error: unknown) => ({ error }));
     await killed(docker, id);
     if (disconnected !== undefined) throw disconnected.error;
@@ -77,38 +77,38 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
   const remove = async (id: string): Promise<void> => {
     await stop(id);
     await containers.removeAllOf(id);
-    const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+    const found = await inspectContainer(docker, id);
     if (found !== undefined && readSandbox(found.Name, found.Config.Labels) !== undefined)
-      await ifThere(asked((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
+      await ifExists(callDocker((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
     await checkpoints.remove(id);
   };
 
   const list = async (): Promise<readonly PodSandbox[]> => {
     const [found, known] = await Promise.all([
-      asked((abortSignal) => docker.listContainers({ all: true, filters: { label: [`${TYPE}=podsandbox`] }, abortSignal })),
+      callDocker((abortSignal) => docker.listContainers({ all: true, filters: { label: [`${TYPE}=podsandbox`] }, abortSignal })),
       checkpoints.all(),
     ]);
-    const there = found.flatMap(({ Id, Names, Labels, State }) => {
+    const existing = found.flatMap(({ Id, Names, Labels, State }) => {
       const kept = readSandbox(Names[0], Labels);
       return kept === undefined ? [] : [sandboxOf(Id, kept, State === "running", known.get(Id))];
     });
     const ids = new Set(found.map(({ Id }) => Id));
     const gone = [...known].filter(([id]) => !ids.has(id)).map(([id, { kept }]) => sandboxOf(id, kept, false, undefined));
-    return [...there, ...gone];
+    return [...existing, ...gone];
   };
 
   return {
     async runPodSandbox(config, runtimeHandler = "") {
-      if (runtimeHandler !== "") throw new CriError("Unimplemented", `RuntimeHandler "${runtimeHandler}" not supported: Docker has one`);
+      if (runtimeHandler !== "") throw new CriError("Unimplemented", `RuntimeHandler "${runtimeHandler}" is not supported with Docker`);
       if ((await images.imageStatus({ image: pauseImage })) === undefined) await images.pullImage({ image: pauseImage });
-      const kept = keptSandbox(config, Date.now());
+      const kept = sandboxRecord(config, Date.now());
       const machine = await machineFor(config.linux?.securityContext?.seccomp);
       const id = await createNamed(docker, sandboxName(kept.metadata), sandboxOptions(config, kept, { image: pauseImage, machine }));
       try {
         await run(id, config, kept);
         return id;
       } catch (error) {
-        await remove(id).catch(() => undefined); // the sandbox stays NotReady; the first error is thrown
+        await remove(id).catch(() => undefined); // on failure the sandbox stays NotReady
         throw error;
       }
     },
@@ -117,7 +117,7 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
     removePodSandbox: remove,
 
     async networkOf(id) {
-      const found = await ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal })));
+      const found = await inspectContainer(docker, id);
       if (found === undefined || readSandbox(found.Name, found.Config.Labels) === undefined)
         throw new CriError("NotFound", `no sandbox "${id}"`);
       if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" does not run`);
@@ -125,10 +125,7 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
     },
 
     async podSandboxStatus(id) {
-      const [found, known] = await Promise.all([
-        ifThere(asked((abortSignal) => docker.getContainer(id).inspect({ abortSignal }))),
-        checkpoints.all(),
-      ]);
+      const [found, known] = await Promise.all([inspectContainer(docker, id), checkpoints.all()]);
       const checkpoint = known.get(id);
       const kept = found === undefined ? checkpoint?.kept : readSandbox(found.Name, found.Config.Labels);
       if (kept === undefined) throw new CriError("NotFound", `no sandbox "${id}"`);
@@ -145,7 +142,7 @@ export function createSandboxes(parts: SandboxParts): DockerSandboxes {
   };
 }
 
-function sandboxOf(id: string, kept: KeptSandbox, runs: boolean, checkpoint: Checkpoint | undefined): PodSandbox {
+function sandboxOf(id: string, kept: SandboxRecord, runs: boolean, checkpoint: Checkpoint | undefined): PodSandbox {
   const { metadata, labels, annotations, createdAtMs, namespaces } = kept;
   const connected = namespaces.network === "NODE" || addressesOf(checkpoint?.attachment?.result ?? {}).length > 0;
   return { id, metadata, state: runs && connected ? "SANDBOX_READY" : "SANDBOX_NOTREADY", createdAtMs, labels, annotations };

@@ -1,3 +1,3 @@
 export { createCgroups } from "./system/cgroups.ts";
 export { readMachineFacts } from "./system/machine-facts.ts";
-export { readMachineFigures, readMachineUsage } from "./system/node-usage.ts";
+export { readMachineStats, readMachineUsage } from "./system/node-usage.ts";

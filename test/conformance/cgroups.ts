@@ -37,13 +37,13 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       const { cgroups, root } = underTest;
       const above = root.slice(0, root.lastIndexOf("/"));
       for (const path of ["/", above === "" ? "/other" : above, `${root}other`, `${root}/../x`, `${root}/a/../../x`, ""]) {
-        await expect(cgroups.create(path), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.remove(path), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.kill(path), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.write(path, []), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.children(path), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.memory(path), path).rejects.toThrow("no control group of this agent's");
-        await expect(cgroups.exists(path), path).rejects.toThrow("no control group of this agent's");
+        await expect(cgroups.create(path), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.remove(path), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.kill(path), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.write(path, []), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.children(path), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.memory(path), path).rejects.toThrow("outside the cgroup roots of this agent");
+        await expect(cgroups.exists(path), path).rejects.toThrow("outside the cgroup roots of this agent");
       }
     });
 

@@ -572,7 +572,7 @@ describe("[node-agent 485] a probe that is given up", () => {
     const outcome = ask(silent.port, giveUp.signal);
     await expect.poll(() => silent.open.size, { timeout: PATIENCE_MS }).toBe(1);
     giveUp.abort();
-    expect(await outcome).toEqual({ result: "error", output: "given up" });
+    expect(await outcome).toEqual({ result: "error", output: "probe aborted" });
     await allClosed(silent);
     expect((await ask(silent.port, giveUp.signal))?.result).toBe("error");
     expect(silent.open.size).toBe(0);
@@ -582,7 +582,7 @@ describe("[node-agent 485] a probe that is given up", () => {
     const giveUp = new AbortController();
     const outcome = prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: FOREVER_MS }, giveUp.signal);
     giveUp.abort();
-    expect(await outcome).toEqual({ result: "error", output: "given up" });
+    expect(await outcome).toEqual({ result: "error", output: "probe aborted" });
   });
 });
 

@@ -92,7 +92,7 @@ function suite(): void {
     expect((await node.bounds([podOf("later", {}, {})]))["later"]).toMatchObject({ "cpu.weight": "1" });
     const files = [{ controller: "cpu", name: "cpu.weight", value: "20000" }];
     await expect(node.cgroups.write(node.pathOf("guaranteed"), files)).rejects.toThrow(
-      /cpu\.weight of .*: systemd did not take them: .*CPUWeight/u,
+      /systemd failed to set cpu\.weight of .*: .*CPUWeight/u,
     );
   });
 

@@ -310,7 +310,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       for (const name of ["from-url-node-a", "from-url-node-b"]) await podGone(cluster, name);
       await same("early-node-a", "comes", "from-url-node-a", "from-url-node-b");
       expect(new Set(url.asked)).toEqual(new Set([TOKEN]));
-      for (const node of nodes) expect(node.agent().output()).toContain("the server answers 503");
+      for (const node of nodes) expect(node.agent().output()).toContain("the server responded with status 503");
       for (const node of nodes) expect(node.agent().output()).not.toContain(TOKEN);
     } finally {
       front.to(apiPort);

@@ -1,8 +1,8 @@
 /**
- * Connections of a client to ports of a pod, as from within it: also to what listens on its loopback alone.
+ * Forwards connections of a client to ports of a pod, including ports on the pod's loopback.
  *
- * Each goes through a program of ours that enters the sandbox's network and connects there: a process cannot be in two networks, and Node
- * cannot change its own. dockershim had socat for that, which a machine need not have.
+ * Each connection runs a relay process in the sandbox's network namespace, because Node cannot change its own namespace. dockershim used
+ * socat, which a machine may lack.
  *
  * Source: cri-streaming pkg/streaming/portforward/httpstream.go; pkg/kubelet/dockershim docker_streaming.go portForward (Kubernetes v1.23).
  */
@@ -16,9 +16,9 @@ import type { Session } from "./streaming-server.ts";
 
 const PROTOCOL = "portforward.k8s.io";
 const PORT = /^[1-9]\d{0,4}$/u;
-const WORDS_MAX = 1_000;
+const STDERR_CHARS_MAX = 1_000;
 
-/** Its argument is the port. It ends when both sides have said all, and says on its standard error why it could not connect. */
+/** The relay program. Its argument is the port. It ends when both sides have ended, and writes connection errors to stderr. */
 const RELAY = `
 const { connect } = require("node:net");
 const [port] = process.argv.slice(1).map(Number);
@@ -50,7 +50,7 @@ export function portForwardSession(podSandboxId: string, network: string): Sessi
         const id = stream.headers.get("requestid") ?? "";
         const other = waiting.get(id);
         if (other === undefined) {
-          if (waiting.size >= STREAMS_MAX) return void socket.destroy(); // they may have been ended, and wait for ever
+          if (waiting.size >= STREAMS_MAX) return void socket.destroy(); // ended streams also count until their pair arrives
           return void waiting.set(id, stream);
         }
         waiting.delete(id);
@@ -69,29 +69,29 @@ interface Target {
   readonly running: Set<ChildProcess>;
 }
 
-/** @throws {Error} when the client is gone */
+/** @throws {Error} when the client disconnects */
 async function connection(data: SpdyStream, error: SpdyStream, { podSandboxId, network, running }: Target): Promise<void> {
   const port = data.headers.get("port") ?? "";
-  const why = PORT.test(port) ? await relayed(data, network, port, running) : "no such port";
+  const why = PORT.test(port) ? await relayed(data, network, port, running) : "invalid port";
   if (why !== undefined) await error.write(Buffer.from(`error forwarding port ${port} to pod ${podSandboxId}, uid : ${why}`));
   await data.end();
   await error.end();
 }
 
-/** @returns why it could not be, or broke off */
+/** @returns the error of the connection, if any */
 async function relayed(data: SpdyStream, network: string, port: string, running: Set<ChildProcess>): Promise<string | undefined> {
   const relay = spawn("nsenter", [`--net=${network}`, "--", process.execPath, "-e", RELAY, port], {
     env: {},
     stdio: ["pipe", "pipe", "pipe"],
   });
   running.add(relay);
-  let words = "";
-  relay.stderr.setEncoding("utf8").on("data", (text: string) => (words = (words + text).slice(0, WORDS_MAX)));
+  let stderr = "";
+  relay.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, STDERR_CHARS_MAX)));
   const ended = new Promise<string | undefined>((resolve) => {
     relay.once("error", (failure) => resolve(failure.message));
-    relay.once("close", (code) => resolve(code === 0 ? undefined : words || `the relay ended with ${code}`));
+    relay.once("close", (code) => resolve(code === 0 ? undefined : stderr || `relay exited with code ${code}`));
   });
-  pipeline(data.input, relay.stdin).catch(() => relay.stdin.destroy()); // whichever ends first, it is the end of this direction
+  pipeline(data.input, relay.stdin).catch(() => relay.stdin.destroy()); // either end closes this direction
   try {
     for await (const chunk of relay.stdout as AsyncIterable<Buffer>) await data.write(chunk);
     return await ended;

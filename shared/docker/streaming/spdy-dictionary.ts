@@ -1,7 +1,4 @@
-/**
- * With what both ends of a SPDY/3 connection prime zlib. Source: SPDY draft 3.1, 2.6.10.1 Compression: words with their lengths in
- * front, then text as it stands.
- */
+/** The zlib dictionary of SPDY/3. Source: SPDY draft 3.1, 2.6.10.1 Compression: length-prefixed words, then plain text. */
 const WORDS = [
   ..."options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow".split(" "),
   ..."authorization cache-control connection content-base content-encoding content-language content-length".split(" "),

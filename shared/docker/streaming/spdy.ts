@@ -1,11 +1,11 @@
 /**
- * As much of SPDY/3.1 as an API server speaks to a kubelet: it opens streams, each side writes on them and ends them.
+ * The part of SPDY/3.1 that an API server uses with a kubelet: it opens streams, and both sides write to and end them.
  *
- * SD1 frames are read one after the other; a reader that is slow makes the other side wait, by TCP.
- * SD2 header blocks of a direction are one zlib stream, so each is read, also of what is not understood.
- * SD3 what the other side says, be it nonsense, ends its own connection at most, and it has at most `STREAMS_MAX` streams at once.
+ * SD1 frames are processed in order; a slow reader delays the other side by TCP flow control.
+ * SD2 the header blocks of a direction form one zlib stream, so every block is decompressed, even of ignored frames.
+ * SD3 invalid input ends only its own connection, which has at most `STREAMS_MAX` open streams.
  *
- * Source: SPDY draft 3.1, 2.2 Framing and 2.6.10 Name/Value Header Block; moby/spdystream, which uses no flow control of streams.
+ * Source: SPDY draft 3.1, 2.2 Framing and 2.6.10 Name/Value Header Block; moby/spdystream, which uses no flow control per stream.
  */
 import type { Duplex } from "node:stream";
 import { PassThrough } from "node:stream";
@@ -15,14 +15,14 @@ import type { Deflate, Inflate } from "node:zlib";
 
 import { DICTIONARY } from "./spdy-dictionary.ts";
 
-/** One that the other side has opened. */
+/** A stream that the client has opened. */
 export interface SpdyStream {
   readonly headers: ReadonlyMap<string, string>;
-  /** What the other side writes, until it ends it. */
+  /** The client's data. */
   readonly input: NodeJS.ReadableStream;
-  /** Resolves when there is room for more. */
+  /** Resolves when the socket accepts more. */
   write(data: Buffer): Promise<void>;
-  /** Nothing more comes from this side. */
+  /** Half-closes the stream. */
   end(): Promise<void>;
 }
 
@@ -31,26 +31,26 @@ const TYPES = { synStream: 1, synReply: 2, rstStream: 3, ping: 6, goAway: 7, hea
 const HEADER_BYTES = 8;
 const CONTROL = 0x8000_0000;
 const FIN = 1;
-/** Of a frame that is not data; those of an exec are far below. */
+/** Limit of a control frame; those of an exec are much smaller. */
 const CONTROL_BYTES_MAX = 64 * 1024;
 const DATA_BYTES_MAX = 64 * 1024;
-/** Of one block of headers, which a few bytes can stand for. */
+/** Limit of a decompressed header block. */
 const HEADERS_BYTES_MAX = 64 * 1024;
-/** An exec has five, a port that is forwarded two for each connection. */
+/** An exec has up to five, a forwarded connection two. */
 export const STREAMS_MAX = 1_000;
 /** Limit of unread data that is buffered per stream. */
 const INPUT_BYTES_MAX = 256 * 1024;
 
 /**
- * Reads until the connection ends; replies to each stream, then calls `onStream`.
- * @throws {Error} when the other side does not speak SPDY/3, or the connection breaks
+ * Reads frames until the connection ends; replies to each new stream, then calls `onStream`.
+ * @throws {Error} on invalid input, or when the connection breaks
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
   inflate.on("error", () => undefined); // the reader of a block gets the error
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
-    if (!socket.writable) throw new Error("the client is gone");
+    if (!socket.writable) throw new Error("the client disconnected");
     if (!socket.write(frame)) await Promise.race([once(socket, "drain"), once(socket, "close")]);
   };
   const opened = async (frame: Buffer): Promise<void> => {
@@ -111,7 +111,7 @@ async function* framesOf(socket: Duplex): AsyncGenerator<Frame> {
       const [flags, length] = [second >>> 24, second & 0xff_ffff];
       const isControl = first >= CONTROL;
       if (isControl && ((first >>> 16) & 0x7fff) !== VERSION) throw new Error("not SPDY/3");
-      if (isControl && length > CONTROL_BYTES_MAX) throw new Error(`a control frame of ${length} bytes`);
+      if (isControl && length > CONTROL_BYTES_MAX) throw new Error(`control frame of ${length} bytes is too long`);
       if (rest.length < HEADER_BYTES + length) break;
       const payload = rest.subarray(HEADER_BYTES, HEADER_BYTES + length);
       rest = rest.subarray(HEADER_BYTES + length);
@@ -136,7 +136,7 @@ function uint32(value: number): Buffer {
   return bytes;
 }
 
-/** Names are lower case. */
+/** SPDY requires lower-case names. */
 function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   let at = 0;
   const word = (): string => {
@@ -149,7 +149,7 @@ function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   return new Map(Array.from({ length: Math.min(count, block.length / HEADER_BYTES) }, () => [word(), word()]));
 }
 
-/** Reads while writing: zlib buffers little and then blocks. It reports its error to no write. */
+/** Reads while writing, because zlib's buffer is small. Errors arrive by event only, not by the write callback. */
 async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
@@ -163,7 +163,7 @@ async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
       const part = readAll(inflate);
       parts.push(part);
       bytes += part.length;
-      if (bytes > HEADERS_BYTES_MAX) fail(new Error("headers that are too long"));
+      if (bytes > HEADERS_BYTES_MAX) fail(new Error("header block is too long"));
     };
     inflate.on("readable", take).on("error", fail);
     inflate.write(block, () => {

@@ -1,9 +1,8 @@
 /**
- * Where a stream is taken, as a runtime's streaming server does it: an address for one connection, on the loopback, for a minute. Docker has
- * no such server; its own protocol ends here.
+ * A streaming server like a CRI runtime's, which Docker lacks: it serves one-time URLs on the loopback.
  *
- * DX1 an address is an unguessable secret, valid for one connection.
- * DX2 how a command ended comes before the end of the connection, after all it said.
+ * DX1 a URL contains a random secret, and is valid for one connection within a minute.
+ * DX2 the exit status is sent after all output, and before the connection ends.
  *
  * Source: cri-streaming pkg/streaming/server.go, request_cache.go.
  */
@@ -15,19 +14,19 @@ import type { Duplex } from "node:stream";
 
 import { CriError } from "@deltaloop/node-agent/ports";
 
-/** What becomes of a connection. */
+/** The handler of one connection. */
 export interface Session {
   readonly kind: "exec" | "attach" | "portforward";
-  /** What the client must speak over SPDY. */
+  /** The protocol that the client must offer over SPDY. */
   readonly protocol: string;
-  /** Until the connection ends; what it throws breaks it. */
+  /** Runs until the connection ends; an error destroys it. */
   serve(socket: Duplex): Promise<void>;
 }
 
 export interface StreamingServer {
-  /** @throws {CriError} ResourceExhausted when too many were asked for and not used */
+  /** @throws {CriError} ResourceExhausted if too many URLs are unused */
   address(session: Session): Promise<string>;
-  /** Streams under way end. */
+  /** Closes all streams. */
   close(): void;
 }
 
@@ -46,7 +45,7 @@ export function createStreamingServer(): StreamingServer {
     const path = request.url?.slice(1) ?? "";
     const session = waiting.get(path);
     if (session === undefined) return refuse(socket, "404 Not Found", "404 page not found\n");
-    if (request.headers.upgrade?.toUpperCase() !== "SPDY/3.1") return refuse(socket, "400 Bad Request", "only SPDY/3.1 is spoken here\n");
+    if (request.headers.upgrade?.toUpperCase() !== "SPDY/3.1") return refuse(socket, "400 Bad Request", "only SPDY/3.1 is supported\n");
     const { protocol } = session;
     const protocols = (request.headersDistinct["x-stream-protocol-version"] ?? [])
       .flatMap((line) => line.split(","))
@@ -77,7 +76,7 @@ export function createStreamingServer(): StreamingServer {
       if (waiting.size >= ADDRESSES_MAX) throw new CriError("ResourceExhausted", "maximum number of in-flight requests exceeded");
       listening ??= listen();
       listening.catch(() => (listening = undefined)); // the caller gets the error; the next caller retries
-      const { port } = (await listening).address() as AddressInfo; // it listens on a port
+      const { port } = (await listening).address() as AddressInfo; // a TCP server has an AddressInfo
       const path = `${session.kind}/${randomBytes(24).toString("base64url")}`;
       waiting.set(path, session);
       setTimeout(() => waiting.delete(path), ADDRESS_MS).unref();

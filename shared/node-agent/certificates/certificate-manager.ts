@@ -1,9 +1,9 @@
 /**
- * One certificate of the node, asked for when there is none and replaced before it ends (node-agent §14.6).
+ * Requests, stores and rotates one certificate of the node (node-agent §14.6).
  *
- * KP1 `current` is never one that has ended, and another object only when it is another certificate.
- * KP2 a new certificate is in the store before it is current.
- * KP3 what fails is tried again, and what is current stays so until it ends.
+ * KP1 `current` never returns an expired certificate, and returns the same object until the certificate changes.
+ * KP2 the store holds a new certificate before it becomes current.
+ * KP3 a failed request is retried; the current certificate stays in use until it expires.
  *
  * Source: client-go util/certificate/certificate_manager.go.
  */
@@ -20,44 +20,44 @@ import type { Metrics } from "@deltaloop/base/metrics";
 import { requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { SigningKube } from "./request-certificate.ts";
 
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 /** Time limit for the approval of one request. Source: certificate_manager.go certificateWaitTimeout. */
 const APPROVAL_MS_MAX = 15 * 60_000;
 /** Source: certificate_manager.go run. */
 const BACK_OFF = { firstMs: 2_000, steps: 5, jitter: 0.1, thenMs: 32_000 };
-/** As the API server makes names. Source: apiserver storage/names/generate.go; apimachinery util/rand. */
+/** Generates names as the API server does. Source: apiserver storage/names/generate.go; apimachinery util/rand. */
 const NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789";
 const NAME_LENGTH = 5;
 
-/** Source: as metric-table.ts has it. Of client certificates upstream does not tell how long they lived. */
+/** Metric names, as in metric-table.ts. Upstream has no lifetime metric for client certificates. */
 const NAMES = {
   "kubernetes.io/kube-apiserver-client-kubelet": {
     ttl: "kubelet_certificate_manager_client_ttl_seconds",
     failures: "kubelet_certificate_manager_client_expiration_renew_errors",
-    lived: undefined,
+    lifetime: undefined,
   },
   "kubernetes.io/kubelet-serving": {
     ttl: "kubelet_certificate_manager_server_ttl_seconds",
     failures: "kubelet_server_expiration_renew_errors",
-    lived: "kubelet_certificate_manager_server_rotation_seconds",
+    lifetime: "kubelet_certificate_manager_server_rotation_seconds",
   },
 } as const satisfies Record<SignerName, object>;
 
-/** The value without certificate rotation; upstream reports none then. */
-export function tellUnmanaged(metrics: Metrics): void {
+/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream: it reports none. */
+export function reportUnmanagedCertificates(metrics: Metrics): void {
   for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
 }
 
 export interface CertificateManagerOptions {
   readonly signerName: SignerName;
   readonly store: CertificateStore;
-  /** Who the node is, as it is now; `undefined`: that is not known yet, and nothing is asked for. */
+  /** The subject of the node's certificate; `undefined` while it is unknown, which delays the request. */
   readonly template: () => CertificateTemplate | undefined;
-  /** As whom it is asked for, given the certificate that there is. */
+  /** Returns the API client for a request, given the current certificate. */
   readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
-  /** Used, and replaced at once, where the store has none. */
+  /** Used if the store has no valid certificate, and replaced at once. */
   readonly first?: KeyedCertificate;
-  /** Called with each new one, and first with the one that there is. */
+  /** Called with the initial certificate, if any, and with each new one. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
   readonly metrics?: Metrics;
   readonly clock: Clock;
@@ -81,10 +81,10 @@ export class CertificateManager {
     this.#held = held;
     this.#isDue = isDue;
     if (held !== undefined) options.onCurrent?.(held.certificate);
-    this.#tellTtl();
+    this.#reportTtl();
   }
 
-  /** @throws when what is stored cannot be used. Source: certificate_manager.go getCurrentCertificateOrBootstrap. */
+  /** @throws when the stored certificate cannot be read. Source: certificate_manager.go getCurrentCertificateOrBootstrap. */
   static async open(options: CertificateManagerOptions): Promise<CertificateManager> {
     const { store, clock, first, log } = options;
     const stored = await store.current();
@@ -93,7 +93,7 @@ export class CertificateManager {
       if (clock.now() < held.facts.notAfterMs) return new CertificateManager(options, held, false);
     }
     if (first === undefined) return new CertificateManager(options, undefined, true);
-    await store.update(first).catch((error: unknown) => log.warn("the first certificate is not kept", { error: messageOf(error) }));
+    await store.update(first).catch((error: unknown) => log.warn("failed to store the first certificate", { error: messageOf(error) }));
     return new CertificateManager(options, { certificate: first, facts: readCertificate(first.cert) }, true);
   }
 
@@ -101,70 +101,70 @@ export class CertificateManager {
     return this.#held === undefined || this.#options.clock.now() > this.#held.facts.notAfterMs ? undefined : this.#held.certificate;
   }
 
-  /** Whether the API server was well when it was asked last: it signed, or knew that it would not. Source: updateServerError. */
+  /** Whether the API server answered the last request: it signed it, or rejected it by 401, 403 or 404. Source: updateServerError. */
   get isServerHealthy(): boolean {
     return this.#isServerHealthy;
   }
 
-  /** Until `signal` aborts. */
+  /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#replaceInTime(signal), this.#keepTelling(signal)]);
+    await Promise.all([this.#rotateBeforeExpiry(signal), this.#keepReporting(signal)]);
   }
 
-  async #keepTelling(signal: AbortSignal): Promise<void> {
+  async #keepReporting(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    for (; !signal.aborted; await clock.after(LOOK_MS, signal).catch(() => undefined)) this.#tellTtl();
+    for (; !signal.aborted; await clock.after(POLL_MS, signal).catch(() => undefined)) this.#reportTtl();
   }
 
-  /** Source: pkg/kubelet/certificate/kubelet.go, cmd/kubelet/app/server.go: whole seconds, and without an end where there is none. */
-  #tellTtl(): void {
+  /** In whole seconds; +Inf without a certificate. Source: pkg/kubelet/certificate/kubelet.go, cmd/kubelet/app/server.go. */
+  #reportTtl(): void {
     const { clock, metrics, signerName } = this.#options;
     const endMs = this.current() === undefined ? undefined : this.#held?.facts.notAfterMs;
     metrics?.set(NAMES[signerName].ttl, {}, endMs === undefined ? Infinity : Math.trunc((endMs - clock.now()) / 1_000));
   }
 
-  async #replaceInTime(signal: AbortSignal): Promise<void> {
+  async #rotateBeforeExpiry(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.#untilDue(signal);
-        await this.#rotateAtLast(signal);
-        await this.#options.clock.after(LOOK_MS, signal);
+        await this.#rotateWithRetries(signal);
+        await this.#options.clock.after(POLL_MS, signal);
       } catch (error) {
         if (!signal.aborted) throw error;
       }
     }
   }
 
-  /** Each second, since the node may get another address, and timers end after 24 days. */
+  /** Polls each second, because the node's addresses may change, and because Node limits a timer to 24 days. */
   async #untilDue(signal: AbortSignal): Promise<void> {
     const { clock, random, template } = this.#options;
     if (!this.#isDue && this.#held !== undefined) {
       const { facts } = this.#held;
       const deadlineMs = rotationDeadlineMs(facts, random.next());
       const [expires, rotated] = [facts.notAfterMs, deadlineMs].map((ms) => new Date(ms).toISOString());
-      this.#options.log.info("certificate kept", { signer: this.#options.signerName, expires, rotated });
-      while (clock.now() < deadlineMs && satisfies(facts, template())) await clock.after(LOOK_MS, signal);
+      this.#options.log.info("certificate is valid, rotation scheduled", { signer: this.#options.signerName, expires, rotated });
+      while (clock.now() < deadlineMs && satisfies(facts, template())) await clock.after(POLL_MS, signal);
     }
-    while (template() === undefined) await clock.after(LOOK_MS, signal);
+    while (template() === undefined) await clock.after(POLL_MS, signal);
     this.#isDue = false;
   }
 
-  async #rotateAtLast(signal: AbortSignal): Promise<void> {
+  async #rotateWithRetries(signal: AbortSignal): Promise<void> {
     const { clock, random, log, signerName } = this.#options;
     for (let failures = 0; !(await this.rotate(signal)); failures++) {
-      if (failures === BACK_OFF.steps) log.error("the certificate is still not replaced", { signer: signerName });
+      if (failures === BACK_OFF.steps) log.error("certificate rotation still fails, retrying", { signer: signerName });
       const delayMs =
         failures < BACK_OFF.steps ? BACK_OFF.firstMs * 2 ** failures * (1 + BACK_OFF.jitter * random.next()) : BACK_OFF.thenMs;
       await clock.after(delayMs, signal);
     }
   }
 
-  /** One request, with a key of its own. @returns whether there is a new certificate */
+  /** Sends one request with a new key. @returns whether it was signed */
   async rotate(signal: AbortSignal): Promise<boolean> {
     const { clock, log, signerName, store } = this.#options;
     const template = this.#options.template();
     if (template === undefined) return false;
-    // A change of addresses needs a new request; the pending one is obsolete.
+    // A change of addresses makes the pending request obsolete.
     const waiting = new AbortController();
     const together = AbortSignal.any([signal, waiting.signal]);
     const givingUp = this.#giveUp(template, waiting);
@@ -181,7 +181,7 @@ export class CertificateManager {
         this.#isServerHealthy = isUnauthorized(error) || isForbidden(error) || isNotFound(error);
         throw error;
       });
-      log.info("certificate asked for", { signer: signerName, request: request.name });
+      log.info("certificate requested", { signer: signerName, request: request.name });
       const cert = await waitForCertificate(kube, request, { clock, log }, together);
       await store.update({ cert, key: privateKey });
       this.#take({ cert, key: privateKey });
@@ -189,10 +189,10 @@ export class CertificateManager {
     } catch (error) {
       signal.throwIfAborted();
       this.#options.metrics?.count(NAMES[signerName].failures, {});
-      log.warn("certificate request was not signed", { signer: signerName, error: messageOf(error) });
+      log.warn("certificate request failed", { signer: signerName, error: messageOf(error) });
       return false;
     } finally {
-      waiting.abort("over");
+      waiting.abort("settled");
       await givingUp;
     }
   }
@@ -201,19 +201,20 @@ export class CertificateManager {
     const { clock } = this.#options;
     const endsMs = clock.now() + APPROVAL_MS_MAX;
     while (!waiting.signal.aborted) {
-      await clock.after(LOOK_MS, waiting.signal).catch(() => undefined);
+      await clock.after(POLL_MS, waiting.signal).catch(() => undefined);
       if (clock.now() >= endsMs) waiting.abort(new Error("the request was not approved in time"));
-      else if (!sameTemplate(template, this.#options.template())) waiting.abort(new Error("the node has other addresses by now"));
+      else if (!sameTemplate(template, this.#options.template())) waiting.abort(new Error("the node's addresses changed"));
     }
   }
 
   #take(certificate: KeyedCertificate): void {
     const { clock, metrics, signerName } = this.#options;
-    const { lived } = NAMES[signerName];
-    if (lived !== undefined && this.#held !== undefined) metrics?.observe(lived, {}, (clock.now() - this.#held.facts.notBeforeMs) / 1_000);
+    const { lifetime } = NAMES[signerName];
+    if (lifetime !== undefined && this.#held !== undefined)
+      metrics?.observe(lifetime, {}, (clock.now() - this.#held.facts.notBeforeMs) / 1_000);
     this.#held = { certificate, facts: readCertificate(certificate.cert) };
     this.#isServerHealthy = true;
-    this.#options.log.info("certificate replaced", { signer: this.#options.signerName });
+    this.#options.log.info("certificate rotated", { signer: this.#options.signerName });
     this.#options.onCurrent?.(certificate);
   }
 

@@ -1,5 +1,5 @@
 /**
- * A node's first client certificate, asked for before anything else starts (node-agent §14.6).
+ * Requests the node's first client certificate before any other component starts (node-agent §14.6).
  *
  * Source: pkg/kubelet/certificate/bootstrap/bootstrap.go LoadClientCert, requestNodeCertificate.
  */
@@ -17,16 +17,15 @@ const SERVER_MS_MAX = 60_000;
 const SERVER_RETRY_MS = 2_000;
 const APPROVAL_MS_MAX = 3_600_000;
 
-/** A key that outlives a start that was cut off: the next one finds its request by it. */
+/** A stored key (PEM), by which a restarted agent finds the request that it made before. */
 export interface PendingKey {
-  /** PEM. */
   read(): Promise<string | undefined>;
   write(key: string): Promise<void>;
   remove(): Promise<void>;
 }
 
 export interface JoinOptions {
-  /** A client that may create CSRs for nodes: a bootstrap token. */
+  /** A client that may create CSRs for nodes, by a bootstrap token. */
   readonly kube: SigningKube;
   readonly nodeName: string;
   readonly store: CertificateStore;
@@ -45,7 +44,7 @@ export async function joinCluster(options: JoinOptions, signal: AbortSignal): Pr
   const name = joiningRequestName(template, publicKey);
   const asked = { name, template, signerName: "kubernetes.io/kube-apiserver-client-kubelet", key, publicKey } as const;
   const request = await onceReached(options, () => requestCertificate(kube, asked), signal);
-  log.info("certificate asked for, waiting for its approval", { request: request.name });
+  log.info("certificate requested, waiting for approval", { request: request.name });
   const late = new AbortController();
   const over = new AbortController();
   const timing = clock.after(APPROVAL_MS_MAX, AbortSignal.any([signal, over.signal])).then(
@@ -56,13 +55,13 @@ export async function joinCluster(options: JoinOptions, signal: AbortSignal): Pr
     const cert = await waitForCertificate(kube, request, { clock, log }, AbortSignal.any([signal, late.signal]));
     await store.update({ cert, key: keyText });
   } finally {
-    over.abort("over");
+    over.abort("settled");
     await timing;
   }
   await pendingKey.remove();
 }
 
-/** Of the certificate that there was, of a start that was cut off, or a new one. */
+/** Returns the key of the stored certificate, else the key of an interrupted join, else a new one. */
 async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<string> {
   const former: KeyedCertificate | undefined = await store.current().catch(() => undefined);
   if (former !== undefined) return former.key;
@@ -78,7 +77,7 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 }
 
 /**
- * Retries 401 and 403 for a minute, because the machine may start before the API server knows tokens and roles.
+ * Retries connection errors, 5xx, 401 and 403 for a minute: the API server may not have loaded tokens and roles yet.
  * Source: bootstrap.go waitForServer. Differs from upstream: that polls /healthz first and then tries once.
  */
 async function onceReached(
@@ -93,7 +92,7 @@ async function onceReached(
     } catch (error) {
       const isForGood = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500 && !isRefused(error));
       if (isForGood || clock.now() >= giveUpMs) throw error;
-      log.info(isRefused(error) ? "the API server refuses us, or is not ready yet" : "failed to connect to the API server", {
+      log.info(isRefused(error) ? "API server rejects the bootstrap credentials, retrying" : "failed to reach the API server, retrying", {
         error: messageOf(error),
       });
       await clock.after(SERVER_RETRY_MS, signal);

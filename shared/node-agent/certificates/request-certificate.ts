@@ -13,7 +13,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 
 export type SigningKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
-/** The request is denied, failed, or is gone. Whoever approves requests acts; the agent asks anew, with another key. */
+/** The request was denied, failed or was deleted. An approver has to act; the agent retries with a new key. */
 export class NotSignedError extends Error {
   override readonly name = "NotSignedError";
 }
@@ -22,16 +22,15 @@ const RESOURCE = "certificatesigningrequests";
 const RETRY_MS = 1_000;
 const WATCH_SECONDS = 300;
 
-/** Of one request, to find it again. */
 export interface RequestReference {
   readonly name: string;
   readonly uid: string;
 }
 
 /**
- * Asks for a certificate; a request of that name that asks for the same with the same key is taken for it.
+ * Creates the CSR, or adopts an existing one with the same name, content and key.
  *
- * @throws what the API server answers; NotSignedError for a request of that name that asks for something else
+ * @throws the API server's error; NotSignedError if the existing CSR differs
  */
 export async function requestCertificate(
   kube: SigningKube,
@@ -60,9 +59,9 @@ export async function requestCertificate(
 }
 
 /**
- * Waits until it is signed, however often the API server is away meanwhile. @returns PEM
+ * Waits until the CSR is signed; retries all errors of the API server. @returns PEM
  *
- * @throws {NotSignedError}; the signal's reason
+ * @throws {NotSignedError}, or the signal's reason
  */
 export async function waitForCertificate(
   kube: SigningKube,
@@ -78,13 +77,13 @@ export async function waitForCertificate(
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof NotSignedError) throw error;
-      log.debug("a certificate request cannot be looked at", { name, error: messageOf(error) });
+      log.debug("failed to get or watch a certificate request, retrying", { name, error: messageOf(error) });
       await clock.after(RETRY_MS, signal);
     }
   }
 }
 
-/** For one look and one watch. */
+/** Reads the CSR once and then watches it until the watch ends. */
 async function followRequest(kube: SigningKube, { name, uid }: RequestReference, signal: AbortSignal): Promise<string | undefined> {
   const fieldSelector = `metadata.name=${name}`;
   const resourceVersion = await kube.newestVersion(RESOURCE, { fieldSelector }, signal);

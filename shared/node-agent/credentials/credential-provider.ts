@@ -1,5 +1,5 @@
 /**
- * The node's credentials for registries: its docker configuration, then what the programs answer that were named to it (node-agent §8).
+ * The node's registry credentials: from its docker configuration, then from credential provider plugins (node-agent §8).
  *
  * Source: pkg/credentialprovider/{provider,config}.go, plugin/plugin.go.
  */
@@ -21,19 +21,19 @@ import type { Clock, Log } from "@deltaloop/base";
 import type { AuthConfig } from "../ports/cri-types.ts";
 import type { NodeCredentials } from "../ports/node-credentials.ts";
 
-/** So long what was read of the docker configuration counts. */
+/** How long a parsed docker configuration is cached. */
 const CONFIG_MS = 5 * 60_000;
 const PROVIDER_MS_MAX = 60_000;
 const ANSWER_BYTES_MAX = 1024 * 1024;
 const ANSWERS_MAX = 1_000;
 
 export interface NodeCredentialsOptions {
-  /** Where `config.json` is looked for, in this order, and then `.dockercfg`. */
+  /** Folders that are searched for `config.json`, in this order, and then for `.dockercfg`. */
   readonly configFolders: { readonly "config.json": readonly string[]; readonly ".dockercfg": readonly string[] };
   readonly providers: readonly CredentialProvider[];
-  /** Where their programs are. */
+  /** The folder of the plugins. */
   readonly binDir: string;
-  /** What programs find in their environment beside their own. */
+  /** The base environment of the plugins. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly log: Log;
@@ -83,7 +83,7 @@ export function createNodeCredentials(options: NodeCredentialsOptions): NodeCred
       const given = await Promise.all(
         providers.map((provider) =>
           ofProvider(provider, repository).catch((error: unknown) => {
-            log.error("no credentials from a provider", { provider: provider.name, image: repository, error: messageOf(error) });
+            log.error("credential provider failed", { provider: provider.name, image: repository, error: messageOf(error) });
             return {};
           }),
         ),
@@ -94,7 +94,7 @@ export function createNodeCredentials(options: NodeCredentialsOptions): NodeCred
   };
 }
 
-/** The first file that is there and can be read. */
+/** Returns the first configuration that exists and can be parsed. */
 async function readDockerConfig({ configFolders, log }: NodeCredentialsOptions): Promise<DockerConfig> {
   for (const form of ["config.json", ".dockercfg"] as const)
     for (const folder of configFolders[form]) {
@@ -104,7 +104,7 @@ async function readDockerConfig({ configFolders, log }: NodeCredentialsOptions):
       try {
         return parseDockerConfig(text, form);
       } catch {
-        log.warn("a docker configuration cannot be read", { path }); // what is wrong may quote a password
+        log.warn("failed to parse a docker configuration", { path }); // the parse error may quote a password
       }
     }
   return {};
@@ -133,7 +133,7 @@ function run(
             : String(error.code);
       reject(new Error(`error execing credential provider plugin ${name} for image ${repository}: ${why}: ${stderr.slice(0, 1_000)}`));
     });
-    program.stdin?.on("error", () => undefined); // one that does not read
+    program.stdin?.on("error", () => undefined); // the plugin may exit without reading
     program.stdin?.end(providerRequest({ name, args, env, ...provider }, repository));
   });
 }

@@ -1,10 +1,10 @@
 /**
- * One gRPC connection over a Unix socket: deadlines, errors by their names, and a fresh connection when the runtime comes back. A call
- * of CRI is one message each way, so Node's HTTP/2 alone does: an agent at rest makes two such calls a second, and little else.
+ * One gRPC connection over a Unix socket: deadlines, typed errors, and a reconnect after a restart of the runtime. CRI calls are unary, so
+ * Node's HTTP/2 suffices.
  *
- *     request   HEADERS, DATA <0> <length> <message>      answer   HEADERS, DATA <0> <length> <message>, HEADERS grpc-status
+ *     request   HEADERS, DATA <0> <length> <message>      response   HEADERS, DATA <0> <length> <message>, HEADERS grpc-status
  *
- * Source: grpc doc/PROTOCOL-HTTP2.md, for which each limit, header and code here stands.
+ * Source: grpc doc/PROTOCOL-HTTP2.md, for every limit, header and code here.
  */
 import { connect as connectHttp2, constants } from "node:http2";
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from "node:http2";
@@ -15,21 +15,21 @@ import type { CriErrorCode } from "../ports/cri-error.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import type { Method } from "./load.ts";
 
-/** Upstream's limit for CRI answers (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
+/** Upstream's limit for CRI responses (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
-/** A list of a full node comes at once, instead of 64 KiB at a time. */
+/** Large enough for a list of a full node in one flight, instead of 64 KiB at a time. */
 const WINDOW_BYTES = 1024 * 1024;
-/** Of Node's own count of what a session holds, above which it refuses calls. Here each call is bounded, and there are as many as turns. */
+/** Above this memory, Node refuses calls. High, because each call is bounded and sync iterations limit their number. */
 const SESSION_MIB_MAX = 4_096;
-/** Flag and length. */
+/** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
-/** What a header of time may have. */
+/** The digits that `grpc-timeout` allows. */
 const DIGITS_MAX = 8;
 /** Node fires a longer timer at once. A call with a longer grace period ends earlier, and its caller retries. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** Of HTTP, whatever gRPC's is. */
+/** HTTP status of every gRPC response, whatever its grpc-status. */
 const OK = 200;
-/** What the runtime means by ending a call without a word. What is not here is its mistake. */
+/** gRPC status for a stream reset without a status. Any other reset code is Internal. */
 const CODE_OF_RESET: Readonly<Record<number, CriErrorCode>> = {
   [constants.NGHTTP2_REFUSED_STREAM]: "Unavailable",
   [constants.NGHTTP2_CANCEL]: "Canceled",
@@ -44,7 +44,7 @@ export interface CallOptions {
 }
 
 export interface Connection {
-  /** @throws {CriError} for everything but an answer */
+  /** @throws {CriError} for every failure */
   call<T>(method: Method<T>, request: object, options: CallOptions): Promise<T>;
   close(): void;
 }
@@ -53,7 +53,7 @@ export function connect(socketPath: string): Connection {
   let held: ClientHttp2Session | undefined;
   let calls = 0;
 
-  /** The connection of the last call, if alive. Connecting to a Unix socket is cheap, so retries have no backoff. */
+  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no backoff. */
   function session(): ClientHttp2Session {
     if (held !== undefined && !held.closed && !held.destroyed) return held;
     const opened = connectHttp2("http://localhost", {
@@ -69,7 +69,7 @@ export function connect(socketPath: string): Connection {
 
   return {
     async call(method, request, options) {
-      if (options.signal?.aborted) throw new CriError("Canceled", "aborted before it was sent");
+      if (options.signal?.aborted) throw new CriError("Canceled", "aborted before the request was sent");
       const message = framed(method.encode(request));
       const on = session();
       calls++;
@@ -78,7 +78,7 @@ export function connect(socketPath: string): Connection {
         return read(method, await exchange(on, method.path, message, options));
       } finally {
         calls--;
-        if (calls === 0) held?.unref(); // an idle connection keeps no process alive
+        if (calls === 0) held?.unref(); // an idle connection must not keep the process alive
       }
     },
     close: () => held?.destroy(),
@@ -89,12 +89,12 @@ function read<T>({ decode }: Method<T>, answer: Buffer): T {
   try {
     return decode(answer);
   } catch (error) {
-    throw new CriError("Internal", `the runtime's answer cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new CriError("Internal", `failed to decode the runtime's response: ${messageOf(error)}`, { cause: error });
   }
 }
 
 function framed(message: Uint8Array): Buffer {
-  if (message.length > MESSAGE_BYTES_MAX) throw new CriError("ResourceExhausted", `a request of ${message.length} bytes is too long`);
+  if (message.length > MESSAGE_BYTES_MAX) throw new CriError("ResourceExhausted", `request of ${message.length} bytes is too long`);
   const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
   frame.writeUInt8(0);
   frame.writeUInt32BE(message.length, 1);
@@ -102,7 +102,7 @@ function framed(message: Uint8Array): Buffer {
   return frame;
 }
 
-/** @returns the answer's message @throws {CriError} */
+/** @returns the response message @throws {CriError} */
 function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { timeoutMs, signal }: CallOptions): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let stream: ClientHttp2Stream;
@@ -115,7 +115,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
         ...(timeoutMs !== undefined && { "grpc-timeout": timeoutHeader(timeoutMs) }),
       });
     } catch (error) {
-      session.close(); // it went this very moment
+      session.close(); // the session closed since `session()` checked it
       return reject(new CriError("Unavailable", messageOf(error), { cause: error }));
     }
     const chunks: Buffer[] = [];
@@ -136,19 +136,19 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
     const timer =
       timeoutMs === undefined
         ? undefined
-        : setTimeout(() => give("DeadlineExceeded", `no answer within ${timeoutMs} ms`), Math.min(timeoutMs, TIMER_MS_MAX));
+        : setTimeout(() => give("DeadlineExceeded", `no response within ${timeoutMs} ms`), Math.min(timeoutMs, TIMER_MS_MAX));
     signal?.addEventListener("abort", onAbort, { once: true });
     const add = (more: IncomingHttpHeaders): void => void (headers = { ...headers, ...more });
-    stream.on("response", add); // of a refusal these are all
+    stream.on("response", add); // a trailers-only response has no other headers
     stream.on("trailers", add);
     stream.on("data", (chunk: Buffer) => {
       received += chunk.length;
-      if (received > MESSAGE_BYTES_MAX + PREFIX_BYTES) give("ResourceExhausted", `the answer is longer than ${MESSAGE_BYTES_MAX} bytes`);
+      if (received > MESSAGE_BYTES_MAX + PREFIX_BYTES) give("ResourceExhausted", `the response exceeds ${MESSAGE_BYTES_MAX} bytes`);
       else chunks.push(chunk);
     });
-    // One with an error of its own is the runtime's doing; any other is the connection's.
+    // ERR_HTTP2_STREAM_ERROR is a reset by the runtime; any other error is the connection's.
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "ERR_HTTP2_OUT_OF_STREAMS") session.close(); // the next call opens another
+      if (error.code === "ERR_HTTP2_OUT_OF_STREAMS") session.close(); // the next call opens another session
       if (error.code !== "ERR_HTTP2_STREAM_ERROR") failure ??= new CriError("Unavailable", error.message, { cause: error });
     });
     stream.on("close", () => {
@@ -160,7 +160,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
         if (status !== "0") throw refusal(Number(status), String(text));
         resolve(unframed(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, received)));
       } catch (error) {
-        reject(error as CriError); // thrown three lines above, or by `unframed`
+        reject(error as CriError); // only CriErrors are thrown above and by `unframed`
       }
     });
     stream.end(frame);
@@ -174,27 +174,27 @@ function timeoutHeader(ms: number): string {
 }
 
 function unframed(frame: Buffer): Buffer {
-  if (frame.length < PREFIX_BYTES) throw new CriError("Internal", "the runtime answered without a message");
+  if (frame.length < PREFIX_BYTES) throw new CriError("Internal", "the runtime responded without a message");
   const length = frame.readUInt32BE(1);
-  // The request offers no other encoding.
-  if (frame[0] !== 0) throw new CriError("Internal", "the runtime's answer is compressed");
-  if (frame.length !== PREFIX_BYTES + length) throw new CriError("Internal", "the runtime's answer is cut short, or is more than one");
+  // The request offers no compression.
+  if (frame[0] !== 0) throw new CriError("Internal", "the runtime's response is compressed");
+  if (frame.length !== PREFIX_BYTES + length) throw new CriError("Internal", "the runtime's response is not exactly one message");
   return frame.subarray(PREFIX_BYTES);
 }
 
-/** gRPC counts from OK = 0; a number newer than the list is Unknown. */
+/** Maps a gRPC status to an error: codes count from OK = 0, and an unlisted one is Unknown. */
 function refusal(code: number, message: string): CriError {
   return new CriError(CRI_ERROR_CODES[code - 1] ?? "Unknown", unescaped(message));
 }
 
 function withoutStatus(session: ClientHttp2Session, { rstCode }: ClientHttp2Stream, headers: IncomingHttpHeaders): CriError {
-  if (session.closed || session.destroyed) return new CriError("Unavailable", "the connection to the runtime is gone");
+  if (session.closed || session.destroyed) return new CriError("Unavailable", "the connection to the runtime was closed");
   const http = Number(headers[":status"] ?? OK);
-  if (http !== OK) return new CriError("Unknown", `the runtime answered with HTTP status ${http}`);
-  return new CriError(CODE_OF_RESET[rstCode ?? 0] ?? "Internal", `the runtime ended the call without a status (code ${rstCode})`);
+  if (http !== OK) return new CriError("Unknown", `the runtime responded with HTTP status ${http}`);
+  return new CriError(CODE_OF_RESET[rstCode ?? 0] ?? "Internal", `the runtime ended the call without a status (reset code ${rstCode})`);
 }
 
-/** Of UTF-8 what no header can hold comes as %xx. */
+/** gRPC percent-encodes the bytes of a message that a header cannot hold. */
 function unescaped(message: string): string {
   try {
     return decodeURIComponent(message);

@@ -1,6 +1,6 @@
 /**
- * Cri over gRPC (`runtime.v1`) to containerd or whatever else serves it on a Unix socket. Every verb is one call; what CR2 calls
- * success is made one here, since runtimes disagree about it.
+ * Cri over gRPC (`runtime.v1`), for containerd or any other runtime on a Unix socket. Every verb is one call. Runtimes disagree about
+ * NotFound of stop and remove, so `done` turns it into success (CR2).
  */
 import { isNotFound } from "../ports/cri-error.ts";
 import type { Cri } from "../ports/cri.ts";
@@ -14,13 +14,13 @@ import { message, method } from "./load.ts";
 /** Node-agent §1. */
 const REQUEST_MS = 120_000;
 const RUN_POD_SANDBOX_MS = 240_000;
-/** A runtime counts nanoseconds in 64 bits, and takes more than 292 years for less than none. A pod may ask for any number. */
+/** Runtimes count nanoseconds in a signed 64-bit integer, so longer durations overflow. A pod may ask for any number. */
 const SECONDS_MAX = Math.floor(2 ** 63 / 1_000_000_000);
-/** The kubelet's own word for what it wants spoken; runtimes ignore it. */
+/** The version that the kubelet sends; runtimes ignore it. */
 const KUBELET_API_VERSION = "0.1.0";
 
 export interface CriAdapter extends Cri {
-  /** Ends the connection; calls under way fail. */
+  /** Closes the connection; pending calls fail. */
   close(): void;
 }
 
@@ -87,7 +87,7 @@ export function createCri(endpoint: string): CriAdapter {
   };
 }
 
-/** CR2: what is not there is stopped and removed. */
+/** CR2: stopping or removing something that does not exist succeeds. */
 async function done(call: Promise<object>): Promise<void> {
   try {
     await call;

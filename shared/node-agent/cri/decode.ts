@@ -1,4 +1,4 @@
-/** CRI's answers as the port's types. Absent messages, unknown words and times of 0 are met here and nowhere else. */
+/** Converts CRI responses into the port's types, including absent messages, unknown enum values and zero times. */
 import { CriError } from "../ports/cri-error.ts";
 import type {
   Container,
@@ -50,15 +50,16 @@ export function conditions(answer: object): readonly RuntimeCondition[] {
   return as(answer, "StatusResponse").status?.conditions ?? [];
 }
 
-/** @throws {CriError} Unimplemented when the runtime answers without saying it: the caller's own setting decides then too */
+/** The verbose part of Status. */
 export function statusInfo(answer: object): StringMap {
   return as(answer, "StatusResponse").info;
 }
 
+/** @throws {CriError} Unimplemented for an unknown driver, as of an older runtime: the caller then uses its own setting */
 export function runtimeConfig(answer: object): RuntimeConfig {
   const { linux } = as(answer, "RuntimeConfigResponse");
   const cgroupDriver = linux && CGROUP_DRIVERS.find((driver) => driver === linux.cgroupDriver);
-  if (!cgroupDriver) throw new CriError("Unimplemented", "the runtime names no cgroup driver that we know");
+  if (!cgroupDriver) throw new CriError("Unimplemented", "the runtime reports an unknown cgroup driver");
   return { cgroupDriver };
 }
 
@@ -138,7 +139,7 @@ export function url(answer: object): string {
   return as(answer, "StreamingUrl").url;
 }
 
-/** An absent image is a null image (node-agent §17). */
+/** Returns `undefined` for an absent image, which CRI reports as a null image (node-agent §17). */
 export function imageStatus(answer: object): Image | undefined {
   const wire = as(answer, "ImageStatusResponse").image;
   return wire ? image(wire) : undefined;
@@ -169,7 +170,7 @@ export function containerStatsList(answer: object): readonly ContainerStats[] {
   return as(answer, "ListContainerStatsResponse").stats.map(statsOf);
 }
 
-/** The connection has decoded the answer by the same runtime.proto from which `Answers` was written. */
+/** Safe: the connection decoded the response with runtime.proto, which `Answers` mirrors. */
 function as<Name extends keyof Answers>(answer: object, _message: Name): Answers[Name] {
   return answer as Answers[Name];
 }
@@ -178,7 +179,7 @@ function sandboxOf(wire: WirePodSandbox): PodSandbox {
   return {
     id: wire.id,
     metadata: wire.metadata ?? { name: "", uid: "", namespace: "", attempt: 0 },
-    // A state we have no word for is not one in which a container may be started.
+    // An unknown state must not allow a container to start.
     state: known(POD_SANDBOX_STATES, wire.state, "SANDBOX_NOTREADY"),
     createdAtMs: wire.createdAt / NANOSECONDS_PER_MS,
     labels: wire.labels,
@@ -186,7 +187,7 @@ function sandboxOf(wire: WirePodSandbox): PodSandbox {
   };
 }
 
-/** A mode we have no word for is left out. */
+/** Omits unknown modes. */
 function namespaceOption({ network, pid, ipc, targetId }: WireNamespaceOption): NamespaceOption {
   const mode = (value: Enum): NamespaceMode | undefined => NAMESPACE_MODES.find((name) => name === value);
   const [networkMode, pidMode, ipcMode] = [mode(network), mode(pid), mode(ipc)];
@@ -233,6 +234,6 @@ function known<Word extends string>(words: readonly Word[], value: Enum, otherwi
 }
 
 function present<T>(value: T | null, what: string): T {
-  if (value === null) throw new CriError("Internal", `the runtime answered without a ${what}`);
+  if (value === null) throw new CriError("Internal", `the runtime responded without a ${what}`);
   return value;
 }

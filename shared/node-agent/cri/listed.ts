@@ -1,10 +1,10 @@
 /**
- * What the runtime lists, of which most is what it was a second ago. What it says of one sandbox or container is read when it says it
- * in other bytes than before, and is handed out once more while it does not: an agent at rest reads, and throws away, nothing.
+ * Decodes lists of the runtime incrementally: an item is decoded only when its bytes differ from those in the last list. An idle
+ * agent decodes and allocates nothing.
  *
- * LU1 an item is as new as the answer it stands in: its bytes are compared, all of them.
- * LU2 what a list of everything does not have is forgotten, so that no more is kept than that list and what lists of some have shown since.
- * LU3 items are frozen, since others have them as well.
+ * LU1 an item is as new as its response: all of its bytes are compared.
+ * LU2 a full list drops items that it lacks, so the cache holds that list and the items of filtered lists since.
+ * LU3 items are frozen, because callers share them.
  */
 import protobuf from "protobufjs";
 
@@ -13,29 +13,29 @@ import { deepFreeze } from "@deltaloop/base";
 interface Read<T> {
   readonly bytes: Buffer;
   readonly item: T;
-  /** As `fieldsOf` has them, once they were asked for. */
+  /** Field offsets, computed on the first reordered comparison. */
   fields?: Fields;
 }
 
-/** Where each field begins, and where the last one ends; empty where there are more than `FIELDS_MAX`. */
+/** Start of each field, then the end of the last one; empty above `FIELDS_MAX` fields. */
 type Fields = Uint32Array;
 
-/** Of an answer that is field 1, repeated, and of items whose field 1 is their id, as all lists of CRI are. */
+/** Reads responses whose field 1 repeats the items, and items whose field 1 is their id, as in all CRI lists. */
 export class ListReader<T> {
   readonly #read: (bytes: Buffer) => T;
-  /** By how their ids begin. Of two that begin alike one is read each time. */
+  /** By the first bytes of the id. Items with the same first bytes are decoded each time. */
   #known = new Map<number, Read<T>>();
 
   constructor(read: (bytes: Buffer) => T) {
     this.#read = read;
   }
 
-  /** Items that are kept. */
+  /** The number of cached items. */
   get size(): number {
     return this.#known.size;
   }
 
-  /** @param isOfAll what is not in it is not there */
+  /** @param isOfAll whether the list is unfiltered, so that a missing item no longer exists */
   items(answer: Buffer, { isOfAll }: { readonly isOfAll: boolean }): readonly T[] {
     const items: T[] = [];
     const kept = isOfAll ? new Map<number, Read<T>>() : this.#known;
@@ -58,26 +58,26 @@ export class ListReader<T> {
   }
 
   #readAt(answer: Buffer, start: number, length: number): Read<T> {
-    // A copy of its own: a part of the answer would keep all of it. A Buffer, as protobufjs reads texts of other bytes character by character.
+    // A copy, because a slice would keep the whole response alive. A Buffer, because protobufjs decodes its strings faster.
     const bytes = Buffer.allocUnsafeSlow(length);
     answer.copy(bytes, 0, start, start + length);
     return { bytes, item: deepFreeze(this.#read(bytes)) };
   }
 }
 
-/** As protobuf writes a field 1 of any length. */
+/** Tag of field 1 with wire type "length-delimited". */
 const FIRST_FIELD = (1 << 3) | 2;
-/** Of an id, which is 64 digits of chance. */
+/** Enough of an id, which is 64 random hex digits. */
 const BEGINNING_BYTES = 6;
 
-/** The tag of field 1, a length of one byte, the id. Of an item that begins with anything else it is as good, while that does not change. */
+/** Skips the tag and the one-byte length of the id. An item without a leading id gets a key that is as stable as its bytes. */
 function beginningOfId(answer: Buffer, start: number, length: number): number {
   return length < 2 + BEGINNING_BYTES ? 0 : answer.readUIntBE(start + 2, BEGINNING_BYTES);
 }
 
-/** An item with more is read anew: comparing them in any order could take longer. */
+/** An item with more fields is decoded again: comparing them in any order is quadratic. */
 const FIELDS_MAX = 64;
-/** Of the item that is looked at; nothing is made anew for a list each second that says what it said before. */
+/** Reused scratch space for the item under comparison, so that an unchanged list allocates nothing. */
 const itsFields: Fields = new Uint32Array(FIELDS_MAX + 1);
 const isTaken = new Uint8Array(FIELDS_MAX);
 
@@ -89,11 +89,11 @@ function isSame(known: Read<unknown>, answer: Buffer, start: number, length: num
   return count > 0 && count === known.fields.length - 1 && isReordered(known.bytes, known.fields, answer, itsFields);
 }
 
-/** Whether both have the same fields, each as often, of which there are as many. `ofRight` is longer than that. */
+/** Whether both items have the same fields in any order. `ofRight` may be longer than the field count. */
 function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Fields): boolean {
   const count = ofLeft.length - 1;
   isTaken.fill(0, 0, count);
-  /** Entries of a map come in turn, from another one on. */
+  /** Go serializes map entries in order from a random start, so the search continues after the last match. */
   let next = 0;
   for (let i = 0; i < count; i++) {
     const from = at(ofRight, i);
@@ -109,7 +109,7 @@ function isReordered(left: Buffer, ofLeft: Fields, right: Buffer, ofRight: Field
   return true;
 }
 
-/** From their ends: fields of the same length begin alike, with the same key often. */
+/** Compares from the end, because map entries of equal length often share the key at their start. */
 function areSame(left: Buffer, ofLeft: number, right: Buffer, ofRight: number, length: number): boolean {
   for (let i = length - 1; i >= 0; i--) if (left[ofLeft + i] !== right[ofRight + i]) return false;
   return true;
@@ -125,7 +125,7 @@ function fieldsOf(bytes: Buffer): Fields {
   return fields.slice(0, count === 0 ? 0 : count + 1);
 }
 
-/** @returns how many there are, 0 where they are more than `FIELDS_MAX` @throws {Error} as protobufjs does for what is no message */
+/** @returns the number of fields, or 0 above `FIELDS_MAX` @throws {Error} of protobufjs for an invalid message */
 function findFields(bytes: Buffer, start: number, end: number, fields: Fields): number {
   const reader = protobuf.Reader.create(bytes);
   reader.pos = start;

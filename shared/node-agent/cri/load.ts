@@ -1,12 +1,11 @@
 /**
- * The messages of runtime.proto, ready to be written and read.
+ * Encoders and decoders for the messages of runtime.proto.
  *
- * Contract with the build (infra/build), the same as in shared/store/redis/scripts/load.ts: a bundle has no .proto file
- * beside it, so the expression of exactly this form,
+ * Contract with the build (infra/build), as in shared/store/redis/scripts/load.ts: the build replaces the expression of exactly this form,
  *
  *     readFileSync(new URL("./<path>.proto", import.meta.url), "utf8")
  *
- * is to be replaced by the file's content as a string literal. Run unbuilt, it reads the file. No other module reads it.
+ * by the file's content as a string literal, because a bundle has no .proto file beside it.
  */
 import { readFileSync } from "node:fs";
 
@@ -16,19 +15,19 @@ const text = readFileSync(new URL("./runtime.proto", import.meta.url), "utf8");
 const { root } = protobuf.parse(text);
 
 /**
- * Fields in camelCase; every scalar, list and map present, a message only if it came; 64-bit numbers as doubles (times lose
- * less than a microsecond, sizes nothing); an enum's unknown value stays a number, for decode.ts to judge.
+ * Fields in camelCase; scalars, lists and maps always present, messages only if sent. 64-bit integers become doubles: times lose less than
+ * a microsecond, sizes nothing. An unknown enum value stays a number for decode.ts.
  */
 const READ = { longs: Number, enums: String, defaults: true } as const;
 
 export interface Method<T = object> {
-  /** As gRPC calls it: `/<package>.<service>/<method>`. */
+  /** The gRPC path, `/<package>.<service>/<method>`. */
   readonly path: string;
   encode(request: object): Uint8Array;
   decode(answer: Buffer): T;
 }
 
-/** A message within others, as an answer would have it. @throws {Error} when runtime.proto has no such message */
+/** A decoder for a nested message. @throws {Error} when runtime.proto has no such message */
 export function message(name: string): (bytes: Buffer) => object {
   const type = root.lookupType(`runtime.v1.${name}`);
   return (bytes) => type.toObject(type.decode(bytes), READ);

@@ -1,7 +1,4 @@
-/**
- * What protobufjs hands over for an answer of runtime.proto, with the options of load.ts. `Enum` is a word, or a number when the
- * runtime's is newer than ours.
- */
+/** Types of the objects that protobufjs returns for responses, with the options of load.ts. An `Enum` is a number if runtime.proto lacks it. */
 import type { ContainerMetadata, PodSandboxMetadata, RuntimeCondition, StringMap } from "../ports/cri-types.ts";
 
 export type Enum = string | number;
@@ -55,7 +52,7 @@ export interface WireContainerStatus extends Omit<WireContainer, "podSandboxId" 
   readonly resources: { readonly linux: WireLinuxContainerResources | null } | null;
 }
 
-/** What is not said is 0. */
+/** Unset values are 0. */
 export interface WireLinuxContainerResources {
   readonly cpuPeriod: number;
   readonly cpuQuota: number;
@@ -87,7 +84,7 @@ export interface WireContainerStats {
   readonly writableLayer: { readonly usedBytes: Wrapped | null; readonly inodesUsed: Wrapped | null } | null;
 }
 
-/** By the name of the message in runtime.proto. */
+/** Keys are message names of runtime.proto. */
 export interface Answers {
   readonly VersionResponse: { readonly runtimeName: string; readonly runtimeVersion: string; readonly runtimeApiVersion: string };
   readonly StatusResponse: { readonly status: { readonly conditions: readonly RuntimeCondition[] } | null; readonly info: StringMap };

@@ -1,20 +1,20 @@
 /**
- * Polls due items at the earliest due time, which is known because all scheduling goes through here.
- * Polling ten times a second would wake an idle agent 600 times a minute.
+ * Waits until the earliest due time, which is known because all scheduling goes through here. Polling ten times a second instead would
+ * wake an idle agent 600 times a minute.
  *
- * DW1 nothing has been due for longer than `LOOK_MS` when it is looked for, also what is scheduled later than, and due before, all else.
- * DW2 it is looked for no more often than that: what is due close together is found together.
- * DW3 while nothing is scheduled no timer runs.
+ * DW1 a due item waits at most `POLL_MS`, even if it was scheduled later than, and is due before, all others.
+ * DW2 polls are at least `POLL_MS` apart: items that are due close together are taken together.
+ * DW3 while nothing is scheduled, no timer runs.
  */
 import type { Clock } from "@deltaloop/base";
 import type { Agenda, NodeStore } from "../ports/node-store.ts";
 
-const LOOK_MS = 100;
+const POLL_MS = 100;
 
 export interface DueWatch {
-  /** The store whose due times are seen. */
+  /** The store, with `schedule` observed. */
   readonly store: NodeStore;
-  /** Resolves when it is time to look once more; the call says that it was looked just now. */
+  /** Resolves when the next poll is due; the time of the call counts as the last poll. */
   next(signal: AbortSignal): Promise<void>;
 }
 
@@ -29,27 +29,27 @@ export function createDueWatch(store: NodeStore, agenda: Agenda, clock: Clock): 
       },
     },
     async next(signal) {
-      const lookAtMs = clock.now() + LOOK_MS;
+      const nextPollMs = clock.now() + POLL_MS;
       let earliestMs = Infinity;
       let wait = new AbortController();
       scheduled = (dueMs) => {
-        const isEarlier = Math.max(dueMs, lookAtMs) < Math.max(earliestMs, lookAtMs);
+        const isEarlier = Math.max(dueMs, nextPollMs) < Math.max(earliestMs, nextPollMs);
         earliestMs = Math.min(earliestMs, dueMs);
         if (isEarlier) wait.abort();
       };
       for (const dueMs of (await store.agenda(agenda)).values()) earliestMs = Math.min(earliestMs, dueMs);
       const end = (): void => wait.abort();
       signal.addEventListener("abort", end, { once: true });
-      while (!signal.aborted && clock.now() < Math.max(earliestMs, lookAtMs)) {
+      while (!signal.aborted && clock.now() < Math.max(earliestMs, nextPollMs)) {
         wait = new AbortController();
-        await until(clock, Math.max(earliestMs, lookAtMs), wait.signal);
+        await until(clock, Math.max(earliestMs, nextPollMs), wait.signal);
       }
       signal.removeEventListener("abort", end);
     },
   };
 }
 
-/** Or until `signal` aborts. */
+/** Also returns when `signal` aborts. */
 async function until(clock: Clock, atMs: number, signal: AbortSignal): Promise<void> {
   if (Number.isFinite(atMs)) await clock.after(atMs - clock.now(), signal).catch(() => undefined);
   else await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -1,4 +1,4 @@
-/** The runtime, with each call counted and timed (node-agent §15). Source: pkg/kubelet/kuberuntime/instrumented_services.go. */
+/** Counts and times each call of the runtime (node-agent §15). Source: pkg/kubelet/kuberuntime/instrumented_services.go. */
 import type { Clock } from "@deltaloop/base";
 import type { Cri } from "../ports/cri.ts";
 import { RUNTIME_OPERATIONS } from "@deltaloop/base/metrics";
@@ -6,10 +6,10 @@ import type { Metrics } from "@deltaloop/base/metrics";
 
 type Call = (...parameters: readonly unknown[]) => Promise<unknown>;
 
-/** Answers and refusals are the runtime's own. */
+/** Wraps every verb of `cri`; results and errors pass through. */
 export function meterCri(cri: Cri, metrics: Metrics, clock: Clock): Cri {
   const metered = Object.entries(RUNTIME_OPERATIONS).map(([verb, operation]) => {
-    const call = cri[verb as keyof Cri] as Call; // the table has each verb of the port and no other
+    const call = cri[verb as keyof Cri] as Call; // RUNTIME_OPERATIONS lists exactly the verbs of the port
     const meter: Call = async (...parameters) => {
       const labels = { operation_type: operation };
       const startedAtMs = clock.now();
@@ -25,5 +25,5 @@ export function meterCri(cri: Cri, metrics: Metrics, clock: Clock): Cri {
     };
     return [verb, meter] as const;
   });
-  return { ...cri, ...(Object.fromEntries(metered) as unknown as Cri) }; // each verb with its own signature
+  return { ...cri, ...(Object.fromEntries(metered) as unknown as Cri) }; // each wrapper keeps the signature of its verb
 }

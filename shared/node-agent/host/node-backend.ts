@@ -1,4 +1,4 @@
-/** What the agent's HTTPS server asks the agent. */
+/** The agent's data and runtime, as the HTTPS server needs them. */
 import type { Cri } from "../ports/cri.ts";
 import type { CachedStatus, NodeStore } from "../ports/node-store.ts";
 import { isStaticPod } from "../kubelet/types/labels.ts";
@@ -6,14 +6,14 @@ import type { NodeCondition } from "../kubelet/node-ports/node-ports.ts";
 import type { PodManager } from "../kubelet/pod/pod-manager.ts";
 import type { NodeApiBackend } from "../server/options.ts";
 
-export interface BackendParts {
+export interface BackendPorts {
   readonly pods: PodManager;
   readonly store: NodeStore;
   readonly cri: Cri;
   readonly condition: NodeCondition;
 }
 
-export function createNodeBackend({ pods, store, cri, condition }: BackendParts): NodeApiBackend {
+export function createNodeBackend({ pods, store, cri, condition }: BackendPorts): NodeApiBackend {
   return {
     async pod(namespace, name, uid) {
       const pod = pods.desired().findLast(({ metadata }) => metadata.namespace === namespace && metadata.name === name);

@@ -1,12 +1,10 @@
 /**
- * The host of a node's functions (node-agent §18): queues in front of the handlers, and what only a process on the node can bring:
- * ticks, and the due times of probes.
+ * Runs the functions of a node (node-agent §18): queues in front of the handlers, periodic ticks, and the due times of probes.
  *
- * NH1 the host decides nothing and keeps nothing that CRI, the API server or the manifests do not know.
- * NH2 a tick that takes longer than its period is not started twice; one that fails is logged, once while the reason stays, and
- *    comes again.
+ * NH1 the host decides nothing and holds no state that CRI, the API server or the manifests cannot restore.
+ * NH2 a tick never overlaps itself. A failed tick is retried after its period; the same error is logged once.
  * NH3 messages of one pod are handled one at a time, pods in parallel (pod-queue.ts).
- * NH4 a probe waits only for its own last run. Concurrency has no shared limit, because a single pod with hanging probes
+ * NH4 a probe waits only for its own previous run. Probes share no concurrency limit, because one pod with hanging probes
  *    could exhaust it.
  */
 import type { NodeHandler, NodeQueue } from "../kubelet/node-ports/node-ports.ts";
@@ -16,13 +14,12 @@ import type { DueWatch } from "./due-watch.ts";
 import { PodQueue } from "./pod-queue.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Made before the handlers, which send. */
+/** Created before the handlers, which send to them. */
 export type NodeQueues = { readonly [Q in NodeQueue]: PodQueue };
 
 export interface NodeHandlers {
-  /** What takes the messages of each queue. */
-  readonly turns: { readonly [Q in NodeQueue]: NodeHandler };
-  /** One run of the probe `key`, which was due at `dueMs`. */
+  readonly queues: { readonly [Q in NodeQueue]: NodeHandler };
+  /** Runs the probe `key`, which was due at `dueMs`. */
   readonly podProbe: (key: string, dueMs: number) => Promise<void>;
   readonly ticks: readonly Tick[];
 }
@@ -37,14 +34,14 @@ export interface NodeHostPorts {
   readonly store: NodeStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** Of probes. */
+  /** The due times of probes. */
   readonly due: Pick<DueWatch, "next">;
 }
 
-/** More than twice the pods of a node: a turn that waits costs nothing, and must not keep others waiting. */
+/** More than twice the pods of a node: a sync iteration that waits is cheap and must not delay other pods. */
 const SYNCS_MAX = 256;
 const FLUSHES_MAX = 8;
-/** A probe that still runs when it is due again is looked at once more after this. */
+/** Delay of a probe whose previous run has not ended. */
 const PROBE_BUSY_MS = 1_000;
 const END_MS_MAX = 5_000;
 
@@ -55,11 +52,11 @@ export function createNodeQueues(ports: Pick<NodeHostPorts, "clock" | "log">): N
   };
 }
 
-/** Runs until `signal` aborts and what runs then has ended, or 5 s have passed. */
+/** Runs until `signal` aborts; then waits up to 5 s for running handlers. */
 export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, handlers: NodeHandlers, signal: AbortSignal): Promise<void> {
   const { clock, log, store, due } = ports;
-  queues.pods.start(handlers.turns.pods);
-  queues.statuses.start(handlers.turns.statuses);
+  queues.pods.start(handlers.queues.pods);
+  queues.statuses.start(handlers.queues.statuses);
   const running = new Map<string, Promise<void>>();
   const probes: Repeated = {
     name: "probes",
@@ -71,11 +68,11 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
           await store.schedule("probes", key, clock.now() + PROBE_BUSY_MS);
           continue;
         }
-        const turn = handlers
+        const run = handlers
           .podProbe(key, agenda.get(key) ?? clock.now())
-          .catch((error: unknown) => log.warn("a probe's turn failed", { probe: key, error: String(error) }))
+          .catch((error: unknown) => log.warn("probe failed to run", { probe: key, error: String(error) }))
           .finally(() => running.delete(key));
-        running.set(key, turn);
+        running.set(key, run);
       }
     },
   };
@@ -87,26 +84,26 @@ export async function runNodeHost(ports: NodeHostPorts, queues: NodeQueues, hand
     Promise.all([queues.pods.stop(), queues.statuses.stop(), ...running.values()]),
   );
   await new Promise<void>((resolve) => (signal.aborted ? resolve() : signal.addEventListener("abort", () => resolve(), { once: true })));
-  // A killed host does not wait for pending calls to other systems.
+  // Calls to other systems may hang, so the wait is bounded.
   await Promise.race([ended, clock.after(END_MS_MAX)]);
 }
 
 interface Repeated extends Omit<Tick, "everyMs"> {
-  /** Until it is time again. */
+  /** Resolves when the next run is due. */
   readonly rest: (startedMs: number) => Promise<void>;
 }
 
 async function repeat({ clock, log }: NodeHostPorts, { name, act, rest }: Repeated, signal: AbortSignal): Promise<void> {
-  let said = "";
+  let lastError = "";
   while (!signal.aborted) {
     const startedMs = clock.now();
     try {
       await act();
-      said = "";
+      lastError = "";
     } catch (error) {
       const text = messageOf(error);
-      if (text !== said) log.warn("failed, and is tried again", { what: name, error: text });
-      said = text;
+      if (text !== lastError) log.warn("tick failed, retrying", { what: name, error: text });
+      lastError = text;
     }
     await rest(startedMs).catch(() => undefined);
   }

@@ -8,8 +8,8 @@
 import type { Cri } from "../ports/cri.ts";
 import type { StringMap } from "../ports/cri-types.ts";
 
-/** So many lists of one pod each cost about as much as one list of all pods of a full node. */
-const FEW = 3;
+/** Up to this number of callers, filtered lists cost less than one full list of a full node. */
+const FILTERED_MAX = 3;
 
 interface Filter {
   readonly labelSelector?: StringMap;
@@ -17,9 +17,9 @@ interface Filter {
 
 type List<T, F extends Filter> = (filter?: F) => Promise<readonly T[]>;
 
-interface Asker<T, F> {
+interface Caller<T, F> {
   readonly filter: F | undefined;
-  readonly answer: (list: Promise<readonly T[]>) => void;
+  readonly settle: (list: Promise<readonly T[]>) => void;
 }
 
 export function shareLists(cri: Cri): Cri {
@@ -28,29 +28,29 @@ export function shareLists(cri: Cri): Cri {
 
 function shared<T extends { readonly labels: StringMap }, F extends Filter>(list: List<T, F>): List<T, F> {
   let isListing = false;
-  let waiting: Asker<T, F>[] = [];
+  let waiting: Caller<T, F>[] = [];
 
-  /** Never throws: the callers that wait get the error. */
-  async function answerAll(): Promise<void> {
+  /** Never throws: the waiting callers get the error. */
+  async function listForAll(): Promise<void> {
     isListing = true;
     while (waiting.length > 0) {
-      const askers = waiting;
+      const callers = waiting;
       waiting = [];
-      const isOfAll = askers.length > FEW || askers.some(({ filter }) => filter === undefined);
+      const isOfAll = callers.length > FILTERED_MAX || callers.some(({ filter }) => filter === undefined);
       const all = isOfAll ? list() : undefined;
-      const answers = askers.map(async ({ filter }) => (all === undefined ? await list(filter) : (await all).filter(matching(filter))));
-      for (const [index, { answer }] of askers.entries()) answer(answers[index] ?? Promise.resolve([]));
+      const answers = callers.map(async ({ filter }) => (all === undefined ? await list(filter) : (await all).filter(matching(filter))));
+      for (const [index, { settle }] of callers.entries()) settle(answers[index] ?? Promise.resolve([]));
       await Promise.allSettled(answers);
     }
     isListing = false;
   }
 
   return async (filter) => {
-    // Another choice than by labels is the runtime's own.
+    // Only label selectors are evaluated here.
     if (filter !== undefined && Object.keys(filter).some((key) => key !== "labelSelector")) return await list(filter);
-    const answered = new Promise<readonly T[]>((answer) => void waiting.push({ filter, answer }));
-    if (!isListing) void answerAll();
-    return await answered;
+    const listed = new Promise<readonly T[]>((settle) => void waiting.push({ filter, settle }));
+    if (!isListing) void listForAll();
+    return await listed;
   };
 }
 

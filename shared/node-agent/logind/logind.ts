@@ -1,6 +1,6 @@
 /**
- * systemd-logind by systemd's own programs: `busctl` asks it and hears its signals, `systemd-inhibit` holds the lock, which D-Bus hands
- * out as an open file. They are there wherever logind is.
+ * systemd-logind through systemd's own programs: `busctl` calls it and monitors its signals. `systemd-inhibit` holds the inhibitor lock,
+ * which D-Bus passes as an open file.
  *
  * Source: pkg/kubelet/nodeshutdown/systemd/inhibit_linux.go.
  */
@@ -15,19 +15,19 @@ const SERVICE = "org.freedesktop.login1";
 const OBJECT = "/org/freedesktop/login1";
 const MANAGER = "org.freedesktop.login1.Manager";
 const SIGNAL = "PrepareForShutdown";
-/** With the sender: on the system's bus anybody may send a signal of that name. */
+/** Matches the sender too, because any process may send a signal of that name on the system bus. */
 const MATCH = `type='signal',sender='${SERVICE}',path='${OBJECT}',interface='${MANAGER}',member='${SIGNAL}'`;
 
 const CALL_MS_MAX = 10_000;
-/** Whose end is the end of what it holds; a word comes back once it holds it. */
+/** The command that systemd-inhibit runs: it echoes `HELD` once the lock is held, and its end releases the lock. */
 const HOLDER = "cat";
 const HELD = "held";
 const DROP_IN_FOLDER = "/etc/systemd/logind.conf.d";
-/** The kubelet's has this name too: who takes a machine over replaces it. */
+/** The kubelet's file name, so that the agent replaces the kubelet's file. */
 const DROP_IN = "99-kubelet.conf";
 
 export interface LogindOptions {
-  /** Of the D-Bus daemon, `unix:path=…`. Default: the system's. */
+  /** Address of the D-Bus daemon, `unix:path=…`. Default: the system bus. */
   readonly busAddress?: string;
   readonly dropInFolder?: string;
 }
@@ -36,27 +36,27 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
   const env = { ...process.env, ...(busAddress !== undefined && { DBUS_SYSTEM_BUS_ADDRESS: busAddress }) };
   const property = async (name: string): Promise<unknown> => {
     const answer = await output("busctl", ["--json=short", "get-property", SERVICE, OBJECT, MANAGER, name], env);
-    return (JSON.parse(answer) as { readonly data?: unknown }).data; // so busctl writes a value
+    return (JSON.parse(answer) as { readonly data?: unknown }).data; // the format of busctl --json
   };
   return {
     async inhibitDelayMs() {
       const microseconds = await property("InhibitDelayMaxUSec");
-      if (typeof microseconds !== "number") throw new Error("logind does not say how long a shutdown waits");
+      if (typeof microseconds !== "number") throw new Error("logind reports no InhibitDelayMaxUSec");
       return microseconds / 1_000;
     },
 
     async overrideInhibitDelay(ms) {
       await mkdir(dropInFolder, { recursive: true, mode: 0o755 });
-      const content = `# Written by the node agent, for the time that pods have in a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
+      const content = `# Written by the node agent: the time that pods have to end in a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
       await writeFile(join(dropInFolder, DROP_IN), content, { mode: 0o644 });
       const kill = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "KillUnit"];
-      await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP: it reads its files again
+      await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP reloads its configuration
     },
 
     inhibitShutdown: async () => await holdLock(env),
 
-    async watchShutdown(tell, signal) {
-      // It must not outlive this process, which cannot end it when it is killed.
+    async watchShutdown(onChange, signal) {
+      // setpriv ends busctl with this process, even after SIGKILL.
       const child = spawn("setpriv", ["--pdeathsig", "TERM", "busctl", "--json=short", "--match", MATCH, "monitor"], {
         env,
         stdio: ["ignore", "pipe", "pipe"],
@@ -69,14 +69,14 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
         const value = valueOf(line);
         if (value === undefined || signal.aborted) return;
         changes++;
-        tell(value);
+        onChange(value);
       });
       try {
         if (signal.aborted) return;
-        // It says so once it listens; what changes after that is heard, and what was before can be asked for.
+        // busctl writes to stderr once it listens. Reading the property after that misses no change.
         await Promise.race([once(child.stderr, "data"), ended.then(failed("busctl"))]);
         const now = await property("PreparingForShutdown");
-        if (changes === 0 && !signal.aborted) tell(now === true);
+        if (changes === 0 && !signal.aborted) onChange(now === true);
         const why = await ended;
         if (!signal.aborted) failed("busctl")(why);
       } catch (error) {
@@ -91,14 +91,11 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
 
 type Signal = { readonly member?: string; readonly payload?: { readonly data?: readonly unknown[] } | null } | null;
 
-/**
- * `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}`. The last line of a busctl that was ended may be a
- * part of one.
- */
+/** Parses `{"type":"signal",…,"member":"PrepareForShutdown","payload":{"type":"b","data":[true]}}`; the last line may be truncated. */
 function valueOf(line: string): boolean | undefined {
   let message: Signal;
   try {
-    message = JSON.parse(line) as Signal; // so busctl writes one
+    message = JSON.parse(line) as Signal; // the format of busctl --json
   } catch {
     return undefined;
   }
@@ -106,16 +103,16 @@ function valueOf(line: string): boolean | undefined {
   return typeof value === "boolean" ? value : undefined;
 }
 
-/** `cat` ends with its input, which ends with this process; and with it the lock. */
+/** `cat` ends when its input closes, at the latest with this process, and the lock ends with it. */
 async function holdLock(env: NodeJS.ProcessEnv): Promise<InhibitLock> {
   const why = "--why=The node agent needs time to end its pods";
   const child = spawn("systemd-inhibit", ["--what=shutdown", "--mode=delay", "--who=deltaloop node", why, HOLDER], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
-    detached: true, // a Ctrl-C is for the agent, which lets go by itself
+    detached: true, // Ctrl-C must not end it before the agent releases the lock
   });
   const ended = endOf(child);
-  child.stdin.on("error", () => undefined); // it says how it ended
+  child.stdin.on("error", () => undefined); // `ended` reports why it ended
   child.stdin.write(`${HELD}\n`);
   await Promise.race([once(child.stdout, "data"), ended.then(failed("systemd-inhibit"))]);
   return {
@@ -138,7 +135,7 @@ interface End {
   readonly words: string;
 }
 
-/** Its last words, or why it could not begin. */
+/** The last line of stderr, or why the program did not start. */
 async function endOf(child: Child): Promise<End> {
   let words = "";
   child.stderr.on("data", (chunk: Buffer) => (words = `${words}${chunk.toString()}`.slice(-1_000)));

@@ -2,16 +2,16 @@
 import type { Cgroups } from "../ports/cgroups.ts";
 
 export interface MemoryCgroups extends Cgroups {
-  /** What was written into the files of a group; undefined: it is not there. */
+  /** The files written to a group; `undefined` if the group does not exist. */
   files(path: string): Readonly<Record<string, string>> | undefined;
-  /** A process comes into being there, whether the group was made before or not: as a runtime starts one. */
+  /** Starts a process in the group, and creates the group if needed, as a runtime does. */
   enter(path: string): Promise<void>;
-  /** What the group takes from now on, beside what those below it do. */
+  /** Sets the group's own memory usage, without that of the groups below it. */
   use(path: string, bytes: number): void;
 }
 
 export interface MemoryCgroupOptions {
-  /** As of the adapter on cgroupfs. */
+  /** As for the cgroupfs adapter. */
   readonly roots: readonly string[];
   /** Default 1. */
   readonly version?: 1 | 2;
@@ -33,7 +33,7 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
       .slice(1)
       .every((part) => part !== "" && part !== "." && part !== "..");
     if (!isPlain || !roots.some((root) => path === root || path.startsWith(`${root}/`)))
-      throw new Error(`${path} is no control group of this agent's`);
+      throw new Error(`${path} is outside the cgroup roots of this agent`);
     return path;
   };
   const within = (path: string): readonly string[] => [...groups.keys()].filter((one) => one === path || one.startsWith(`${path}/`));
@@ -58,7 +58,7 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
       for (const { controller, name, value, optional } of files) {
         if (group === undefined || !CONTROLLERS.includes(controller)) {
           if (optional === true) continue;
-          throw new Error(`${name} of ${path} was not set to ${value}`);
+          throw new Error(`failed to set ${name} of ${path} to ${value}`);
         }
         group.files.set(name, value);
       }
@@ -85,7 +85,7 @@ export function createMemoryCgroups({ roots, version = 1 }: MemoryCgroupOptions)
     },
     async remove(path) {
       const busy = within(own(path)).find((one) => (groups.get(one)?.processes ?? 0) > 0);
-      if (busy !== undefined) throw new Error(`EBUSY: ${busy} holds a process`);
+      if (busy !== undefined) throw new Error(`EBUSY: ${busy} has a process`);
       for (const one of within(path)) groups.delete(one);
     },
     files: (path) => {

@@ -1,12 +1,12 @@
-/** A logind in memory, with what a test does to the machine. */
+/** A logind in memory, with controls for tests. */
 import type { InhibitLock, Logind } from "../ports/logind.ts";
 
 export interface MemoryLogind extends Logind {
-  /** PrepareForShutdown. */
+  /** Sends PrepareForShutdown. */
   prepareForShutdown(isShuttingDown: boolean): void;
-  /** How many locks hold up a shutdown. */
+  /** The number of inhibitor locks. */
   locks(): number;
-  /** The connections of all who watch or hold a lock are lost. */
+  /** Breaks the connections of all watchers and lock holders. */
   restart(): void;
 }
 
@@ -15,7 +15,7 @@ export interface MemoryLogindOptions {
 }
 
 export function createMemoryLogind({ inhibitDelayMs = 5_000 }: MemoryLogindOptions = {}): MemoryLogind {
-  const watchers = new Set<{ readonly tell: (isShuttingDown: boolean) => void; readonly fail: (error: Error) => void }>();
+  const watchers = new Set<{ readonly notify: (isShuttingDown: boolean) => void; readonly fail: (error: Error) => void }>();
   const locks = new Set<() => void>();
   let delayMs = inhibitDelayMs;
   let isShuttingDown = false;
@@ -34,14 +34,14 @@ export function createMemoryLogind({ inhibitDelayMs = 5_000 }: MemoryLogindOptio
       locks.add(end);
       return { lost: lost.promise, release: async () => end() };
     },
-    async watchShutdown(tell, signal) {
+    async watchShutdown(notify, signal) {
       if (signal.aborted) return;
       const over = Promise.withResolvers<void>();
-      const watcher = { tell, fail: over.reject };
+      const watcher = { notify, fail: over.reject };
       watchers.add(watcher);
       const end = (): void => over.resolve();
       signal.addEventListener("abort", end, { once: true });
-      tell(isShuttingDown);
+      notify(isShuttingDown);
       try {
         await over.promise;
       } finally {
@@ -51,11 +51,11 @@ export function createMemoryLogind({ inhibitDelayMs = 5_000 }: MemoryLogindOptio
     },
     prepareForShutdown(now) {
       isShuttingDown = now;
-      for (const { tell } of watchers) tell(now);
+      for (const { notify } of watchers) notify(now);
     },
     locks: () => locks.size,
     restart() {
-      for (const { fail } of watchers) fail(new Error("the bus went away"));
+      for (const { fail } of watchers) fail(new Error("the bus connection closed"));
       for (const end of locks) end();
     },
   };

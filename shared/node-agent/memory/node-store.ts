@@ -1,16 +1,16 @@
-/** The NodeStore in memory: what a node agent uses by default, and its tests. Losing it is a restart (node-agent §18.9). */
+/** A NodeStore in memory: the node agent's default, also for tests. Losing it equals a restart (node-agent §18.9). */
 import { deepFreeze } from "@deltaloop/base";
 import type { Agenda, Fence, NodeRow, NodeStore, NodeTable, RowChange } from "../ports/node-store.ts";
 
 interface Table<T extends NodeTable> {
   readonly rows: Map<string, NodeRow<T>>;
-  /** What was handed out last, while no row has changed since. */
+  /** The last snapshot, valid until a row changes. */
   copy?: ReadonlyMap<string, NodeRow<T>>;
 }
 
 type Tables = { readonly [T in NodeTable]: Table<T> };
 
-/** Each verb is one synchronous step behind a promise, so it is atomic by construction. Rows are handed out as they are, frozen. */
+/** Each verb is one synchronous step behind a promise, hence atomic. Rows are shared and frozen. */
 export function createMemoryNodeStore(): NodeStore {
   const tables: Tables = {
     workers: { rows: new Map() },

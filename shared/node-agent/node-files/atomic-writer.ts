@@ -1,12 +1,11 @@
 /**
- * All files of a volume changed at once (NF2). What a container opens are links through `..data`, and one rename turns them all:
+ * Replaces all files of a volume atomically (NF2). Containers open links through `..data`, and one rename switches them:
  *
  *     volume/..2026_03_01_10_00_00.1f0c22/user/labels     the files
  *     volume/..data   → ..2026_03_01_10_00_00.1f0c22
  *     volume/user     → ..data/user
  *
- * A crash at any point leaves the old payload or the new one; the next call tidies up what is left. Each turn of a pod looks whether
- * all is as it should be; a few small files, which only this agent writes, are read at once, and not by threads.
+ * A crash at any point leaves the old payload or the new one; the next call cleans up.
  *
  * Source: pkg/volume/util/atomic_writer.go.
  */
@@ -17,26 +16,26 @@ import { chmod, chown, lstat, mkdir, readdir, readFile, readlink, rename, rm, sy
 import { join, posix } from "node:path";
 import type { VolumeFile } from "../ports/node-files.ts";
 import { NodeFilesError } from "../ports/node-files.ts";
-import { ifThere, ifThereNow } from "./errors.ts";
+import { ifExists, ifExistsSync } from "./errors.ts";
 
 const DATA = "..data";
 const NEW_DATA = "..data_tmp";
 const VERSION = /^\.\.\d{4}(?:_\d\d){5}\.[0-9a-f]+$/u;
-/** Every user must be able to walk it, whatever the umask of the agent. */
+/** Every user must be able to enter it, whatever the agent's umask. */
 const DIRECTORY_MODE = 0o755;
 const PATH_BYTES_MAX = 4096;
 const NAME_BYTES_MAX = 255;
 
-/** @param setPermissions is given each directory that was written before anybody sees its files */
+/** @param setPermissions called with each new directory before its files become visible */
 export async function writePayload(
   volume: string,
   payload: readonly VolumeFile[],
   setPermissions: (directory: string) => Promise<void>,
 ): Promise<void> {
   const files = payload.map((file) => ({ ...file, path: checkedPath(file.path) }));
-  const look = files.length <= FEW ? AT_ONCE : BY_THREADS;
-  const current = await look.link(join(volume, DATA));
-  if (current === undefined || !(await isUnchanged(join(volume, current), files, look))) {
+  const reader = files.length <= SYNC_FILES_MAX ? SYNC_READER : ASYNC_READER;
+  const current = await reader.link(join(volume, DATA));
+  if (current === undefined || !(await isUnchanged(join(volume, current), files, reader))) {
     const version = versionName();
     await writeVersion(join(volume, version), files);
     await setPermissions(join(volume, version));
@@ -44,38 +43,38 @@ export async function writePayload(
     await symlink(version, join(volume, NEW_DATA));
     await rename(join(volume, NEW_DATA), join(volume, DATA));
   }
-  await showFiles(volume, new Set(files.map(({ path }) => path.split("/")[0] ?? path)), look);
+  await linkFiles(volume, new Set(files.map(({ path }) => path.split("/")[0] ?? path)), reader);
   await removeOldVersions(volume);
 }
 
-/** How a volume is looked at. Links that are not there, and what is no link, are undefined; whatever else is not there is empty. */
-interface Look {
+/** Reads a volume. A missing link or a non-link is `undefined`; a missing directory has no entries. */
+interface VolumeReader {
   read(path: string): Promise<Buffer>;
   link(path: string): Promise<string | undefined>;
-  isThere(path: string): Promise<boolean>;
+  exists(path: string): Promise<boolean>;
   names(directory: string): Promise<readonly string[]>;
   entriesBelow(directory: string): Promise<readonly Dirent[]>;
 }
 
-/** A thread for each of a few files costs more than they do; a ConfigMap may have 60,000, which are no reason to look at nothing else meanwhile. */
-const FEW = 100;
+/** Each sync iteration checks the volume. For few files, libuv's threads cost more than the reads; 60,000 files would block the event loop. */
+const SYNC_FILES_MAX = 100;
 const BELOW = { recursive: true, withFileTypes: true } as const;
-const AT_ONCE: Look = {
+const SYNC_READER: VolumeReader = {
   read: async (path) => readFileSync(path),
   link: async (path) => (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true ? readlinkSync(path) : undefined),
-  isThere: async (path) => lstatSync(path, { throwIfNoEntry: false }) !== undefined,
+  exists: async (path) => lstatSync(path, { throwIfNoEntry: false }) !== undefined,
   names: async (directory) => readdirSync(directory),
-  entriesBelow: async (directory) => ifThereNow(() => readdirSync(directory, BELOW)) ?? [],
+  entriesBelow: async (directory) => ifExistsSync(() => readdirSync(directory, BELOW)) ?? [],
 };
-const BY_THREADS: Look = {
+const ASYNC_READER: VolumeReader = {
   read: (path) => readFile(path),
-  link: async (path) => ((await ifThere(lstat(path)))?.isSymbolicLink() === true ? await readlink(path) : undefined),
-  isThere: async (path) => (await ifThere(lstat(path))) !== undefined,
+  link: async (path) => ((await ifExists(lstat(path)))?.isSymbolicLink() === true ? await readlink(path) : undefined),
+  exists: async (path) => (await ifExists(lstat(path))) !== undefined,
   names: (directory) => readdir(directory),
-  entriesBelow: async (directory) => (await ifThere(readdir(directory, BELOW))) ?? [],
+  entriesBelow: async (directory) => (await ifExists(readdir(directory, BELOW))) ?? [],
 };
 
-/** @throws {NodeFilesError} for a path that leads out of the volume, or into what the writer keeps for itself */
+/** @throws {NodeFilesError} for a path outside the volume, or one of the writer's own names (`..`) */
 function checkedPath(path: string): string {
   const clean = posix.normalize(path).replace(/\/$/u, "");
   const names = path.split("/");
@@ -83,50 +82,50 @@ function checkedPath(path: string): string {
     path !== "" && clean !== "." && !path.startsWith("..") && !posix.isAbsolute(path) && !names.includes("..") && !path.includes("\0");
   const isShort = Buffer.byteLength(path) <= PATH_BYTES_MAX && names.every((name) => Buffer.byteLength(name) <= NAME_BYTES_MAX);
   if (!isSafe || !isShort)
-    throw new NodeFilesError(`invalid path in a volume: "${path}": it must be relative, without ".." and not too long`);
+    throw new NodeFilesError(`invalid path in a volume: "${path}": use a relative path without "..", at most ${PATH_BYTES_MAX} bytes long`);
   return clean;
 }
 
-/** Same files with the same content; modes never change while a pod lives. */
-async function isUnchanged(version: string, files: readonly VolumeFile[], look: Look): Promise<boolean> {
-  const existing = new Set(await filesBelow(version, look));
+/** Compares names and contents; modes never change while a pod lives. */
+async function isUnchanged(version: string, files: readonly VolumeFile[], reader: VolumeReader): Promise<boolean> {
+  const existing = new Set(await filesBelow(version, reader));
   if (existing.size !== new Set(files.map(({ path }) => path)).size) return false;
-  for (const { path, content } of files) if (!existing.has(path) || !(await look.read(join(version, path))).equals(content)) return false;
+  for (const { path, content } of files) if (!existing.has(path) || !(await reader.read(join(version, path))).equals(content)) return false;
   return true;
 }
 
-/** Relative paths. */
-async function filesBelow(directory: string, look: Look): Promise<readonly string[]> {
-  const entries = await look.entriesBelow(directory);
+/** Returns relative paths. */
+async function filesBelow(directory: string, reader: VolumeReader): Promise<readonly string[]> {
+  const entries = await reader.entriesBelow(directory);
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => posix.relative(directory, join(entry.parentPath, entry.name)));
 }
 
 async function writeVersion(directory: string, files: readonly VolumeFile[]): Promise<void> {
-  await makeOpen(directory);
+  await makeDirectory(directory);
   for (const { path, content, mode, uid } of files) {
     const target = join(directory, path);
     for (let depth = path.indexOf("/"); depth > 0; depth = path.indexOf("/", depth + 1))
-      await makeOpen(join(directory, path.slice(0, depth)));
+      await makeDirectory(join(directory, path.slice(0, depth)));
     await writeFile(target, content, { mode: 0o600, flag: "wx" });
     if (uid !== undefined) await chown(target, uid, -1);
     await chmod(target, mode);
   }
 }
 
-async function makeOpen(directory: string): Promise<void> {
+async function makeDirectory(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true });
   await chmod(directory, DIRECTORY_MODE);
 }
 
-/** Links to what is in the payload, and to nothing else of it. What a user put beside them stays. */
-async function showFiles(volume: string, names: ReadonlySet<string>, look: Look): Promise<void> {
+/** Links the files of the payload and removes links of former ones. Files of other writers stay. */
+async function linkFiles(volume: string, names: ReadonlySet<string>, reader: VolumeReader): Promise<void> {
   for (const name of names) {
     const link = join(volume, name);
-    if (!(await look.isThere(link))) await symlink(`${DATA}/${name}`, link);
+    if (!(await reader.exists(link))) await symlink(`${DATA}/${name}`, link);
   }
-  for (const name of await look.names(volume)) {
+  for (const name of await reader.names(volume)) {
     if (names.has(name) || name.startsWith("..")) continue;
-    const target = await look.link(join(volume, name));
+    const target = await reader.link(join(volume, name));
     if (target === `${DATA}/${name}`) await rm(join(volume, name), { force: true });
   }
 }
@@ -137,7 +136,7 @@ async function removeOldVersions(volume: string): Promise<void> {
   for (const name of old) await rm(join(volume, name), { recursive: true, force: true });
 }
 
-/** UTC, to the second, and something random: two writes in one second differ. */
+/** UTC to the second plus a random suffix, so that two writes within a second differ. */
 function versionName(): string {
   const time = new Date().toISOString().slice(0, 19).replaceAll(/[-T:]/gu, "_");
   return `..${time}.${randomBytes(4).toString("hex")}`;

@@ -1,27 +1,26 @@
 /**
- * A node's certificates as files, named and laid out as a kubelet's: `<prefix>-current.pem` is a link to
- * `<prefix>-<time>.pem`, which holds certificate and key and is never changed.
+ * A node's certificates as files, in the kubelet's layout: `<prefix>-current.pem` links to `<prefix>-<time>.pem`, which holds the
+ * certificate and its key and never changes.
  *
- * Source: client-go util/certificate/certificate_store.go. Differs from upstream: the link is replaced in one step, so that at no point
- * there is none.
+ * Source: client-go util/certificate/certificate_store.go. Differs from upstream: the link is replaced atomically.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { lstat, mkdir, readFile, rename, rm, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { CertificateStore, KeyedCertificate } from "../ports/certificates.ts";
 import type { Clock } from "@deltaloop/base";
-import { ifThere } from "./errors.ts";
+import { ifExists } from "./errors.ts";
 import { replaceFile } from "@deltaloop/base/system";
 
 export interface CertificateFiles extends CertificateStore {
-  /** Where the current one is, certificate and key. */
+  /** Path of the current certificate and key. */
   readonly currentPath: string;
 }
 
 export interface CertificateFilesOptions {
   readonly prefix: "kubelet-client" | "kubelet-server";
   readonly directory: string;
-  /** Used until there is a current one; the same file may hold both. */
+  /** Used until the store has a certificate; both may be the same file. */
   readonly certFile?: string;
   readonly keyFile?: string;
   readonly clock: Clock;
@@ -49,7 +48,7 @@ export function createCertificateFiles({ prefix, directory, certFile, keyFile, c
       return undefined;
     },
     async update(certificate) {
-      const { cert, key } = paired(certificate, "what was signed");
+      const { cert, key } = paired(certificate, "the signed certificate");
       await mkdir(directory, { recursive: true, mode: 0o755 });
       const file = path(timeText(clock.now()));
       await replaceFile(file, `${cert}${key}`);
@@ -62,17 +61,17 @@ export function createCertificateFiles({ prefix, directory, certFile, keyFile, c
   };
 }
 
-/** Certificates and key alone, in this order. @throws unless they belong together */
+/** Returns the PEM blocks of certificates and key only. @throws if the key does not match the first certificate */
 function paired({ cert, key }: KeyedCertificate, where: string): KeyedCertificate {
   const certificates = cert.match(CERTIFICATES) ?? [];
   const [privateKey] = KEY.exec(key) ?? [];
-  if (certificates[0] === undefined || privateKey === undefined) throw new Error(`${where} has no certificate, or no key`);
+  if (certificates[0] === undefined || privateKey === undefined) throw new Error(`${where}: no certificate or no private key found`);
   if (!new X509Certificate(certificates[0]).checkPrivateKey(createPrivateKey(privateKey)))
     throw new Error(`${where}: private key does not match public key`);
   return { cert: `${certificates.join("\n")}\n`, key: `${privateKey}\n` };
 }
 
-/** `2026-11-25-07-30-00`, in this machine's time. */
+/** `2026-11-25-07-30-00`, in local time. */
 function timeText(ms: number): string {
   const date = new Date(ms);
   const parts = [date.getMonth() + 1, date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds()];
@@ -80,11 +79,11 @@ function timeText(ms: number): string {
 }
 
 async function readIfThere(path: string | undefined): Promise<string | undefined> {
-  return path === undefined ? undefined : await ifThere(readFile(path, "utf8"));
+  return path === undefined ? undefined : await ifExists(readFile(path, "utf8"));
 }
 
-/** Somebody's own file of that name is not thrown away. */
+/** Keeps a regular file that the operator put there. */
 async function refuseUnlessLink(path: string): Promise<void> {
-  const stats = await ifThere(lstat(path));
+  const stats = await ifExists(lstat(path));
   if (stats !== undefined && !stats.isSymbolicLink()) throw new Error(`expected "${path}" to be a symlink but it is a file`);
 }

@@ -1,13 +1,11 @@
 /**
- * A shell that runs commands for this process. To start a program Node copies its own page tables first, 4 to 7 ms of CPU for an agent
- * with 150 MiB; a shell has next to none to copy. One pod with a token is a `mount` and an `umount`.
+ * A shell that runs commands for this process. Forking Node copies its page tables, 4 to 7 ms of CPU for an agent of 150 MiB; forking a
+ * shell copies almost nothing. One pod with a token needs a `mount` and an `umount`.
  *
- * The shell starts on demand, exits after one idle second, and exits with this process. It reports only exit
- * codes; to get an error message, the caller runs the command again directly.
+ * The shell starts on demand, exits after an idle second or with this process, and reports only exit codes.
  *
- * MS1 commands do not wait for one another.
- * MS2 an aborted command never runs later: its timeout kills the shell and its children. Callers of other commands
- *    get an unknown result.
+ * MS1 commands run concurrently.
+ * MS2 a timed-out command never runs later: its timeout kills the shell with all of its commands, and their callers get `undefined`.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";
@@ -17,16 +15,15 @@ import type { Readable, Writable } from "node:stream";
 const IDLE_MS = 1_000;
 
 export interface CommandShell {
-  /** The exit code of a program of the PATH; undefined: it may have run or not, as the shell was lost, or it took too long. */
+  /** @returns the exit code; `undefined` if the shell or the command was killed, so that the command may have run or not */
   run(command: string, args: readonly string[], timeoutMs: number): Promise<number | undefined>;
 }
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 
-/** One child, and who waits for what of it. */
 interface Running {
   readonly child: Child;
-  /** Of its group, too. */
+  /** Also the process group. */
   readonly pid: number;
   readonly waiting: Map<number, (code: number | undefined) => void>;
 }
@@ -36,9 +33,9 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   let idle: NodeJS.Timeout | undefined;
   let last = 0;
 
-  /** Undefined when this process may start none. */
+  /** @returns undefined when this process cannot start a shell */
   function start(): Running | undefined {
-    // A group of its own, to be ended as a whole. Nothing of our environment may change what a shell does.
+    // A process group of its own, so that one signal ends all; an empty environment, so that no variable changes the shell.
     const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { LC_ALL: "C" }, detached: true });
     const { pid } = child;
     if (pid === undefined) {
@@ -46,16 +43,16 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
       return undefined;
     }
     const started: Running = { child, pid, waiting: new Map() };
-    const gone = (): void => {
+    const forget = (): void => {
       if (running === started) running = undefined;
     };
-    const lost = (): void => {
-      gone();
-      for (const answer of started.waiting.values()) answer(undefined);
+    const fail = (): void => {
+      forget();
+      for (const settle of started.waiting.values()) settle(undefined);
     };
-    // What it began goes on after its end, and still answers.
-    child.once("exit", gone).once("error", lost).once("close", lost);
-    child.stdin.on("error", () => undefined); // it is gone, which `close` says
+    // Commands survive the shell's exit and still report their exit codes.
+    child.once("exit", forget).once("error", fail).once("close", fail);
+    child.stdin.on("error", () => undefined); // `close` follows
     createInterface({ input: child.stdout }).on("line", (line) => {
       const [id, code] = line.split(" ").map(Number);
       started.waiting.get(id ?? 0)?.(code);
@@ -73,9 +70,9 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
     try {
       process.kill(-lost.pid, "SIGKILL");
     } catch {
-      // It has ended already.
+      // The group has exited.
     }
-    for (const answer of lost.waiting.values()) answer(undefined);
+    for (const settle of lost.waiting.values()) settle(undefined);
   }
 
   return {
@@ -99,7 +96,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
         clearTimeout(timer);
         waiting.delete(id);
         if (waiting.size === 0 && running === current) {
-          if (child.stdin.writable) child.stdin.write("wait\n"); // for those that have ended, so that none stays a zombie
+          if (child.stdin.writable) child.stdin.write("wait\n"); // reaps the ended commands
           idle = setTimeout(end, IDLE_MS).unref();
         }
       }
@@ -107,7 +104,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
   };
 }
 
-/** As one word of a shell, whatever is in it. */
+/** Quotes any text as one shell word. */
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -2,7 +2,7 @@
 import { lstat, mkdir, readdir, readlink, stat, symlink, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { NodeFiles } from "../ports/node-files.ts";
-import { ifThere } from "./errors.ts";
+import { ifExists } from "./errors.ts";
 import { isWithin, plainName, within } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
 import { rotateLog } from "./rotate-log.ts";
@@ -34,7 +34,7 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
     },
 
     async highestLogNumber(directory) {
-      const names = (await ifThere(readdir(within(podLogsDir, directory)))) ?? [];
+      const names = (await ifExists(readdir(within(podLogsDir, directory)))) ?? [];
       const numbers = names.flatMap((name) => NUMBERED_LOG.exec(name)?.[1] ?? []).map(Number);
       return numbers.length === 0 ? undefined : Math.max(...numbers);
     },
@@ -44,37 +44,37 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
     async linkContainerLog(name, logPath) {
       const target = within(podLogsDir, logPath);
       const link = join(containerLogsDir, plainName(name));
-      if ((await ifThere(stat(target))) === undefined) return;
+      if ((await ifExists(stat(target))) === undefined) return;
       await mkdir(containerLogsDir, { recursive: true, mode: LOG_DIRECTORY_MODE });
       if ((await linkTarget(link)) === target) return;
-      await ifThere(unlink(link));
+      await ifExists(unlink(link));
       await symlink(target, link);
     },
 
     rotateLog: async (logPath, limits) => (isOurs(logPath) ? await rotateLog(resolve(podLogsDir, logPath), limits) : undefined),
 
     async removeContainerLogs(logPath, linkName) {
-      // A container of other days may have its log elsewhere, which must not keep it from being collected.
+      // A container created with another --pod-logs-dir can still be collected; its log stays.
       if (!isOurs(logPath)) return;
       const path = resolve(podLogsDir, logPath);
-      const siblings = (await ifThere(readdir(dirname(path)))) ?? [];
+      const siblings = (await ifExists(readdir(dirname(path)))) ?? [];
       const own = siblings.filter((name) => name === basename(path) || name.startsWith(`${basename(path)}.`));
-      for (const name of own) await ifThere(unlink(join(dirname(path), name)));
+      for (const name of own) await ifExists(unlink(join(dirname(path), name)));
       const link = join(containerLogsDir, plainName(linkName));
-      if ((await linkTarget(link)) === path) await ifThere(unlink(link));
+      if ((await linkTarget(link)) === path) await ifExists(unlink(link));
     },
 
     async logDirectories() {
-      const entries = (await ifThere(readdir(podLogsDir, { withFileTypes: true }))) ?? [];
+      const entries = (await ifExists(readdir(podLogsDir, { withFileTypes: true }))) ?? [];
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     },
 
     removeLogDirectory: (directory) => removeTree(within(podLogsDir, directory)),
 
     async removeDeadLinks() {
-      for (const name of (await ifThere(readdir(containerLogsDir))) ?? []) {
+      for (const name of (await ifExists(readdir(containerLogsDir))) ?? []) {
         const link = join(containerLogsDir, name);
-        if ((await ifThere(stat(link))) === undefined && (await linkTarget(link)) !== undefined) await ifThere(unlink(link));
+        if ((await ifExists(stat(link))) === undefined && (await linkTarget(link)) !== undefined) await ifExists(unlink(link));
       }
     },
   };
@@ -86,6 +86,6 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
 }
 
 async function linkTarget(path: string): Promise<string | undefined> {
-  const stats = await ifThere(lstat(path));
-  return stats?.isSymbolicLink() === true ? ifThere(readlink(path)) : undefined;
+  const stats = await ifExists(lstat(path));
+  return stats?.isSymbolicLink() === true ? ifExists(readlink(path)) : undefined;
 }

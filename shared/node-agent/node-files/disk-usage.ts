@@ -1,45 +1,44 @@
-/** What files and directories take of their disk, each once however many names it has; not what is mounted below, and nothing that a link leads to. */
+/** Disk usage of files and directories: counts each inode once, follows no links and enters no other file system. */
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { DiskUsage, VolumeUsage } from "../ports/node-files.ts";
-import { ifThereNow } from "./errors.ts";
-import type { FairTurns } from "./fair-turns.ts";
+import { ifExistsSync } from "./errors.ts";
+import type { FairSemaphore } from "./fair-semaphore.ts";
 import { walkTree } from "./walk-tree.ts";
 
-/** Of a block as `stat` counts them, whatever the file system's own. */
+/** Unit of `st_blocks`, independent of the file system's block size. */
 const BLOCK_BYTES = 512;
-/** Entries for which a walk keeps its turn: some milliseconds. */
-const PIECE = 256;
+/** Entries, some milliseconds of work, after which a walk lets other walks continue. */
+const BATCH = 256;
 
 /**
- * Measures a tree of any size on libuv threads, because a mount in it may block a call forever. Works
- * in pieces, so that other trees are measured meanwhile.
+ * Measures a tree of any size on libuv threads, because a mount in it may block a call forever.
  *
- * Source: google/cadvisor utils/fs GetDirUsage. Differs from upstream: no path is too long, and unreadable entries are reported, and
- * the rest is counted.
+ * Source: google/cadvisor utils/fs GetDirUsage. Differs from upstream: paths of any length work, and unreadable entries are reported
+ * instead of ending the walk.
  *
- * @throws what `signal` was aborted with; what keeps it from looking at `path` itself
+ * @throws the abort reason of `signal`, or the error of reading `path` itself
  */
 export async function diskUsage(
   path: string,
-  { turns, signal }: { readonly turns: FairTurns; readonly signal: AbortSignal },
+  { semaphore, signal }: { readonly semaphore: FairSemaphore; readonly signal: AbortSignal },
 ): Promise<VolumeUsage> {
-  /** Of inodes that have more names: how many of them were not met yet. */
+  /** By hard-linked inode: the number of its names that the walk has not met yet. */
   const names = new Map<number, number>();
   let [blocks, inodesUsed, steps] = [0, 0, 0];
-  let hasTurn = false;
+  let isHeld = false;
   const step = (): Promise<void> | undefined => {
     signal.throwIfAborted();
-    if (++steps % PIECE > 0) return undefined;
-    turns.give();
-    return take();
+    if (++steps % BATCH > 0) return undefined;
+    semaphore.release();
+    return acquire();
   };
-  const take = async (): Promise<void> => {
-    hasTurn = false;
-    await turns.take(signal);
-    hasTurn = true;
+  const acquire = async (): Promise<void> => {
+    isHeld = false;
+    await semaphore.acquire(signal);
+    isHeld = true;
   };
-  await take();
+  await acquire();
   try {
     const failure = await walkTree(path, {
       step,
@@ -56,23 +55,23 @@ export async function diskUsage(
     });
     return { usedBytes: blocks * BLOCK_BYTES, inodesUsed, ...(failure !== undefined && { failure: String(failure) }) };
   } finally {
-    if (hasTurn) turns.give();
+    if (isHeld) semaphore.release();
   }
 }
 
-/** Of a few entries that only this agent and the runtime write: a thread costs more than the answer. What is not there takes nothing. */
+/** For a few entries that only this agent and the runtime write; synchronous, because a thread would cost more. 0 for a missing path. */
 export function diskUsageAtOnce(path: string): DiskUsage {
-  const root = ifThereNow(() => lstatSync(path));
+  const root = ifExistsSync(() => lstatSync(path));
   const seen = new Set<number>();
   let blocks = 0;
   const waiting = root === undefined ? [] : [path];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const own = next;
-    const found = ifThereNow(() => lstatSync(own));
+    const found = ifExistsSync(() => lstatSync(own));
     if (found === undefined || found.dev !== root?.dev || seen.has(found.ino)) continue;
     seen.add(found.ino);
     blocks += found.blocks;
-    if (found.isDirectory()) for (const name of ifThereNow(() => readdirSync(own)) ?? []) waiting.push(join(own, name));
+    if (found.isDirectory()) for (const name of ifExistsSync(() => readdirSync(own)) ?? []) waiting.push(join(own, name));
   }
   return { usedBytes: blocks * BLOCK_BYTES, inodesUsed: seen.size };
 }

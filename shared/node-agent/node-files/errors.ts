@@ -1,4 +1,4 @@
-/** File system failures, worded for the operator (NF5). */
+/** File system errors, with advice for the operator (NF5). */
 import { NodeFilesError } from "../ports/node-files.ts";
 
 const ADVICE: Readonly<Record<string, string>> = {
@@ -7,24 +7,24 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "free space on that file system",
   EDQUOT: "free space on that file system, or raise its quota",
   EROFS: "the file system is read-only: move the agent's directories (--root-dir, --pod-logs-dir), or remount it",
-  ENOTDIR: "a file stands where a directory must be: move it away",
-  EISDIR: "a directory stands where a file must be: move it away",
-  EEXIST: "something else stands there: move it away",
-  ELOOP: "a symbolic link stands where none may be: move it away",
+  ENOTDIR: "a file exists where a directory is needed: move it away",
+  EISDIR: "a directory exists where a file is needed: move it away",
+  EEXIST: "another file exists at this path: move it away",
+  ELOOP: "a symbolic link exists at this path: move it away",
   ENAMETOOLONG: "shorten the name",
-  EBUSY: "something still uses it",
-  ENOTEMPTY: "something still writes there",
+  EBUSY: "a process still uses it",
+  ENOTEMPTY: "a process still writes to it",
   EMFILE: "raise the limit of open files",
 };
 
-/** The code of a system error, e.g. `ENOENT`; undefined for everything else. */
+/** Returns the code of a system error, e.g. `ENOENT`. */
 export function errorCode(error: unknown): string | undefined {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" ? code : undefined;
 }
 
-/** What `reading` answers, or undefined when the file or directory is not there. */
-export async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
+/** Returns undefined if the file or directory does not exist. */
+export async function ifExists<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
@@ -33,8 +33,8 @@ export async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** As `ifThere`, of what needs no thread: the kernel's own files, and a few small ones that this agent wrote. */
-export function ifThereNow<T>(read: () => T): T | undefined {
+/** Like `ifExists`, for reads that cannot block: kernel files and small files of this agent. */
+export function ifExistsSync<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -43,13 +43,13 @@ export function ifThereNow<T>(read: () => T): T | undefined {
   }
 }
 
-/** Runs `work`; a system error becomes a NodeFilesError that names the path and says what to do. */
+/** Runs `work`; turns a system error into a NodeFilesError with advice. */
 export async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const code = errorCode(error);
     if (error instanceof NodeFilesError || !(error instanceof Error) || code === undefined) throw error;
-    throw new NodeFilesError(`${error.message}; ${ADVICE[code] ?? "look at what stands there"}`, { cause: error });
+    throw new NodeFilesError(`${error.message}; ${ADVICE[code] ?? "inspect this path"}`, { cause: error });
   }
 }

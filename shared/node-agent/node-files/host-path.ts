@@ -1,10 +1,10 @@
-/** Whether a hostPath is what its volume says, and making it where the volume allows (node-agent §10). */
+/** Checks the type of a hostPath, and creates it if the type allows (node-agent §10). */
 import type { Stats } from "node:fs";
 import { mkdir, open, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import { ownAt } from "@deltaloop/base";
 import { NodeFilesError } from "../ports/node-files.ts";
-import { errorCode, ifThere } from "./errors.ts";
+import { errorCode, ifExists } from "./errors.ts";
 
 interface Kind {
   readonly is: (stats: Stats) => boolean;
@@ -29,13 +29,12 @@ export async function checkHostPath(path: string, type: string): Promise<void> {
   if (type === "") return;
   const kind = ownAt(KINDS, type);
   if (kind === undefined) throw new NodeFilesError(`${type} is an invalid volume type`);
-  const stats = (await ifThere(stat(path))) ?? (await make(path, type));
-  if (stats === undefined)
-    throw new NodeFilesError(`hostPath ${path} doesn't exist: make it, or let the volume's type be one that makes it`);
+  const stats = (await ifExists(stat(path))) ?? (await make(path, type));
+  if (stats === undefined) throw new NodeFilesError(`hostPath ${path} doesn't exist: create it, or use a volume type that creates it`);
   if (!kind.is(stats)) throw new NodeFilesError(`hostPath type check failed: ${path} is not a ${kind.words}`);
 }
 
-/** Nothing is made for the types that say it must be there. A file's directory is never made. */
+/** Creates nothing for types that require an existing path, and never a file's parent directory. */
 async function make(path: string, type: string): Promise<Stats | undefined> {
   if (type === "DirectoryOrCreate") await mkdir(path, { recursive: true, mode: 0o755 });
   else if (type === "FileOrCreate") await makeFile(path);
@@ -47,6 +46,6 @@ async function makeFile(path: string): Promise<void> {
   try {
     await (await open(path, "wx", 0o644)).close();
   } catch (error) {
-    if (errorCode(error) !== "EEXIST") throw error; // created concurrently: checked below like any other
+    if (errorCode(error) !== "EEXIST") throw error; // created concurrently; the caller checks its type
   }
 }

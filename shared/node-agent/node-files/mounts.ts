@@ -1,35 +1,35 @@
-/** What is mounted, and mounting: Node has no calls for it, so the machine's own `mount` and `umount` do it. */
+/** Mounts and the mount table. Node has no mount calls, so the machine's `mount` and `umount` run. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { NodeFilesError } from "../ports/node-files.ts";
 import { createCommandShell } from "./command-shell.ts";
-import { errorCode, ifThere, ifThereNow } from "./errors.ts";
+import { errorCode, ifExists, ifExistsSync } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
-/** A mount that takes longer hangs (a dead server behind it); the pod is tried again. */
+/** A mount that takes longer hangs, for example on a dead server; the pod's next sync iteration retries. */
 const COMMAND_MS = 30_000;
-/** Of one directory, with what containers mounted in their volumes; stacked ones count each. */
+/** Limit per directory, including mounts that containers made in their volumes; each stacked mount counts. */
 const MOUNTS_MAX = 10_000;
 
 const shell = createCommandShell();
-/** Of kernels before 6.4. */
+/** False on kernels before 6.4. */
 let knowsNoSwap = true;
 
-/** `refused`: this machine allows no mounts, or has no `mount`. Anything else that goes wrong is an error. */
+/** `refused`: the machine allows no mounts, or has no `mount`. Other failures throw. */
 export type MountOutcome = "mounted" | "refused";
 
-/** Mount points at and below `directory`, deepest first; those that are stacked come once per layer. */
+/** Mount points at and below `directory`, deepest first; stacked mounts are listed once each. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifThere(realpath(directory)); // something foreign may be mounted there, and may not answer
+  const base = await ifExists(realpath(directory)); // may block on a foreign mount
   if (base === undefined) return [];
   return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
 }
 
 let nextTable: Promise<readonly string[]> | undefined;
 
-/** Read once for all callers in one event-loop iteration: with a hundred mounts the kernel takes a millisecond. */
+/** Reads the table once for all callers in an event-loop iteration: with a hundred mounts, a read takes a millisecond. */
 function mountTable(): Promise<readonly string[]> {
   nextTable ??= new Promise((resolve, reject) => {
     setImmediate(() => {
@@ -37,19 +37,19 @@ function mountTable(): Promise<readonly string[]> {
       try {
         resolve(mountPoints(readProc("mountinfo")));
       } catch (error) {
-        reject(error as Error); // no file can be opened, for example
+        reject(error as Error); // for example EMFILE
       }
     });
   });
   return nextTable;
 }
 
-/** Of this process; the kernel's memory, so that it waits for nothing. */
+/** Reads from /proc/self, which never blocks. */
 function readProc(name: "mountinfo" | "status"): string {
-  return ifThereNow(() => readFileSync(`/proc/self/${name}`, "utf8")) ?? "";
+  return ifExistsSync(() => readFileSync(`/proc/self/${name}`, "utf8")) ?? "";
 }
 
-/** Of the text of /proc/self/mountinfo, oldest first: what is mounted inside another mount is younger than it. */
+/** Parses /proc/self/mountinfo, oldest first: a mount inside another one is younger than it. */
 function mountPoints(table: string): readonly string[] {
   return table.split("\n").flatMap((line) => line.split(" ")[4]?.replace(/\\([0-7]{3})/gu, unescaped) ?? []);
 }
@@ -58,13 +58,13 @@ function unescaped(_escape: string, octal: string): string {
   return String.fromCodePoint(Number.parseInt(octal, 8));
 }
 
-/** Whether another file system begins at `directory`. One that shows a part of its parent's own, as a bind mount may, is not seen. */
+/** Compares device ids, so a bind mount of the parent's own file system is not detected. */
 export async function isMountPoint(directory: string): Promise<boolean> {
-  const [own, above] = await Promise.all([ifThere(stat(directory)), ifThere(stat(dirname(directory)))]);
+  const [own, above] = await Promise.all([ifExists(stat(directory)), ifExists(stat(dirname(directory)))]);
   return own !== undefined && own.dev !== above?.dev;
 }
 
-/** Without a size the kernel's own bound holds (half the memory). Kept out of swap where the kernel can. */
+/** Without a size, the kernel limits the tmpfs to half of the memory. Uses `noswap` where the kernel has it. */
 export async function mountTmpfs(directory: string, sizeBytes?: number): Promise<MountOutcome> {
   const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
   const mount = (options: readonly string[]): Promise<CommandEnd> =>
@@ -78,12 +78,12 @@ export async function mountTmpfs(directory: string, sizeBytes?: number): Promise
   return outcome;
 }
 
-/** Makes `target` show what the open file `fd` of this process is, whatever its path has become. */
+/** Bind-mounts the open file `fd` at `target`, even if its path changed meanwhile. */
 export async function bindMount(fd: number, target: string): Promise<MountOutcome> {
   return outcomeOf(await run("mount", ["--no-canonicalize", "-o", "bind", `/proc/${process.pid}/fd/${fd}`, target]), target);
 }
 
-/** @throws {NodeFilesError} when something stays mounted */
+/** @throws {NodeFilesError} when a mount remains */
 export async function unmountWithin(directory: string): Promise<void> {
   const points = await mountsWithin(directory);
   if (points.length === 0) return;
@@ -91,28 +91,28 @@ export async function unmountWithin(directory: string): Promise<void> {
   for (const point of points) {
     const end = await run("umount", [point]);
     if (end.kind !== "done")
-      throw new NodeFilesError(`${point} cannot be unmounted (${end.message}): end what uses it, or unmount it by hand`);
+      throw new NodeFilesError(`failed to unmount ${point} (${end.message}): end the processes that use it, or unmount it by hand`);
   }
   const [left] = await mountsWithin(directory);
   if (left !== undefined) throw new NodeFilesError(`${left} was mounted again: unmount it by hand`);
 }
 
 function outcomeOf(end: CommandEnd, directory: string): MountOutcome {
-  if (end.kind === "failed") throw new NodeFilesError(`cannot mount at ${directory} (${end.message}): see the machine's log`);
+  if (end.kind === "failed") throw new NodeFilesError(`failed to mount at ${directory} (${end.message}): see the kernel log`);
   return end.kind === "done" ? "mounted" : "refused";
 }
 
 type CommandEnd = { readonly kind: "done" } | { readonly kind: "refused" | "failed"; readonly message: string };
 
 const NO_RIGHT = /permission denied|operation not permitted|must be superuser|only root|unrecognized option/iu;
-/** Of a capability set, from linux/capability.h: without it the kernel mounts nothing, whatever `mount` says of the reason. */
+/** Bit in a capability set, from linux/capability.h. Without it every mount fails, whatever message `mount` prints. */
 const CAP_SYS_ADMIN = 1n << 21n;
 
-/** By the shell; what does not succeed there is done once more by itself, and that is what counts. */
+/** Tries the shell first; on failure runs the command directly, whose exit code and message count. */
 async function run(command: "mount" | "umount", args: readonly string[]): Promise<CommandEnd> {
   const startedMs = performance.now();
   if ((await shell.run(command, args, COMMAND_MS)) === 0) return { kind: "done" };
-  if (performance.now() - startedMs >= COMMAND_MS) return { kind: "failed", message: `no end within ${COMMAND_MS / 1000} s` };
+  if (performance.now() - startedMs >= COMMAND_MS) return { kind: "failed", message: `timed out after ${COMMAND_MS / 1000} s` };
   const options = { timeout: COMMAND_MS, killSignal: "SIGKILL", env: { ...process.env, LC_ALL: "C" } } as const;
   const failure = await new Promise<{ readonly error: Error; readonly stderr: string } | undefined>((resolve) => {
     execFile(command, args, options, (error, _stdout, stderr) => resolve(error === null ? undefined : { error, stderr }));

@@ -1,4 +1,4 @@
-/** NodeFiles on this machine's own file systems. Every path is built in paths.ts; a failure leaves through errors.ts. */
+/** NodeFiles on the machine's file systems. paths.ts builds every path; errors.ts explains every error. */
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, existsSync, lstatSync, openSync, readSync, readdirSync } from "node:fs";
 import { chmod, lstat, mkdir, open, readFile, readdir, realpath, stat, statfs, writeFile } from "node:fs/promises";
@@ -7,9 +7,9 @@ import type { Log } from "@deltaloop/base";
 import type { NodeFiles } from "../ports/node-files.ts";
 import { containerLogs } from "./container-logs.ts";
 import { diskUsageAtOnce } from "./disk-usage.ts";
-import { explained, ifThere, ifThereNow } from "./errors.ts";
+import { explained, ifExists, ifExistsSync } from "./errors.ts";
 import { checkHostPath } from "./host-path.ts";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { createPathLock } from "./path-lock.ts";
 import { PRIVATE_MODE, isWithin, plainName, podPaths, within } from "./paths.ts";
 import { removeTree } from "./remove-tree.ts";
 import { replaceFile } from "@deltaloop/base/system";
@@ -18,7 +18,7 @@ import { volumeUsages } from "./volume-usages.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 
 const HOSTS_FILE_MODE = 0o644;
-/** Whatever user a container runs as may write its last words. */
+/** A container may run as any user, and writes its termination message here. */
 const TERMINATION_LOG_MODE = 0o666;
 
 export interface NodeFilesOptions {
@@ -34,25 +34,25 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
   const root = resolve(rootDir);
   const paths = podPaths(root);
   const onRefused = warnOnce(log, root);
-  const atPlace = oneAtATime();
+  const withPathLock = createPathLock();
   const usages = volumeUsages(paths);
-  /** Writes that have not begun, by path. */
+  /** Pending writes by path; a newer content replaces the pending one. */
   const checkpoints = new Map<string, { content: () => Promise<string>; written: Promise<void> }>();
   return withExplainedFailures({
-    ...volumeDirectories(paths, atPlace, onRefused),
+    ...volumeDirectories(paths, withPathLock, onRefused),
     ...containerLogs(resolve(podLogsDir), resolve(containerLogsDir)),
     checkHostPath,
     makeSubPath: (uid, volumePath, subPath) =>
-      atPlace(resolve(volumePath), () => makeSubPath(volumePath, subPath, { targets: paths.subPaths(uid), onRefused })),
+      withPathLock(resolve(volumePath), () => makeSubPath(volumePath, subPath, { targets: paths.subPaths(uid), onRefused })),
 
     async makePodDirectories(uid) {
       for (const name of ["volumes", "plugins"]) {
         const path = join(paths.pod(uid), name);
-        if (!existsSync(path)) await atPlace(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
+        if (!existsSync(path)) await withPathLock(path, () => mkdir(path, { recursive: true, mode: PRIVATE_MODE }));
       }
     },
 
-    readCheckpoint: (name) => ifThere(readFile(join(root, plainName(name)), "utf8")),
+    readCheckpoint: (name) => ifExists(readFile(join(root, plainName(name)), "utf8")),
     writeCheckpoint: (name, content) => {
       const path = join(root, plainName(name));
       const waiting = checkpoints.get(path);
@@ -62,7 +62,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
       }
       const next = { content, written: Promise.resolve() };
       checkpoints.set(path, next);
-      next.written = atPlace(path, async () => {
+      next.written = withPathLock(path, async () => {
         checkpoints.delete(path);
         await replaceFile(path, await next.content());
       });
@@ -70,7 +70,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async diskSpace(path) {
-      const [stats, place] = [await ifThere(statfs(path)), await ifThere(stat(path))];
+      const [stats, place] = [await ifExists(statfs(path)), await ifExists(stat(path))];
       if (stats === undefined || place === undefined) return undefined;
       const { blocks, bavail, bfree, bsize, files, ffree } = stats;
       const bytes = { capacityBytes: blocks * bsize, availableBytes: bavail * bsize, freeBytes: bfree * bsize };
@@ -79,7 +79,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
 
     async podDiskUsage(uid, logDirectory) {
       const logDirectoryPath = within(resolve(podLogsDir), logDirectory);
-      const logs = ifThereNow(() => readdirSync(logDirectoryPath)) ?? [];
+      const logs = ifExistsSync(() => readdirSync(logDirectoryPath)) ?? [];
       return {
         logs: new Map(logs.map((name) => [name, diskUsageAtOnce(join(logDirectoryPath, name))])),
         hostsFile: diskUsageAtOnce(paths.hostsFile(uid)),
@@ -89,16 +89,16 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     volumeUsage: usages.volumeUsage,
 
     async podsWithDirectories() {
-      const entries = (await ifThere(readdir(paths.pods, { withFileTypes: true }))) ?? [];
+      const entries = (await ifExists(readdir(paths.pods, { withFileTypes: true }))) ?? [];
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     },
 
-    removePodDirectory: (uid) => atPlace(paths.pod(uid), () => usages.without(uid, () => removeTree(paths.pod(uid)))),
+    removePodDirectory: (uid) => withPathLock(paths.pod(uid), () => usages.without(uid, () => removeTree(paths.pod(uid)))),
 
-    // Running containers have the file itself mounted: it is written in place, and only when it changes.
+    // Written in place and only on a change, because running containers have this inode mounted.
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
-      return await atPlace(path, async () => {
+      return await withPathLock(path, async () => {
         if (holds(path, Buffer.from(content))) return path;
         await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
         await writeFile(path, content);
@@ -109,12 +109,12 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
 
     readHostFile: async (which) => {
       const path = which === "hosts" ? "/etc/hosts" : (resolvConf ?? "/etc/resolv.conf");
-      return (await ifThere(readFile(path, "utf8"))) ?? "";
+      return (await ifExists(readFile(path, "utf8"))) ?? "";
     },
 
     async makeTerminationLog(uid, container) {
       const path = join(paths.terminationLogs(uid, container), randomBytes(4).toString("hex"));
-      return await atPlace(path, async () => {
+      return await withPathLock(path, async () => {
         await mkdir(dirname(path), { recursive: true, mode: PRIVATE_MODE });
         await writeFile(path, "", { flag: "wx" });
         await chmod(path, TERMINATION_LOG_MODE);
@@ -123,11 +123,11 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      // Mostly its container wrote nothing. A file that is not the agent's may be on a disk that does not answer.
+      // Most containers write nothing. Other paths may be on a file system that blocks, so only the agent's own file is checked here.
       const [, containers, ...names] = relative(paths.pods, path).split(sep);
       if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
-      const directory = await ifThere(realpath(dirname(path)));
-      const base = await ifThere(realpath(paths.pods));
+      const directory = await ifExists(realpath(dirname(path)));
+      const base = await ifExists(realpath(paths.pods));
       if (directory === undefined || base === undefined || !isWithin(base, directory)) return undefined;
       return await readEnd(join(directory, basename(path)), bytesMax);
     },
@@ -135,13 +135,13 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
 }
 
 function isEmptyFile(path: string): boolean {
-  const found = ifThereNow(() => lstatSync(path));
+  const found = ifExistsSync(() => lstatSync(path));
   return found?.isFile() === true && found.size === 0;
 }
 
-/** Whether it holds just these bytes. A container may have made it as large as it likes: no more is read than that. */
+/** Whether the file has exactly this content. Reads no more than that, because a container may enlarge the file. */
 function holds(path: string, bytes: Buffer): boolean {
-  const found = ifThereNow(() => lstatSync(path));
+  const found = ifExistsSync(() => lstatSync(path));
   if (found?.isFile() !== true || found.size !== bytes.length) return false;
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -152,9 +152,9 @@ function holds(path: string, bytes: Buffer): boolean {
   }
 }
 
-/** At most the last `bytesMax`; undefined for what is no plain file, which could keep us waiting or lead elsewhere. */
+/** Returns at most the last `bytesMax`; undefined for anything but a regular file, which could block or lead elsewhere. */
 async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
-  const found = await ifThere(lstat(path));
+  const found = await ifExists(lstat(path));
   if (found?.isFile() !== true) return undefined;
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -169,18 +169,18 @@ function warnOnce(log: Log, rootDir: string): () => void {
   let warned = false;
   return () => {
     if (!warned)
-      log.warn("this machine allows no mounts: memory volumes are plain directories, and subPaths are mounted by their path", {
+      log.warn("mounts are not permitted: memory volumes become plain directories, and subPaths are mounted by path", {
         rootDir,
       });
     warned = true;
   };
 }
 
-/** Every method, with failures as NF5 wants them. */
+/** Wraps every method so that its errors carry advice (NF5). */
 function withExplainedFailures(files: NodeFiles): NodeFiles {
   const wrapped = Object.entries(files).map(([name, method]: [string, (...args: never[]) => Promise<unknown>]) => [
     name,
     (...args: never[]) => explained(async () => method(...args)),
   ]);
-  return Object.fromEntries(wrapped) as NodeFiles; // the same names, each with the same arguments and answer
+  return Object.fromEntries(wrapped) as NodeFiles; // each wrapper keeps name, arguments and result
 }

@@ -8,40 +8,40 @@ import { opendir, readdir, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
 import { errorCode } from "./errors.ts";
 
-/** From linux/fcntl.h; Node does not name it. An open place in the tree that can be walked and bound, not read. */
+/** From linux/fcntl.h, missing in Node: a descriptor for path operations, without read access. */
 const O_PATH = 0o10000000;
-/** Opens any file type, also a link, and never blocks, as opening a FIFO would. */
+/** Opens any file type, including links, and never blocks, as opening a FIFO would. */
 export const ITSELF = O_PATH | constants.O_NOFOLLOW;
-/** A list of a directory of at most this size is read as one; file systems tell bytes or entries. */
+/** Directories up to this `st_size` are read whole. File systems report it in bytes or in entries. */
 const READ_AT_ONCE_MAX = 32 * 1024;
-/** Of entries of a larger one: they stand in memory, and the loop does not turn meanwhile. */
+/** Entries per read of a larger directory: bounds the memory and the time that the event loop is blocked. */
 const ENTRIES_AT_ONCE = 128;
-/** Node takes it also for `opendir`; its types do not know. Where a file system keeps no types of entries, Node looks by these names. */
+/** `opendir` accepts it, though its types do not. Where entries have no type, Node looks them up by these names. */
 const BYTES = "buffer" as BufferEncoding;
 
-/** Descriptors: a FileHandle for each directory of a great tree costs more than the directory. */
+/** Raw descriptors: a FileHandle per directory costs more than reading the directory. */
 const openFile = promisify(open);
 const statOpen = promisify(fstat);
 const closeFile = promisify(close);
 
 export interface Entry {
   readonly name: string;
-  /** As it was when it was read. */
+  /** The type at the time of the read. */
   readonly isDirectory: boolean;
 }
 
-/** As it was when it was opened. Who opens it closes it. */
+/** An open file with its stats at the time of opening. The caller closes it. */
 export interface OpenPlace {
   readonly fd: number;
   readonly stats: Stats;
 }
 
-/** Not through a link: that is ENOTDIR. */
+/** Fails with ENOTDIR for a link. */
 export async function openDirectory(path: string | Buffer): Promise<OpenPlace> {
   return await openItself(path, constants.O_DIRECTORY);
 }
 
-/** Whatever it is, a link too. */
+/** Opens a file of any type, and a link itself. */
 export async function openItself(path: string | Buffer, flags = 0): Promise<OpenPlace> {
   const fd = await openFile(path, ITSELF | flags);
   try {
@@ -52,12 +52,12 @@ export async function openItself(path: string | Buffer, flags = 0): Promise<Open
   }
 }
 
-/** What is called `name` in an open directory; without a name the directory itself. */
+/** The path of `name` in an open directory, or of the directory itself. */
 export function placeIn({ fd }: { readonly fd: number }, name?: string): Buffer {
   return Buffer.from(`/proc/self/fd/${fd}${name === undefined ? "" : `/${name}`}`, "latin1");
 }
 
-/** In the order in which the file system has them; of a large one a few at a time, for there may be millions. */
+/** Yields entries in file system order; reads large directories in batches. */
 export async function* entriesOf({ fd, stats }: OpenPlace): AsyncGenerator<Entry> {
   const path = `/proc/self/fd/${fd}`;
   if (stats.size <= READ_AT_ONCE_MAX)
@@ -70,7 +70,7 @@ function asEntry(entry: Dirent | Dirent<Buffer>): Entry {
   return { name, isDirectory: entry.isDirectory() };
 }
 
-/** Where it is now, for people; undefined where that is longer than a path may be. */
+/** The current path, for messages; undefined above PATH_MAX. */
 export async function pathOf(directory: { readonly fd: number }): Promise<string | undefined> {
   return await readlink(placeIn(directory)).catch((error: unknown) => {
     if (errorCode(error) === "ENAMETOOLONG") return undefined;

@@ -1,4 +1,4 @@
-/** A volume given to its pod's fsGroup (node-agent §10). */
+/** Gives a volume to its pod's fsGroup (node-agent §10). */
 import { closeSync } from "node:fs";
 import { chmod, chown, lchown } from "node:fs/promises";
 import { openItself, placeIn } from "./open-directory.ts";
@@ -6,16 +6,16 @@ import { walkTree } from "./walk-tree.ts";
 
 const READ_WRITE = 0o660;
 const READ = 0o440;
-/** Entering, and that new files belong to the group as well. */
+/** Search permission, and setgid so that new files inherit the group. */
 const DIRECTORY = 0o2110;
 const MODE_BITS = 0o7777;
 
 /**
- * The group owns `path` and all below it, and may read, and write where the agent is not the only writer; links are not followed, nor
- * is one that takes the place of a file meanwhile: containers may have the volume open, where another agent was before.
+ * Changes the group of `path` and all entries below it, and grants it access. Follows no links, even if a container replaces a file by one
+ * meanwhile.
  *
- * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: what cannot be given away is an error; upstream
- * logs it and the pod fails later.
+ * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: a failure is an error; upstream logs it, and the pod
+ * fails later.
  */
 export async function giveToGroup(path: string, group: number, access: "read" | "readWrite"): Promise<void> {
   const failure = await walkTree(path, {

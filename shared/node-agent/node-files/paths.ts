@@ -1,9 +1,9 @@
-/** Where things stand below the agent's root, as upstream lays them out, and the guard that keeps names from leading out of it. */
+/** Paths below the agent's root directory, in upstream's layout, and checks that names stay inside it. */
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { VolumePlace } from "../ports/node-files.ts";
 import { NodeFilesError } from "../ports/node-files.ts";
 
-/** Of the directories that lead to volumes: only the agent itself, and the runtime, walk them. */
+/** For directories above volumes: only the agent and the runtime enter them. */
 export const PRIVATE_MODE = 0o750;
 const NAME_BYTES_MAX = 255;
 
@@ -12,11 +12,11 @@ export interface PodPaths {
   readonly pods: string;
   pod(uid: string): string;
   volume(place: VolumePlace): string;
-  /** The mark that a volume is complete, and how it was made (volume-directory.ts). */
+  /** Marker file of a complete volume, which also records its medium (volume-directory.ts). */
   ready(place: VolumePlace): string;
   hostsFile(uid: string): string;
   terminationLogs(uid: string, container: string): string;
-  /** Holds what subPaths are bound to. */
+  /** Directory of the bind targets of subPaths. */
   subPaths(uid: string): string;
 }
 
@@ -35,23 +35,23 @@ export function podPaths(rootDir: string): PodPaths {
   };
 }
 
-/** @throws {NodeFilesError} unless `name` is a single name: names come from manifests, and none may lead out of its directory */
+/** @throws {NodeFilesError} unless `name` is a single path segment: names come from manifests and must not leave the directory */
 export function plainName(name: string): string {
   const isPlain = name !== "" && name !== "." && name !== ".." && !/[/\0]/u.test(name) && Buffer.byteLength(name) <= NAME_BYTES_MAX;
-  if (!isPlain) throw new NodeFilesError(`"${name}" cannot be the name of a file: correct the pod's spec`);
+  if (!isPlain) throw new NodeFilesError(`"${name}" is not a valid file name: correct the pod's spec`);
   return name;
 }
 
-/** Whether `path`, taken literally, is `base` or below it. */
+/** Whether `path` is `base` or below it; resolves no links. */
 export function isWithin(base: string, path: string): boolean {
   const way = relative(base, path);
   return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
 }
 
-/** `path` below `base`, whether it was given relative or absolute. @throws {NodeFilesError} when it is not below it */
+/** Resolves a relative or absolute `path`. @throws {NodeFilesError} unless it is below `base` */
 export function within(base: string, path: string): string {
   const absolute = resolve(base, path);
   if (absolute === resolve(base) || !isWithin(base, absolute))
-    throw new NodeFilesError(`${path} is not inside ${base}: nothing is done there`);
+    throw new NodeFilesError(`${path} is not inside ${base}: the operation is refused`);
   return absolute;
 }

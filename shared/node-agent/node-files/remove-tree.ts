@@ -1,52 +1,51 @@
 /**
- * Removing a directory that others could mount in, and whose content others have made (NF4).
+ * Removes a directory tree that containers wrote and could mount in (NF4).
  *
  * RT1 each step is a name in an open directory, never a path and never through a link: a concurrent rename cannot redirect
  *    it, and no tree is too deep.
- * RT2 a directory that holds directories which are not empty has them moved up, to the top of the tree, and goes. So each is read
- *    once, no way back is needed, and four descriptors are enough. The top is the agent's own: no container
- *    sees what has been moved there.
- * RT3 what is on another file system than the top is never touched: a mount that came meanwhile costs an error and not its content.
+ * RT2 non-empty subdirectories move up to the top of the tree, and then their parent is removed. So each directory is read once, and four
+ *    descriptors are enough. Only the agent can enter the top, so no container sees the moved directories.
+ * RT3 entries on another file system than the top are never touched: a concurrent mount causes an error, not a loss of its content.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync } from "node:fs";
 import { rename, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { NodeFilesError } from "../ports/node-files.ts";
-import { errorCode, ifThere } from "./errors.ts";
+import { errorCode, ifExists } from "./errors.ts";
 import { unmountWithin } from "./mounts.ts";
 import { entriesOf, openDirectory, pathOf, placeIn } from "./open-directory.ts";
 import type { Entry, OpenPlace } from "./open-directory.ts";
 
-/** Passes over the top of a tree. Entries that a concurrent writer adds remain for the next call. */
+/** Passes over the top. Entries that a concurrent writer keeps adding remain for the next call. */
 const PASSES_MAX = 10;
 
 /**
- * Unmounts what is mounted at or below `directory`, then removes it.
+ * Unmounts all mounts at or below `directory`, then removes it.
  *
- * Source: pkg/util/removeall RemoveAllOneFilesystem. Differs from upstream, which goes by paths, and fails where they are too long.
+ * Source: pkg/util/removeall RemoveAllOneFilesystem. Differs from upstream, which uses paths and fails where they are too long.
  */
 export async function removeTree(directory: string): Promise<void> {
   await unmountWithin(directory);
   await removeUnmounted(directory);
 }
 
-/** The same for trees without mounts. */
+/** Like `removeTree`, for trees without mounts. */
 export async function removeUnmounted(directory: string): Promise<void> {
-  const top = await ifThere(openDirectory(directory));
+  const top = await ifExists(openDirectory(directory));
   try {
-    if (top === undefined) await ifThere(unlink(directory));
+    if (top === undefined) await ifExists(unlink(directory));
     else await new Removal(directory, top).empty();
   } finally {
     if (top !== undefined) closeSync(top.fd);
   }
-  if (top !== undefined) await ifThere(rmdir(directory));
+  if (top !== undefined) await ifExists(rmdir(directory));
 }
 
 class Removal {
   readonly #directory: string;
   readonly #top: OpenPlace;
-  /** Of this call: an earlier one may have left some that it moved. */
+  /** Unique per call, because an earlier call may have left moved directories. */
   readonly #prefix = `removed-${randomBytes(8).toString("hex")}-`;
   #moved = 0;
 
@@ -64,10 +63,10 @@ class Removal {
       }
       if (isEmpty) return;
     }
-    throw new NodeFilesError(`${this.#directory} does not get empty: end what still writes there, or free space`);
+    throw new NodeFilesError(`${this.#directory} keeps getting new entries: end the process that writes there, or free space`);
   }
 
-  /** A directory of the top, then each that was moved up meanwhile. */
+  /** Removes a directory of the top, and then each directory that moved up. */
   async #removeWithAllBelow(name: string): Promise<void> {
     let next = this.#moved;
     for (let own = name; ; own = this.#movedName(next++)) {
@@ -77,7 +76,7 @@ class Removal {
   }
 
   async #removeWithFiles(name: string): Promise<void> {
-    const directory = await ifThere(openDirectory(placeIn(this.#top, name)));
+    const directory = await ifExists(openDirectory(placeIn(this.#top, name)));
     if (directory === undefined) return;
     try {
       if (directory.stats.dev !== this.#top.stats.dev)
@@ -90,7 +89,7 @@ class Removal {
     await this.#remove(this.#top, { name, isDirectory: true });
   }
 
-  /** @returns whether it is gone; not, where it is a directory that holds something, or is no more what it was when it was read */
+  /** @returns false for a non-empty directory, or an entry whose type changed since it was read */
   async #remove(directory: OpenPlace, { name, isDirectory }: Entry): Promise<boolean> {
     const place = placeIn(directory, name);
     try {
@@ -104,7 +103,7 @@ class Removal {
     }
   }
 
-  /** @returns whether there was room; if not, there is when more is gone, and the next pass finds it */
+  /** @returns false if the disk is full; a later pass retries when space is free */
   async #moveUp(directory: OpenPlace, name: string): Promise<boolean> {
     try {
       await rename(placeIn(directory, name), placeIn(this.#top, this.#movedName(this.#moved)));
@@ -121,12 +120,12 @@ class Removal {
     return `${this.#prefix}${number}`;
   }
 
-  /** A system error names the open directory by its number, which says nothing to people. */
+  /** Replaces the descriptor number in a system error by a path. */
   async #explained(error: unknown, directory: OpenPlace, name: string): Promise<unknown> {
     const code = errorCode(error);
     if (code === undefined) return error;
-    const advice = code === "EBUSY" ? "unmount it by hand, or end what uses it" : "look at what stands there";
-    return new NodeFilesError(`${await this.#shown(directory, name)} cannot be removed (${code}): ${advice}`, { cause: error });
+    const advice = code === "EBUSY" ? "unmount it by hand, or end the processes that use it" : "inspect this path";
+    return new NodeFilesError(`failed to remove ${await this.#shown(directory, name)} (${code}): ${advice}`, { cause: error });
   }
 
   async #shown(directory: OpenPlace, name: string): Promise<string> {

@@ -1,11 +1,11 @@
 /**
- * A subPath of a volume, such that what a container put into the volume cannot lead the agent out of it (node-agent §7.5).
+ * Prepares a subPath so that no content of the volume can lead the agent out of it (node-agent §7.5).
  *
- * SP1 links are followed only to places inside the volume (`key → ..data/key` is one such).
- * SP2 directories are made, and the result is opened, from the volume downwards, each step by the open directory above it and never
- *    through a link: no attacker can insert one in between.
- * SP3 the runtime is given a bind mount of what was opened, below the pod's own directory, where no container can write. So a path
- *    that is exchanged after the check is not mounted. Only where the machine allows no mounts is it the path itself.
+ * SP1 links are followed only to targets inside the volume, such as `key → ..data/key`.
+ * SP2 directories are created and opened from the volume downwards, each by the open directory above it and never through a link:
+ *    an attacker cannot insert one.
+ * SP3 the runtime gets a bind mount of the opened file, below the pod's directory, where no container can write. So a path that is
+ *    replaced after the check is not mounted. Only if the machine allows no mounts, the runtime gets the path.
  *
  * Source: pkg/volume/util/subpath/subpath_linux.go SafeMakeDir, PrepareSafeSubpath (CVE-2017-1002101, CVE-2021-25741).
  */
@@ -15,19 +15,19 @@ import { lstat, mkdir, open, realpath, rmdir, stat, unlink, writeFile } from "no
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join, posix, relative } from "node:path";
 import { NodeFilesError } from "../ports/node-files.ts";
-import { errorCode, ifThere } from "./errors.ts";
+import { errorCode, ifExists } from "./errors.ts";
 import { bindMount, unmountWithin } from "./mounts.ts";
 import { ITSELF } from "./open-directory.ts";
 import { PRIVATE_MODE, isWithin } from "./paths.ts";
 
-/** Permissions, and set-uid, set-gid and sticky. */
+/** Permissions, setuid, setgid and sticky bits. */
 const MODE_BITS = 0o7777;
 const FILE_TARGET_MODE = 0o640;
-/** Of a bind target: hexadecimal digits of a digest. */
+/** Hexadecimal digits in the name of a bind target. */
 const NAME_LENGTH = 16;
 
 /**
- * @param targets where bind mounts are made, also of what is below a hostPath: other pods can write there
+ * @param targets directory of the bind mounts, also for subPaths of a hostPath, where other pods can write
  * @param onRefused called when the machine allows no mounts
  * @returns the path to mount
  */
@@ -51,17 +51,17 @@ export async function makeSubPath(
   }
 }
 
-/** The real path of `wanted`; what is missing of it is made. */
+/** Creates missing directories of `wanted`. @returns its real path */
 async function ensureDirectories(base: string, wanted: string): Promise<string> {
   const missing: string[] = [];
   let existing = wanted;
-  while (existing !== base && (await ifThere(lstat(existing))) === undefined) {
+  while (existing !== base && (await ifExists(lstat(existing))) === undefined) {
     missing.unshift(posix.basename(existing));
     existing = dirname(existing);
   }
-  const real = await ifThere(realpath(existing));
-  if (real === undefined) throw new NodeFilesError(`${existing} is a link that leads nowhere: remove it from the volume`);
-  if (!isWithin(base, real)) throw new NodeFilesError(`${existing} leads out of its volume: remove the link`);
+  const real = await ifExists(realpath(existing));
+  if (real === undefined) throw new NodeFilesError(`${existing} is a dangling link: remove it from the volume`);
+  if (!isWithin(base, real)) throw new NodeFilesError(`${existing} is a link to a target outside the volume: remove it`);
   if (missing.length > 0) await makeBelow(base, real, missing);
   return join(real, ...missing);
 }
@@ -81,7 +81,7 @@ async function makeBelow(base: string, parent: string, names: readonly string[])
   }
 }
 
-/** As open as the volume whatever the umask, and with its special bits: a group that is inherited stays inherited, a sticky /tmp sticky. */
+/** Copies the mode of the volume, whatever the umask, including setgid and sticky bits. */
 async function makeOne(path: string, volumeMode: number): Promise<void> {
   try {
     await mkdir(path);
@@ -97,7 +97,7 @@ async function makeOne(path: string, volumeMode: number): Promise<void> {
   }
 }
 
-/** @throws {NodeFilesError} when a link stands anywhere between `base` and `path`, which has none when it was looked up */
+/** @throws {NodeFilesError} if a link is found between `base` and `path`, which the caller has resolved */
 async function openWithin(base: string, path: string): Promise<FileHandle> {
   let handle = await open(base, ITSELF | constants.O_DIRECTORY);
   for (const name of relative(base, path).split("/")) {
@@ -107,7 +107,7 @@ async function openWithin(base: string, path: string): Promise<FileHandle> {
       handle = await open(place(above, name), ITSELF);
       if ((await handle.stat()).isSymbolicLink()) {
         await handle.close();
-        throw new NodeFilesError(`${path} was exchanged for a link while it was prepared: it is tried again`);
+        throw new NodeFilesError(`a concurrent writer replaced ${path} by a link; the pod's next sync iteration retries`);
       }
     } finally {
       await above.close();
@@ -116,15 +116,15 @@ async function openWithin(base: string, path: string): Promise<FileHandle> {
   return handle;
 }
 
-/** What is called `name` in an open directory. */
+/** The path of `name` in an open directory. */
 function place(directory: FileHandle, name: string): string {
   return `/proc/self/fd/${directory.fd}/${name}`;
 }
 
-/** Whether `target` shows what `handle` is; not, where the machine allows no mounts. */
+/** @returns false if the machine allows no mounts */
 async function bind(handle: FileHandle, target: string): Promise<boolean> {
   const opened = await handle.stat();
-  const before = await ifThere(stat(target));
+  const before = await ifExists(stat(target));
   if (before !== undefined && before.dev === opened.dev && before.ino === opened.ino) return true;
   if (before !== undefined) await removeTarget(target);
   await mkdir(dirname(target), { recursive: true, mode: PRIVATE_MODE });
@@ -133,7 +133,7 @@ async function bind(handle: FileHandle, target: string): Promise<boolean> {
   return (await bindMount(handle.fd, target)) === "mounted";
 }
 
-/** The volume was written anew, or a directory in it replaced: running containers keep what they have, the next ones get the new. */
+/** The volume's content was replaced: running containers keep the old mount, new containers get the new one. */
 async function removeTarget(target: string): Promise<void> {
   await unmountWithin(target);
   await ((await lstat(target)).isDirectory() ? rmdir(target) : unlink(target));

@@ -1,11 +1,11 @@
-/** The end of a container's log, for its termination message (node-agent §6.1). */
+/** Reads the end of a container's log, for its termination message (node-agent §6.1). */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import { ifThere } from "./errors.ts";
+import { ifExists } from "./errors.ts";
 
 const BLOCK_BYTES = 64 * 1024;
-/** Runtimes break lines at 16 KiB, so this holds more than the 80 lines that are asked for. */
+/** Runtimes split lines at 16 KiB, so this holds more than the 80 lines that callers request. */
 const READ_BYTES_MAX = 4 * 1024 * 1024;
 const NEWLINE = 0x0a;
 /** `2026-03-01T10:00:00.5Z stdout F text`. */
@@ -20,7 +20,7 @@ export async function tailLog(
   path: string,
   { linesMax, bytesMax }: { readonly linesMax: number; readonly bytesMax: number },
 ): Promise<string> {
-  const file = await ifThere(open(path, constants.O_RDONLY | constants.O_NONBLOCK));
+  const file = await ifExists(open(path, constants.O_RDONLY | constants.O_NONBLOCK));
   if (file === undefined) return "";
   try {
     const lines = (await lastBytes(file, linesMax)).toString("utf8").split("\n");
@@ -37,7 +37,7 @@ export async function tailLog(
   }
 }
 
-/** Reads enough of the end of the file for the lines; the text may begin within a line. */
+/** Reads enough blocks from the end for the lines; the text may begin within a line. */
 async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   const { size } = await file.stat();
   const blocks: Buffer[] = [];
@@ -53,7 +53,7 @@ async function lastBytes(file: FileHandle, linesMax: number): Promise<Buffer> {
   return Buffer.concat(blocks);
 }
 
-/** What is no line of a CRI log, nor of Docker's json-file driver, says nothing. */
+/** Returns "" for a line that is neither in CRI's log format nor in that of Docker's json-file driver. */
 function lineText(line: string): string {
   if (line.startsWith("{")) return jsonText(line);
   const [, tag, text = ""] = CRI_LINE.exec(line) ?? [];
@@ -61,12 +61,12 @@ function lineText(line: string): string {
   return tag === "P" ? text : `${text}\n`;
 }
 
-/** Its newline is in the text, where it ends a line. */
+/** The `log` field includes the newline. */
 function jsonText(line: string): string {
   try {
     const { log } = JSON.parse(line) as { readonly log?: unknown };
     return typeof log === "string" ? log : "";
   } catch {
-    return ""; // the one in which the last bytes begin
+    return ""; // a partial line at the start of the block
   }
 }

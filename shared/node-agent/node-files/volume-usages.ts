@@ -1,33 +1,33 @@
-/** Measuring volumes beside everything else, and letting go of them: what is open in a mount keeps it from being unmounted. */
+/** Measures volumes concurrently with pod syncs, and stops before their removal: an open descriptor would keep a mount busy. */
 import type { NodeFiles } from "../ports/node-files.ts";
 import { NodeFilesError } from "../ports/node-files.ts";
 import { diskUsage } from "./disk-usage.ts";
-import { ifThere } from "./errors.ts";
-import { fairTurns } from "./fair-turns.ts";
+import { ifExists } from "./errors.ts";
+import { createFairSemaphore } from "./fair-semaphore.ts";
 import type { PodPaths } from "./paths.ts";
 
-/** Of libuv's four threads; the rest is for pods that start and end. */
-const WALKS_AT_ONCE = 2;
+/** Leaves two of libuv's four threads for pods that start and end. */
+const WALKS_MAX = 2;
 
 export interface VolumeUsages extends Pick<NodeFiles, "volumeUsage"> {
-  /** Runs `act` while nothing of the pod's volumes is measured. */
+  /** Aborts the measurements of the pod's volumes and runs `act` while none can start. */
   without<T>(uid: string, act: () => Promise<T>): Promise<T>;
 }
 
 export function volumeUsages(paths: PodPaths): VolumeUsages {
-  const turns = fairTurns(WALKS_AT_ONCE);
+  const semaphore = createFairSemaphore(WALKS_MAX);
   const walks = new Set<{ readonly uid: string; readonly abort: AbortController; readonly ended: Promise<unknown> }>();
-  const leaving = new Set<string>();
+  const removing = new Set<string>();
   return {
     async volumeUsage(place) {
       const { uid } = place;
-      if (leaving.has(uid)) return undefined;
+      if (removing.has(uid)) return undefined;
       const abort = new AbortController();
-      const walking = diskUsage(paths.volume(place), { turns, signal: abort.signal });
+      const walking = diskUsage(paths.volume(place), { semaphore, signal: abort.signal });
       const own = { uid, abort, ended: walking.catch(() => undefined) };
       walks.add(own);
       try {
-        return await ifThere(walking);
+        return await ifExists(walking);
       } catch (error) {
         if (abort.signal.aborted) return undefined;
         throw error;
@@ -37,14 +37,14 @@ export function volumeUsages(paths: PodPaths): VolumeUsages {
     },
 
     async without(uid, act) {
-      leaving.add(uid);
+      removing.add(uid);
       try {
         const own = [...walks].filter((walk) => walk.uid === uid);
         for (const { abort } of own) abort.abort(new NodeFilesError("the pod's directory is being removed"));
         await Promise.all(own.map(({ ended }) => ended));
         return await act();
       } finally {
-        leaving.delete(uid);
+        removing.delete(uid);
       }
     },
   };

@@ -1,60 +1,59 @@
 /**
- * Everything of a tree that others have made and go on changing, each once.
+ * Visits every entry of a tree once, while containers change it.
  *
  * WT1 each step is a name in an open directory, never through a link, never into another file system.
  * WT2 four descriptors are enough, however deep the tree. The way up is `..`. If a concurrent rename makes
- *    its inode differ from the directory that was left, the names from the top are used.
- * WT3 of directories to come the names are kept, `NAMES_MAX` and for each level a few more. One that has more is read again, to where
- *    the last names ended and on.
+ *    its inode differ from the directory that was left, the walk descends from the top by the names.
+ * WT3 the walk keeps at most `NAMES_MAX` names of pending directories, plus a few per level. A larger directory is read
+ *    again, and continues after the last kept name.
  * WT4 vanished entries are skipped. Unreadable entries are skipped and reported at the end; the rest is visited.
  */
 import { closeSync, lstat } from "node:fs";
 import type { Stats } from "node:fs";
 import { promisify } from "node:util";
 import { NodeFilesError } from "../ports/node-files.ts";
-import { errorCode, ifThere } from "./errors.ts";
+import { errorCode, ifExists } from "./errors.ts";
 import { entriesOf, openDirectory, placeIn } from "./open-directory.ts";
 import type { OpenPlace } from "./open-directory.ts";
 
-/** Half the price of the one of promises. */
-const look = promisify(lstat);
+/** The callback version costs half of the promise version. */
+const lstatAsync = promisify(lstat);
 const NAMES_MAX = 50_000;
 const NAMES_OF_LEVEL_MIN = 100;
-/** Of names that are taken at once, and one more: a path may have 4096. */
+/** Limit of a joined path to open at once, with room for one more name (PATH_MAX is 4096). */
 const PATH_BYTES_MAX = 3_700;
-
 const SHOWN_NAMES_MAX = 3;
 
-/** One thing of the tree: `place` is good until the visit ends. */
+/** An entry; `place` is valid until the visit ends. */
 export interface Found {
   readonly place: Buffer;
   readonly stats: Stats;
 }
 
 export interface Visitor {
-  /** A system error is as one of the walk's own (WT4); anything else ends it. */
+  /** A system error counts as an unreadable entry (WT4); any other error ends the walk. */
   visit(found: Found): Promise<void> | void;
-  /** Before each step that may wait for the disk: to rest, or to end the walk by what it throws. */
+  /** Called before each step that may wait for the disk, to yield or, by an error, to end the walk. */
   step?(): Promise<void> | undefined;
 }
 
-/** A directory with others that were not walked yet. */
+/** A directory with subdirectories that were not walked yet. */
 interface Level {
   readonly depth: number;
   readonly ino: number;
   readonly names: string[];
-  /** Of its directories, how many have been in `names`; undefined: all. */
+  /** How many of its directories were in `names` so far; undefined: all. */
   taken: number | undefined;
 }
 
-/** @returns the first failure of those by which something was left out. @throws what keeps it from looking at `path` itself */
+/** @returns the first error by which an entry was skipped. @throws the error of reading `path` itself */
 export async function walkTree(path: string, visitor: Visitor, namesMax = NAMES_MAX): Promise<Error | undefined> {
   const top = await openDirectory(path).catch((error: unknown) => {
     if (errorCode(error) === "ENOTDIR") return undefined;
     throw error;
   });
   if (top === undefined) {
-    await visitor.visit({ place: Buffer.from(path), stats: await look(path) });
+    await visitor.visit({ place: Buffer.from(path), stats: await lstatAsync(path) });
     return undefined;
   }
   try {
@@ -69,8 +68,8 @@ class Walk {
   readonly #visitor: Visitor;
   readonly #namesMax: number;
   readonly #levels: Level[] = [];
-  /** Names of the directories that lead from the top to where it is. */
-  readonly #way: string[] = [];
+  /** Names of the directories from the top to the current one. */
+  readonly #path: string[] = [];
   #here: OpenPlace;
   #kept = 0;
   #failure: Error | undefined;
@@ -85,10 +84,10 @@ class Walk {
   async run(): Promise<Error | undefined> {
     try {
       await this.#visitor.visit({ place: placeIn(this.#top, "."), stats: this.#top.stats });
-      await this.#lookHere();
+      await this.#enter();
       for (let level = this.#levels.at(-1); level !== undefined; level = this.#levels.at(-1)) {
-        if (!(await this.#backTo(level))) this.#forget();
-        else if (level.names.length === 0) await this.#readOn(level);
+        if (!(await this.#backTo(level))) this.#dropLevel();
+        else if (level.names.length === 0) await this.#readMore(level);
         else await this.#down(level);
       }
     } finally {
@@ -97,23 +96,23 @@ class Walk {
     return this.#failure;
   }
 
-  /** All that is no directory is visited, once; directories are kept for later. */
-  async #lookHere(): Promise<void> {
-    const level: Level = { depth: this.#way.length, ino: this.#here.stats.ino, names: [], taken: 0 };
+  /** Visits all non-directories and keeps the names of directories. */
+  async #enter(): Promise<void> {
+    const level: Level = { depth: this.#path.length, ino: this.#here.stats.ino, names: [], taken: 0 };
     await this.#tolerant(() => this.#read(level, (name) => this.#visit(name)));
     if (level.names.length > 0) this.#levels.push(level);
   }
 
-  async #readOn(level: Level): Promise<void> {
+  async #readMore(level: Level): Promise<void> {
     if (level.taken !== undefined) await this.#tolerant(() => this.#read(level));
     if (level.names.length === 0) this.#levels.pop();
   }
 
-  /** @param visit absent: what is no directory has been visited */
+  /** @param visit absent on a second read, when the non-directories have been visited */
   async #read(level: Level, visit?: (name: string) => Promise<void>): Promise<void> {
     const before = level.taken ?? 0;
     const namesMax = Math.max(NAMES_OF_LEVEL_MIN, this.#namesMax - this.#kept);
-    level.taken = undefined; // also when it fails
+    level.taken = undefined; // also on failure
     let directories = 0;
     for await (const { name, isDirectory } of entriesOf(this.#here)) {
       if (!isDirectory) await visit?.(name);
@@ -128,7 +127,7 @@ class Walk {
     await this.#visitor.step?.();
     await this.#tolerant(async () => {
       const place = placeIn(this.#here, name);
-      const stats = await look(place);
+      const stats = await lstatAsync(place);
       if (stats.dev === this.#top.stats.dev) await this.#visitor.visit({ place, stats });
     });
   }
@@ -147,28 +146,28 @@ class Walk {
     } finally {
       this.#go(below);
     }
-    this.#way.push(name);
-    await this.#lookHere();
+    this.#path.push(name);
+    await this.#enter();
   }
 
-  /** @returns whether it is there now */
+  /** @returns whether it is now the current directory */
   async #backTo(level: Level): Promise<boolean> {
-    const stepsUp = this.#way.length - level.depth;
-    this.#way.length = level.depth;
+    const stepsUp = this.#path.length - level.depth;
+    this.#path.length = level.depth;
     if (this.#here.stats.ino === level.ino) return true;
     if (level.depth === 0) {
       this.#go(this.#top);
       return true;
     }
     const up = Array.from({ length: stepsUp }, () => "..");
-    const found = (await this.#lead(this.#here, up, level)) ?? (await this.#lead(this.#top, this.#way, level));
-    if (found === undefined) this.#failure ??= new NodeFilesError("a directory was moved while it was looked at: it is tried again");
+    const found = (await this.#follow(this.#here, up, level)) ?? (await this.#follow(this.#top, this.#path, level));
+    if (found === undefined) this.#failure ??= new NodeFilesError("a directory was moved during the walk; the next walk retries");
     else this.#go(found);
     return found !== undefined;
   }
 
-  /** By as many names at a time as a path may have. Links may be among them: what counts is where they lead. */
-  async #lead(from: OpenPlace, names: readonly string[], { ino }: Level): Promise<OpenPlace | undefined> {
+  /** Opens as many names at once as a path may have. Links are harmless, because the inode at the end must match. */
+  async #follow(from: OpenPlace, names: readonly string[], { ino }: Level): Promise<OpenPlace | undefined> {
     let at = from;
     try {
       for (let first = 0; first < names.length;) {
@@ -189,7 +188,7 @@ class Walk {
     return undefined;
   }
 
-  #forget(): void {
+  #dropLevel(): void {
     this.#kept -= this.#levels.pop()?.names.length ?? 0;
   }
 
@@ -198,22 +197,22 @@ class Walk {
     this.#here = next;
   }
 
-  /** What vanished is undefined; so is what cannot be looked at, and the first such failure is kept. */
+  /** Returns undefined for a vanished or unreadable entry, and keeps the first error. */
   async #tolerant<T>(act: () => Promise<T>): Promise<T | undefined> {
     try {
-      return await ifThere(act());
+      return await ifExists(act());
     } catch (error) {
       const code = errorCode(error);
       if (code === undefined) throw error;
-      // A system error names the open directory by its number, which says nothing to people.
-      this.#failure ??= new NodeFilesError(`${code} in "${this.#shownWay()}": look at what stands there`, { cause: error });
+      // A system error shows only the number of the open descriptor.
+      this.#failure ??= new NodeFilesError(`${code} in "${this.#shownPath()}": inspect this path`, { cause: error });
       return undefined;
     }
   }
 
-  /** From the top to where it is, or the end of that. */
-  #shownWay(): string {
-    const way = Buffer.from(`./${this.#way.slice(-SHOWN_NAMES_MAX).join("/")}`, "latin1").toString("utf8");
-    return this.#way.length > SHOWN_NAMES_MAX ? `…${way.slice(1)}` : way;
+  /** The path from the top, shortened to its end. */
+  #shownPath(): string {
+    const path = Buffer.from(`./${this.#path.slice(-SHOWN_NAMES_MAX).join("/")}`, "latin1").toString("utf8");
+    return this.#path.length > SHOWN_NAMES_MAX ? `…${path.slice(1)}` : path;
   }
 }

@@ -1,19 +1,19 @@
-/** A certificate and its key, PEM; the first certificate is the owner's, others are of who signed it. */
+/** A certificate and its key as PEM. The first certificate is the owner's; those of its issuers follow. */
 export interface KeyedCertificate {
   readonly cert: string;
   readonly key: string;
 }
 
 /**
- * Where a node keeps a certificate of its own, and its key.
+ * Stores one certificate of the node with its key.
  *
- * PK1 `current` is what `update` was given last, also after a crash at any point of a later `update`; before the first one it is
- *    what the store was made with, or `undefined`.
+ * PK1 `current` returns the argument of the last `update`, also after a crash during a later one; before the first, the
+ *    initial certificate of the store, if any.
  * PK2 only the user of the agent's process can read it.
  */
 export interface CertificateStore {
-  /** @throws when there is one that cannot be used: its key is missing or another's */
+  /** @throws when the stored certificate is unusable: its key is missing or does not match */
   current(): Promise<KeyedCertificate | undefined>;
-  /** @throws when the two do not belong together; then nothing has changed */
+  /** Changes nothing on failure. @throws when certificate and key do not match */
   update(certificate: KeyedCertificate): Promise<void>;
 }

@@ -10,27 +10,26 @@
  * CG6 every call may be repeated. A group that is not there has no children, no processes and no memory, and is removed already.
  */
 export interface Cgroups {
-  /** Of the machine. */
   readonly version: 1 | 2;
-  /** Those that there are: `cpu`, `memory`, `pids`. */
+  /** Available controllers, such as `cpu`, `memory`, `pids`. */
   readonly controllers: readonly string[];
   exists(path: string): Promise<boolean>;
   create(path: string): Promise<void>;
   write(path: string, files: readonly CgroupFile[]): Promise<void>;
-  /** Names of the groups directly below, in whichever hierarchy; of hierarchies with as many groups there, those of one. */
+  /** Names of the child groups in all hierarchies; hierarchies with equally many groups are read once. */
   children(path: string): Promise<readonly string[]>;
-  /** Processes and threads in a group and below it; undefined: it does not count them. */
+  /** Processes and threads in a group and below it; undefined: not counted. */
   processes(path: string): Promise<number | undefined>;
-  /** Of a group and all below it; undefined: it does not count it. */
+  /** Usage of a group and all below it; undefined: not counted. */
   memory(path: string): Promise<CgroupMemory | undefined>;
   kill(path: string): Promise<void>;
   remove(path: string): Promise<void>;
 }
 
 export interface CgroupMemory {
-  /** The working set: memory without inactive file pages. */
+  /** Memory without inactive file pages. */
   readonly workingSetBytes: number;
-  /** Absent: as much as there is. */
+  /** Absent: unlimited. */
   readonly limitBytes?: number;
 }
 

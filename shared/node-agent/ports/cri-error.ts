@@ -1,4 +1,4 @@
-/** The gRPC status names, as google.golang.org/grpc/codes spells them, in the order of their numbers (OK = 0 is no error). */
+/** The gRPC status names of google.golang.org/grpc/codes, ordered by their numbers from 1. */
 export const CRI_ERROR_CODES = [
   "Canceled",
   "Unknown",
@@ -21,9 +21,9 @@ export const CRI_ERROR_CODES = [
 export type CriErrorCode = (typeof CRI_ERROR_CODES)[number];
 
 /**
- * The runtime refused, or no answer came. Normal: what is gone between list and status is NotFound, a runtime that restarts is
- * Unavailable. The message is the runtime's own, without a code in front. Runtimes differ in the code of everything else
- * (containerd says Unknown for most), so only the predicates below are asked.
+ * The runtime returned an error, or no response came. NotFound is normal between list and status; Unavailable is normal during a restart. The
+ * message is the runtime's own, without its code. Runtimes choose other codes differently (containerd mostly Unknown), so callers
+ * use only the predicates below.
  */
 export class CriError extends Error {
   override readonly name = "CriError";
@@ -39,17 +39,17 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof CriError && error.code === "NotFound";
 }
 
-/** An older runtime does not know the verb: an ordinary answer, asked once per connection (node-agent §17). */
+/** An older runtime lacks the verb, which is a normal answer (node-agent §17). */
 export function isUnimplemented(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unimplemented";
 }
 
-/** Nobody answers on the socket, or the connection broke under the call: the call may have been executed. */
+/** The runtime is not reachable, or the connection broke during the call, which may have taken effect. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unavailable";
 }
 
-/** The time of the call, or of the command run by `execSync`, was up: the call may have been executed. */
+/** The deadline of the call or of the `execSync` command passed; the call may have taken effect. */
 export function isDeadlineExceeded(error: unknown): boolean {
   return error instanceof CriError && error.code === "DeadlineExceeded";
 }

@@ -1,11 +1,10 @@
 /**
- * What goes in and out of the runtime: CRI's own messages and field names in camelCase, only the fields that the node agent
- * needs (node-agent §6, §7, §17). Times are milliseconds since the epoch with fractions (CRI: nanoseconds in 64 bits); a time
- * that has not come is absent (CRI: 0). Source: cri-api pkg/apis/runtime/v1/api.proto.
+ * CRI messages with field names in camelCase, reduced to the fields that the node agent uses (node-agent §6, §7, §17). Times are milliseconds
+ * since the epoch with fractions (CRI: nanoseconds); an unset time is absent (CRI: 0). Source: cri-api pkg/apis/runtime/v1/api.proto.
  */
 
 export type StringMap = Readonly<Record<string, string>>;
-/** CRI wraps numbers whose absence differs from 0. */
+/** CRI wraps numbers for which absent differs from 0. */
 export interface Int64Value {
   readonly value: number;
 }
@@ -17,7 +16,7 @@ export interface VersionResponse {
 }
 
 export interface RuntimeCondition {
-  /** RuntimeReady, NetworkReady, or one of the runtime's own. */
+  /** RuntimeReady, NetworkReady, or a condition of the runtime's own. */
   readonly type: string;
   readonly status: boolean;
   readonly reason: string;
@@ -34,7 +33,7 @@ export interface NamespaceOption {
   readonly network?: NamespaceMode;
   readonly pid?: NamespaceMode;
   readonly ipc?: NamespaceMode;
-  /** With `pid: "TARGET"`: the container whose processes are seen. */
+  /** With `pid: "TARGET"`: the container whose PID namespace is joined. */
   readonly targetId?: string;
 }
 
@@ -46,7 +45,7 @@ export interface SecurityProfile {
 export interface LinuxContainerResources {
   /** Microseconds. */
   readonly cpuPeriod?: number;
-  /** Microseconds per period; 0 = no limit. */
+  /** Microseconds per period; 0: unlimited. */
   readonly cpuQuota?: number;
   readonly cpuShares?: number;
   readonly memoryLimitInBytes?: number;
@@ -67,7 +66,7 @@ export interface PodSandboxMetadata {
 export interface PodSandboxConfig {
   readonly metadata: PodSandboxMetadata;
   readonly hostname?: string;
-  /** Absolute, on the host; `logPath` of the containers is relative to it. The caller creates it. */
+  /** Absolute path on the host that the caller creates; the containers' `logPath` is relative to it. */
   readonly logDirectory?: string;
   readonly dnsConfig?: {
     readonly servers?: readonly string[];
@@ -93,7 +92,7 @@ export interface PortMapping {
   readonly hostIp?: string;
 }
 
-/** A runtime on a machine without SELinux ignores it. */
+/** Ignored on machines without SELinux. */
 export interface SELinuxOption {
   readonly user?: string;
   readonly role?: string;
@@ -114,7 +113,7 @@ export interface LinuxSandboxSecurityContext {
 
 export type PodSandboxState = "SANDBOX_READY" | "SANDBOX_NOTREADY";
 
-/** What a list says of a sandbox. */
+/** A sandbox as listed. */
 export interface PodSandbox {
   readonly id: string;
   readonly metadata: PodSandboxMetadata;
@@ -125,12 +124,12 @@ export interface PodSandbox {
 }
 
 export interface PodSandboxStatus extends PodSandbox {
-  /** Absent: this runtime or sandbox has no network of its own. Empty `ip`: it has not got one yet, or no longer. */
+  /** Absent: this runtime or sandbox has no network namespace of its own. Empty `ip`: not assigned yet, or released. */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly namespaceOptions?: NamespaceOption;
 }
 
-/** All that is given must fit; every label of `labelSelector` must be there with that value. */
+/** Fields are combined by AND; every label of `labelSelector` must match. */
 export interface PodSandboxFilter {
   readonly id?: string;
   readonly state?: PodSandboxState;
@@ -138,7 +137,7 @@ export interface PodSandboxFilter {
 }
 
 export interface ImageSpec {
-  /** A name with tag or digest, or the id of an image. */
+  /** A name with tag or digest, or an image id. */
   readonly image: string;
   readonly userSpecifiedImage?: string;
 }
@@ -178,7 +177,7 @@ export interface ContainerConfig {
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly workingDir?: string;
-  /** CRI carries bytes; these are written as UTF-8. */
+  /** Sent to the runtime as UTF-8. */
   readonly envs?: readonly { readonly key: string; readonly value: string }[];
   readonly mounts?: readonly Mount[];
   readonly labels?: StringMap;
@@ -193,14 +192,14 @@ export interface ContainerConfig {
 
 export type ContainerState = "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN";
 
-/** What a list says of a container. */
+/** A container as listed. */
 export interface Container {
   readonly id: string;
   readonly podSandboxId: string;
   readonly metadata: ContainerMetadata;
   readonly image: string;
   readonly imageRef: string;
-  /** As `Image.id`; absent from runtimes that are older than Kubernetes 1.30, whose `imageRef` it is. */
+  /** Equals `Image.id`. Absent for runtimes before Kubernetes 1.30, where `imageRef` has this value. */
   readonly imageId?: string;
   readonly state: ContainerState;
   readonly createdAtMs: number;
@@ -208,11 +207,11 @@ export interface Container {
   readonly annotations: StringMap;
 }
 
-/** Everything but the sandbox's id, which CRI leaves out here. */
+/** CRI omits the sandbox id here. */
 export interface ContainerStatus extends Omit<Container, "podSandboxId" | "imageId"> {
   /** Absent while CREATED. */
   readonly startedAtMs?: number;
-  /** This one, `exitCode`, `reason` and `message` mean something only when EXITED. */
+  /** Valid only when EXITED, like `exitCode`, `reason` and `message`. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
   /** `Completed`, `Error`, `OOMKilled`, `ContainerCannotRun`, `StartError` and others. */
@@ -221,7 +220,7 @@ export interface ContainerStatus extends Omit<Container, "podSandboxId" | "image
   readonly mounts: readonly Mount[];
   /** Absolute, on the host. */
   readonly logPath: string;
-  /** What it may use, as the runtime has set it; absent: the runtime does not say. */
+  /** The effective limits; absent: not reported. */
   readonly resources?: Pick<LinuxContainerResources, "cpuPeriod" | "cpuQuota" | "cpuShares" | "memoryLimitInBytes">;
 }
 
@@ -232,7 +231,7 @@ export interface ContainerFilter {
   readonly labelSelector?: StringMap;
 }
 
-/** Output decoded as UTF-8; the runtime keeps at most 16 MiB of each. */
+/** Output decoded as UTF-8; the runtime keeps at most 16 MiB per stream. */
 export interface ExecSyncResponse {
   readonly stdout: string;
   readonly stderr: string;
@@ -248,7 +247,7 @@ export interface AttachRequest {
   readonly tty: boolean;
   readonly stdin: boolean;
   readonly stdout: boolean;
-  /** Not together with `tty`. */
+  /** False with `tty`. */
   readonly stderr: boolean;
 }
 
@@ -257,7 +256,7 @@ export interface Image {
   readonly repoTags: readonly string[];
   readonly repoDigests: readonly string[];
   readonly sizeBytes: number;
-  /** The image's user, when it is a number; else `username`, when it has one at all. */
+  /** The image's numeric user; otherwise `username` is set, if the image has a user. */
   readonly uid?: number;
   readonly username: string;
   readonly pinned: boolean;
@@ -280,15 +279,15 @@ export interface FilesystemUsage {
   readonly inodesUsed: number;
 }
 
-/** A figure that the runtime does not have yet is absent. */
+/** Absent values are not measured yet. */
 export interface ContainerStats {
   readonly id: string;
   readonly metadata: ContainerMetadata;
   readonly labels: StringMap;
   readonly cpu?: { readonly timestampMs: number; readonly usageCoreNanoSeconds: number };
-  /** `usageBytes` is all of it, whatever could be taken back; absent: the runtime does not say. */
+  /** `usageBytes` includes reclaimable memory; absent: not reported. */
   readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number; readonly usageBytes?: number };
-  /** What the container wrote beside its image. */
+  /** The files that the container wrote. */
   readonly writableLayer?: { readonly usedBytes: number; readonly inodesUsed: number };
 }
 

@@ -1,33 +1,32 @@
 /**
- * The container runtime of one node: CRI's own verbs, one call each, nothing added and nothing retried.
+ * The container runtime of one node: CRI's verbs, one call each, without retries.
  *
- * CR1 a refusal, and a call without answer, is a CriError with gRPC's status name. Unavailable and DeadlineExceeded say
- *     nothing about whether the call was executed; the caller looks (lists) before it acts again. Every call ends in time
- *     (node-agent §1: 2 min, RunPodSandbox 4 min, StopContainer and ExecSync 2 min on top of theirs), save two without
- *     limit: a pull, and `execSync` with timeout 0.
- * CR2 "not found": a status or stats call, start, exec and create answer NotFound; `imageStatus` answers `undefined`; every
- *     stop and remove succeeds, and may be repeated.
+ * CR1 every failure is a CriError with gRPC's status name. After Unavailable or DeadlineExceeded the call may have taken effect, so the
+ *     caller lists before it acts again. Every call has a deadline (node-agent §1: 2 min, RunPodSandbox 4 min, StopContainer and
+ *     ExecSync 2 min plus their own), except pulls and `execSync` with timeout 0.
+ * CR2 for a missing object, status, stats, start, exec and create fail with NotFound, and `imageStatus` returns `undefined`. Every stop
+ *     and remove succeeds and may be repeated.
  * CR3 `runPodSandbox`, `createContainer` and `startContainer` are not idempotent. While a sandbox with the same
- *     {name, namespace, uid, attempt}, or a container with the same {name, attempt} in such a pod, exists or is being made, a
- *     second one is refused and nothing is left of it.
- * CR4 when `runPodSandbox` has answered, the sandbox is READY and, unless its network is NODE, has its IPs; if it fails,
- *     nothing of it stays. It works before any image of the pod is there.
- * CR5 a container is CREATED, RUNNING once `startContainer` has answered, EXITED for ever; UNKNOWN is what the runtime cannot
- *     tell, or says in a word newer than this port. A start that fails leaves it EXITED.
- * CR6 `stopContainer` sends the stop signal, after `timeoutSeconds` SIGKILL (0: at once), and answers when the container is
- *     EXITED: with its own exit code, or 128 + the signal's number. A second call with less time cuts the first one short.
- * CR7 `stopPodSandbox` kills what still runs in it, gives the network back and leaves sandbox (NOTREADY) and containers to be
- *     looked at; `removePodSandbox` removes all of them; `removeContainer` kills first if it must. Log files stay.
- * CR8 lists are complete, in no order, and filtered by everything the filter names.
- * CR9 output goes line by line to `<logDirectory>/<logPath>` as `<RFC3339Nano> <stdout|stderr> <F|P> <text>`, P being a part
- *     of a line that is too long. After `reopenContainerLog` new lines go to a new file of that name. Docker alone keeps a log of
- *     its own: there that path is a link to it, its lines are those of the json-file driver, and it is rotated, not reopened.
- * CR10 `execSync` answers whatever exit code the command had; DeadlineExceeded after `timeoutSeconds` (0 = never), when the
- *     command is killed; Canceled when its signal is aborted; another error when the container does not run.
- * CR11 Unimplemented is an answer (isUnimplemented): so says an older runtime of a verb it does not know.
- * CR12 sandboxes and containers outlive the runtime: killed and started again, it lists them as before, running ones running.
- * CR13 `updateContainerResources` changes what a container may use while it runs, and its status says so afterwards; what is 0 or
- *     absent stays as it was.
+ *     {name, namespace, uid, attempt}, or in such a pod a container with the same {name, attempt}, exists or is being created, a
+ *     second one is rejected and leaves nothing behind.
+ * CR4 when `runPodSandbox` returns, the sandbox is READY and, unless its network is NODE, has its IPs. A failed call leaves nothing
+ *     behind. No image of the pod is needed.
+ * CR5 a container is CREATED, then RUNNING when `startContainer` returns, then EXITED for good. UNKNOWN means that the runtime does not
+ *     know the state, or reports a state newer than this port. A failed start leaves it EXITED.
+ * CR6 `stopContainer` sends the stop signal, and SIGKILL after `timeoutSeconds` (0: at once). It returns when the container is EXITED,
+ *     with its own exit code or 128 + the signal's number. A second call with a shorter timeout shortens the first.
+ * CR7 `stopPodSandbox` kills all containers, releases the network and keeps the sandbox (NOTREADY) and its containers for inspection.
+ *     `removePodSandbox` removes all of them. `removeContainer` kills a running container. Log files stay.
+ * CR8 lists are complete, unordered, and match every field of the filter.
+ * CR9 output is written by line to `<logDirectory>/<logPath>` as `<RFC3339Nano> <stdout|stderr> <F|P> <text>`; P is a part of a line
+ *     that is too long. After `reopenContainerLog`, new lines go to a new file of that name. With Docker that path is a link to its own
+ *     json-file log, which Docker rotates.
+ * CR10 `execSync` returns any exit code. It fails with DeadlineExceeded after `timeoutSeconds` (0: no limit), when the command is
+ *     killed; with Canceled when its signal aborts; and with another error if the container does not run.
+ * CR11 an older runtime fails with Unimplemented for verbs that it lacks (isUnimplemented).
+ * CR12 sandboxes and containers survive a restart of the runtime, which then lists them as before.
+ * CR13 `updateContainerResources` changes the limits of a running container, and its status reports them. Values that are 0 or absent
+ *     stay unchanged.
  */
 import type {
   AttachRequest,
@@ -56,20 +55,20 @@ import type {
 
 export interface Cri {
   version(): Promise<VersionResponse>;
-  /** RuntimeReady and NetworkReady among others; `status: false` is an answer, not an error. */
+  /** Includes RuntimeReady and NetworkReady; `status: false` is a result, not an error. */
   status(): Promise<readonly RuntimeCondition[]>;
-  /** What it says of itself besides, under names of its own; containerd's `config` is JSON. Empty: nothing. */
+  /** Runtime-specific information; containerd's `config` is JSON. May be empty. */
   statusInfo(): Promise<StringMap>;
   runtimeConfig(): Promise<RuntimeConfig>;
 
-  /** @returns its id */
+  /** @returns the sandbox id */
   runPodSandbox(config: PodSandboxConfig, runtimeHandler?: string): Promise<string>;
   stopPodSandbox(podSandboxId: string): Promise<void>;
   removePodSandbox(podSandboxId: string): Promise<void>;
   podSandboxStatus(podSandboxId: string): Promise<PodSandboxStatus>;
   listPodSandbox(filter?: PodSandboxFilter): Promise<readonly PodSandbox[]>;
 
-  /** The image must be there. @returns the container's id */
+  /** Needs a pulled image. @returns the container id */
   createContainer(podSandboxId: string, config: ContainerConfig, sandboxConfig: PodSandboxConfig): Promise<string>;
   startContainer(containerId: string): Promise<void>;
   stopContainer(containerId: string, timeoutSeconds: number): Promise<void>;
@@ -79,17 +78,17 @@ export interface Cri {
   listContainers(filter?: ContainerFilter): Promise<readonly Container[]>;
   reopenContainerLog(containerId: string): Promise<void>;
   execSync(containerId: string, cmd: readonly string[], timeoutSeconds: number, options?: ExecSyncOptions): Promise<ExecSyncResponse>;
-  /** @returns where the runtime's streaming server takes the upgraded connection, once and soon */
+  /** @returns the URL of the runtime's streaming server for one upgraded connection, valid for a short time */
   exec(request: ExecRequest): Promise<string>;
-  /** The same, to the streams of the container's own process; `tty` is how the container was made. */
+  /** Like `exec`, for the container's main process; `tty` must equal the container's. */
   attach(request: AttachRequest): Promise<string>;
-  /** The same, into the sandbox's network. `ports` are those of a WebSocket client; others name each with its stream. */
+  /** Like `exec`, for the sandbox's network. WebSocket clients pass `ports`; SPDY clients name a port per stream. */
   portForward(podSandboxId: string, ports: readonly number[]): Promise<string>;
   containerStats(containerId: string): Promise<ContainerStats>;
   listContainerStats(filter?: ContainerStatsFilter): Promise<readonly ContainerStats[]>;
 
   imageStatus(image: ImageSpec): Promise<Image | undefined>;
-  /** @returns the image's reference. An aborted signal rejects with Canceled. */
+  /** @returns the image reference. Fails with Canceled when the signal aborts. */
   pullImage(image: ImageSpec, options?: PullOptions): Promise<string>;
   removeImage(image: ImageSpec): Promise<void>;
   listImages(): Promise<readonly Image[]>;

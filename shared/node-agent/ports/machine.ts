@@ -1,22 +1,20 @@
-/** What the whole machine has and uses, as its kernel counts it. */
+/** Capacity and usage of the whole machine, from its kernel. */
 export interface Machine {
   usage(): Promise<MachineUsage>;
 }
 
-/** What a person wants to see of it besides. */
-export interface MachineFigures extends MachineUsage {
+/** The measurements of /stats/summary; counters start at boot. */
+export interface MachineStats extends MachineUsage {
   readonly timestampMs: number;
-  /** When it was started. */
   readonly bootMs: number;
-  /** Of all processors together, since then. */
+  /** Of all processors together. */
   readonly cpuSeconds: number;
-  /** Memory that is not free, and of that what processes have for themselves. */
+  /** Memory that is not free, and the part of it that processes hold as anonymous memory. */
   readonly usageBytes: number;
   readonly rssBytes: number;
-  /** Since the start. */
   readonly pageFaults: number;
   readonly majorPageFaults: number;
-  /** All but the loopback, since the start. */
+  /** All interfaces except the loopback. */
   readonly network: readonly NetworkInterface[];
 }
 
@@ -30,8 +28,8 @@ export interface NetworkInterface {
 
 export interface MachineUsage {
   readonly memoryBytes: number;
-  /** The working set: used memory without inactive file pages. */
+  /** Used memory without inactive file pages. */
   readonly workingSetBytes: number;
-  /** Processes and threads; absent where the kernel does not say. */
+  /** Processes and threads; absent if the kernel does not report them. */
   readonly processes?: { readonly count: number; readonly max: number };
 }

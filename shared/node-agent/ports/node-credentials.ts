@@ -1,7 +1,7 @@
 import type { AuthConfig } from "./cri-types.ts";
 
-/** The node's own credentials for registries. */
+/** The node's registry credentials. */
 export interface NodeCredentials {
-  /** Credentials in the order to try; empty if none is known. Never throws: failures are logged. */
+  /** Returns credentials in the order to try; empty if none is known. Never throws: failures are logged. */
   lookup(image: string): Promise<readonly AuthConfig[]>;
 }

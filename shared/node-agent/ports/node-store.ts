@@ -1,21 +1,21 @@
 /**
- * What a node agent remembers that neither CRI, the API server nor the manifests know (node-agent §18.4). No pod object, no
- * secret, no environment value ever stands in it. Losing all of it is a kubelet restart, never more (§18.9).
+ * The node agent's own state, which neither CRI, the API server nor the manifests have (node-agent §18.4). It never contains pod objects,
+ * secrets or environment values. Losing it equals a kubelet restart (§18.9).
  *
  * NS1 `update` is atomic: no other change comes between the input and the result of `change`. `change` is pure and
- *    may be called more than once; answering `undefined` removes the row, answering its argument writes nothing.
- * NS2 with a `fence`, `update` changes nothing and answers `refused` unless the row of `workers` under `fence.uid` has that token:
- *    a turn that lost its message to another one cannot write any more (§18.5).
- * NS3 a read sees every update that was answered before it began. Rows are plain JSON.
- * NS4 `schedule` keeps one due time per key, the last one written; `takeDue` hands out each key that is due once, and forgets it.
- * NS5 any row may be missing at any time; `rows` is complete at some moment during the call, in no order.
+ *    may be called more than once; returning `undefined` removes the row, returning its argument writes nothing.
+ * NS2 with a `fence`, `update` changes nothing and returns `refused` unless the row of `workers` at `fence.uid` has that token: a sync
+ *    iteration that was superseded cannot write (§18.5).
+ * NS3 a read sees every update that completed before it began. Rows are plain JSON.
+ * NS4 `schedule` keeps one due time per key, the last one written; `takeDue` returns each due key once and removes it.
+ * NS5 any row may be missing at any time; `rows` is a consistent, unordered snapshot.
  */
 import type { Wire } from "@deltaloop/kube/objects";
 import type { V1PodStatus, V1ResourceRequirements } from "@kubernetes/client-node";
 
 export interface NodeStore {
   read<T extends NodeTable>(table: T, key: string): Promise<NodeRow<T> | undefined>;
-  /** @returns the row as it stands afterwards */
+  /** @returns the row after the update */
   update<T extends NodeTable>(table: T, key: string, change: RowChange<T>): Promise<NodeRow<T> | undefined>;
   update<T extends NodeTable>(table: T, key: string, change: RowChange<T>, fence: Fence): Promise<NodeRow<T> | "refused" | undefined>;
   rows<T extends NodeTable>(table: T): Promise<ReadonlyMap<string, NodeRow<T>>>;
@@ -52,17 +52,17 @@ export type NodeRow<T extends NodeTable> = NodeTables[T];
 export interface NodeTables {
   /** Key: UID. */
   readonly workers: WorkerRecord;
-  /** Key: full name `<pod>_<namespace>`: which static pods of that name wait to start, and which one has (§4.5). */
+  /** Key: full name `<pod>_<namespace>`. The started static pod of that name, and those that wait (§4.5). */
   readonly staticPods: StaticStart;
   /** Key: UID. */
   readonly statuses: CachedStatus;
-  /** Key: UID; container name → why its last start failed (§9, the reason cache). */
+  /** Key: UID. Container name → reason of its last failed start (§9, the reason cache). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
   /** Key: UID. */
   readonly restarts: Restarts;
-  /** Key: UID. The one table that is also kept on disk (shared/node-agent/kubelet/allocation/allocation-manager.ts). */
+  /** Key: UID. The only table with a checkpoint on disk (shared/node-agent/kubelet/allocation/allocation-manager.ts). */
   readonly allocations: PodAllocation;
-  /** Key: of a restart (§6.8) or of an image pull (§8). */
+  /** Key: a container restart (§6.8) or an image pull (§8). */
   readonly backOffs: BackOffEntry;
   /** Key: `<uid>/<container>/<kind>`. */
   readonly probes: ProbeRecord;
@@ -73,51 +73,51 @@ export interface WorkerRecord {
   readonly fullName: string;
   readonly isStatic: boolean;
   readonly syncedAtMs: number;
-  /** The start gate let it begin. */
+  /** When the pod was allowed to start. */
   readonly startedAtMs?: number;
   readonly terminatingAtMs?: number;
-  /** Acknowledged by a turn: no container of it is ever started again. */
+  /** A sync iteration has seen the termination: no container of the pod is started again. */
   readonly startedTerminating?: true;
   readonly terminatedAtMs?: number;
   readonly finished?: true;
-  /** Effective; 0 = none given yet, at least 1 once terminating. */
+  /** The effective value; 0 = not set yet, at least 1 once terminating. */
   readonly gracePeriodSeconds: number;
-  /** `spec.terminationGracePeriodSeconds` of the newest update that had a spec; absent: no spec of it was ever seen. */
+  /** `spec.terminationGracePeriodSeconds` of the last update with a spec; absent: no spec seen yet. */
   readonly specGracePeriodSeconds?: number;
   readonly deleted?: true;
   readonly evicted?: true;
   readonly restartRequested?: true;
   readonly observedRuntime?: true;
-  /** Set while an update has come that no turn has taken. */
+  /** The newest update that no sync iteration has taken. */
   readonly pending?: PendingUpdate;
-  /** What kills want the status to say, in order of arrival; the last one's counts. */
+  /** Status changes that evictions and shutdowns request, in order of arrival; the last one applies. */
   readonly abnormalTerminations: readonly AbnormalTermination[];
-  /** Grows by one with each turn: who holds the newest may write (§18.5). */
+  /** Incremented by each sync iteration; only the holder of the newest token may write (§18.5). */
   readonly token: number;
-  /** Nothing observed before this may be decided on. */
+  /** Observations older than this must not be used. */
   readonly lastTurnEndedAtMs?: number;
 }
 
 export interface PendingUpdate {
   readonly kind: UpdateKind;
-  /** Of the oldest update that this one replaced. */
+  /** Arrival of the oldest update that this one replaced. */
   readonly sinceMs: number;
-  /** Known at runtime only: no spec of it was ever seen. */
+  /** The pod is known from the runtime only, without a spec. */
   readonly runtimeOnly?: true;
 }
 
 export type UpdateKind = "create" | "update" | "sync" | "kill";
 
-/** Status fields that an eviction, a shutdown of the machine or the like asks for. */
+/** Status fields that an eviction, a node shutdown or a preemption requests. */
 export interface AbnormalTermination {
   readonly phase: "Failed" | "Succeeded";
   readonly reason: string;
   readonly message: string;
-  /** Of a pod that could have run on: condition DisruptionTarget. */
+  /** Sets the condition DisruptionTarget. */
   readonly isDisruption?: true;
-  /** That condition's. Default: the status'. */
+  /** Message of that condition. Default: `message`. */
   readonly disruptionMessage?: string;
-  /** One that had succeeded by itself stays so. */
+  /** Does not apply to a pod that has succeeded. */
   readonly unlessSucceeded?: true;
 }
 
@@ -132,15 +132,15 @@ export type PodStatus = Wire<V1PodStatus>;
 /** The last status computed for a pod (§13.5). */
 export interface CachedStatus {
   readonly status: PodStatus;
-  /** Grows with every accepted change, from 1. */
+  /** Starts at 1 and grows with every accepted change. */
   readonly version: number;
-  /** The version that the API server was last brought to; 0 = none. */
+  /** The last version sent to the API server; 0 = none. */
   readonly sentVersion: number;
-  /** TerminatePod was called: nothing of it runs or is mounted any more. Never taken back. */
+  /** All containers have ended and volumes are unmounted (TerminatePod). Never reset. */
   readonly podIsFinished?: true;
-  /** When the first change came that is not sent. */
+  /** Time of the first change that is not sent. */
   readonly changedAtMs: number;
-  /** What the API server has of the pod with this UID (of a static pod: its mirror), by its last answer to this node; absent: it has to be asked. */
+  /** The API server's last response for this UID (the mirror pod's for a static pod); absent: a GET is needed. */
   readonly answered?: { readonly uid: string; readonly status: PodStatus };
 }
 
@@ -149,34 +149,31 @@ export interface WaitingReason {
   readonly message: string;
 }
 
-/**
- * Container name → id of the instance that the agent ends, or has ended, so that the next one starts (§6.6). Whatever that instance
- * ends with, its container is to be started.
- */
+/** Container name → id of the instance that the agent stops for a restart (§6.6). Its container restarts whatever the exit code. */
 export type Restarts = Readonly<Record<string, string>>;
 
-/** Amounts as the pod's spec writes them. */
+/** Quantities as written in the pod's spec. */
 export type ContainerResources = Wire<V1ResourceRequirements>;
 
-/** What this node has granted to a pod, which may be other than what its spec asks for by now (§6.11). */
+/** Resources that this node has granted to a pod; they may differ from its current spec (§6.11). */
 export interface PodAllocation {
-  /** By name; init containers too. */
+  /** By container name, including init containers. */
   readonly containers: Readonly<Record<string, ContainerAllocation>>;
-  /** The spec asks for something else, and why it was not granted yet. */
+  /** A resize that is not granted yet, and why. */
   readonly pending?: ResizeCondition & { readonly reason: "Deferred" | "Infeasible" };
-  /** Granted, and not all of it set in the runtime. */
+  /** A granted resize that is not fully applied in the runtime. */
   readonly inProgress?: ResizeCondition & { readonly reason?: "Error" };
 }
 
 export interface ContainerAllocation {
   readonly allocated: ContainerResources;
-  /** The settings of the newest instance, or the last update; absent when not recorded. */
+  /** The settings at the container's start or of the last update; absent when not recorded. */
   readonly actuated?: ContainerResources;
 }
 
 export interface ResizeCondition {
   readonly message?: string;
-  /** Of the pod, when it came to this. */
+  /** The pod's generation at that time. */
   readonly observedGeneration: number;
   readonly sinceMs: number;
 }
@@ -184,7 +181,7 @@ export interface ResizeCondition {
 export interface BackOffEntry {
   readonly delayMs: number;
   readonly lastUpdateMs: number;
-  /** Why it waits, for people; of image pulls. */
+  /** Why an image pull waits, as shown to users. */
   readonly cause?: string;
 }
 
@@ -193,15 +190,15 @@ export type ProbeResult = "Success" | "Failure" | "Unknown";
 
 /** Counters of one probe (§11). */
 export interface ProbeRecord {
-  /** The container it counts for; empty before the first. */
+  /** The container that is probed; empty before the first. */
   readonly containerId: string;
-  /** What is published; absent until there is something to publish. */
+  /** The published result; absent until the first. */
   readonly result?: ProbeResult;
   readonly lastOutcome?: ProbeResult;
-  /** How often `lastOutcome` came in a row. */
+  /** How often `lastOutcome` occurred in a row. */
   readonly run: number;
   /** A failed liveness or startup probe waits for a new container. */
   readonly onHold?: true;
-  /** Nothing is left to probe: it stays as the last word about its container. */
+  /** Nothing is left to probe; the result stays. */
   readonly stopped?: true;
 }

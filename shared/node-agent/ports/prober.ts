@@ -1,16 +1,16 @@
 /**
- * Probes and hooks that go over the network (node-agent §6.10, §11); exec probes go through Cri.
+ * Network probes and hooks (node-agent §6.10, §11); exec probes use Cri.
  *
- * PR1 a call ends within `timeoutMs`, also when bytes trickle, and leaves no connection behind.
- * PR2 what the other side does is an outcome; only a request that cannot be made (bad host, bad header) is `error`.
- * PR3 `httpGet` sends the headers of §11, follows redirects to the same host only (at most 10), reads at most 10 KiB of a body and
- *    does not verify TLS; a redirect elsewhere is a success with `warning`.
- * PR4 a call whose `signal` is aborted ends at once, as an `error`, and leaves no connection behind.
+ * PR1 a call ends within `timeoutMs`, even if the response trickles, and leaves no connection open.
+ * PR2 every reaction of the server is an outcome; only a request that cannot be made (invalid host or header) is `error`.
+ * PR3 `httpGet` sends the headers of §11, follows at most 10 redirects to the same host, reads at most 10 KiB of a body and does not
+ *    verify TLS. A redirect to another host is a success with `warning`.
+ * PR4 an abort of `signal` ends a call at once as an `error`, and leaves no connection open.
  */
 export interface Prober {
   httpGet(request: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
   tcpSocket(request: TcpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
-  /** Without TLS. A prober without it runs no such probe: that is an `error`. */
+  /** Without TLS. If the prober lacks it, gRPC probes are an `error`. */
   grpcHealth?(request: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
 }
 
@@ -23,7 +23,7 @@ export interface TcpProbe {
 export interface GrpcProbe {
   readonly host: string;
   readonly port: number;
-  /** Empty: the server as a whole. */
+  /** Empty: the whole server. */
   readonly service: string;
   readonly userAgent: string;
   readonly timeoutMs: number;
@@ -33,20 +33,20 @@ export interface HttpProbe {
   readonly scheme: "HTTP" | "HTTPS";
   readonly host: string;
   readonly port: number;
-  /** As the spec has it, with query. */
+  /** As in the spec, with query. */
   readonly path: string;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly timeoutMs: number;
-  /** Hooks: HTTPS that is answered in plain HTTP is asked once more in HTTP. */
+  /** For hooks: if a server answers an HTTPS request in plain HTTP, the request is repeated over HTTP. */
   readonly fallBackToHttp?: true;
-  /** Hooks: an answer is a success whatever its status code. */
+  /** For hooks: any response is a success, whatever its status code. */
   readonly anyStatus?: true;
 }
 
 export interface ProbeOutcome {
   readonly result: "Success" | "Failure" | "error";
-  /** What stands in the event: never more than 10 KiB. */
+  /** Text of the event, at most 10 KiB. */
   readonly output: string;
-  /** A redirect to another host. */
+  /** The response redirects to another host. */
   readonly warning?: true;
 }

@@ -1,4 +1,4 @@
-/** One deadline over all of a probe (PR1), what cannot be asked at all (PR2), and what is given up (PR4). */
+/** The deadline of a probe (PR1), invalid requests (PR2) and aborts (PR4). */
 import type { ProbeOutcome } from "../ports/prober.ts";
 import { cut } from "./output.ts";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -8,11 +8,11 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export interface Limits {
   readonly timeoutMs: number;
-  /** Nobody waits for the outcome any more. */
+  /** Aborts when the outcome is no longer needed. */
   readonly signal: AbortSignal | undefined;
 }
 
-/** What `run` comes to; its signal is aborted by either limit. What it throws is an error: the request could not be made. */
+/** Runs `run` with a signal that either limit aborts. An exception of `run` means that the request is invalid. */
 export async function within({ timeoutMs, signal }: Limits, run: (signal: AbortSignal) => Promise<ProbeOutcome>): Promise<ProbeOutcome> {
   const end = new AbortController();
   const onAbort = (): void => end.abort();
@@ -21,7 +21,7 @@ export async function within({ timeoutMs, signal }: Limits, run: (signal: AbortS
   try {
     signal?.throwIfAborted();
     const outcome = await run(end.signal);
-    return signal?.aborted ? { result: "error", output: "given up" } : outcome;
+    return signal?.aborted ? { result: "error", output: "probe aborted" } : outcome;
   } catch (error) {
     return { result: "error", output: cut(messageOf(error)) };
   } finally {

@@ -1,5 +1,5 @@
 /**
- * A gRPC probe: one `grpc.health.v1.Health/Check` in the clear. One message with one field each way, so HTTP/2 alone does.
+ * A gRPC probe: one `grpc.health.v1.Health/Check` without TLS. Both messages have one field, so Node's HTTP/2 suffices.
  *
  *     request  0a <length> <service name>      response  08 <status>
  */
@@ -15,14 +15,14 @@ import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: grpc health/v1/health.proto HealthCheckResponse.ServingStatus. */
 const STATUSES = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
-/** gRPC's numbers. */
+/** gRPC status codes. */
 const OK = "0";
 const UNIMPLEMENTED = "12";
-/** Flag and length. */
+/** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
 /** Limit of a response in bytes; a valid one has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
-/** Of the connection, with all frames that are no answer: many times what a server has to say. */
+/** Limit of all frames on the connection, many times what a health server sends. */
 const RECEIVED_BYTES_MAX = 128 * 1024;
 
 interface Answer {
@@ -50,10 +50,7 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
   });
 }
 
-/**
- * A connection that fails above a byte limit. Node consumes some frames unbounded without an event, and counting them
- * requires a socket of our own.
- */
+/** A connection that fails above a byte limit. Node consumes some frames without an event, so only a socket of our own can count them. */
 function boundedSocket(host: string, port: number): Duplex {
   const socket = connectSocket({ host, port });
   const bounded = new Duplex({
@@ -68,7 +65,7 @@ function boundedSocket(host: string, port: number): Duplex {
   let received = 0;
   socket.on("data", (chunk: Buffer) => {
     received += chunk.length;
-    if (received > RECEIVED_BYTES_MAX) bounded.destroy(new Error("the server does not stop talking"));
+    if (received > RECEIVED_BYTES_MAX) bounded.destroy(new Error(`the server sent more than ${RECEIVED_BYTES_MAX} bytes`));
     else if (!bounded.push(chunk)) socket.pause();
   });
   socket.on("end", () => bounded.push(null));
@@ -82,13 +79,13 @@ function outcomeOf({ headers, message }: Answer): ProbeOutcome {
     return { result: "Failure", output: "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)" };
   if (code !== OK)
     return { result: "Failure", output: cut(`error: health rpc probe failed: ${code} ${String(headers["grpc-message"] ?? "")}`) };
-  // An absent field is 0.
+  // proto3 omits a status of 0.
   const status = STATUSES[message[PREFIX_BYTES] === 0x08 ? (message[PREFIX_BYTES + 1] ?? 0) : 0] ?? "UNKNOWN";
   if (status === "SERVING") return { result: "Success", output: "service healthy" };
   return { result: "Failure", output: `service unhealthy (responded with "${status}")` };
 }
 
-/** Headers and trailers in one, and the message with its prefix. @throws {Error} when there was no whole answer in time */
+/** Returns headers with trailers, and the length-prefixed message. @throws {Error} without a complete response */
 function check(session: ClientHttp2Session, { service, userAgent }: GrpcProbe, signal: AbortSignal): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let headers: IncomingHttpHeaders = {};
@@ -109,7 +106,7 @@ function check(session: ClientHttp2Session, { service, userAgent }: GrpcProbe, s
       });
     stream.on("data", (chunk: Buffer) => {
       message = Buffer.concat([message, chunk]);
-      if (message.length > ANSWER_BYTES_MAX) reject(new Error("the answer is too long"));
+      if (message.length > ANSWER_BYTES_MAX) reject(new Error("the response is too long"));
     });
     stream.on("close", () => resolve({ headers, message }));
     stream.end(requestMessage(service));
@@ -124,7 +121,7 @@ function requestMessage(service: string): Buffer {
   return Buffer.concat([prefix, Buffer.from(field), name]);
 }
 
-/** Seven bits a byte, lowest first. */
+/** Seven bits per byte, lowest first. */
 function varint(value: number): readonly number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(value >>> 7)];
 }

@@ -1,4 +1,4 @@
-/** An HTTP probe or hook: GET with a deadline over all of it, redirects and body included. */
+/** HTTP probes and hooks: a GET with one deadline for redirects and body. */
 import { request as requestHttp } from "node:http";
 import type { IncomingMessage, RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -8,16 +8,16 @@ import { lookupUntil } from "./lookup.ts";
 import { BYTES_MAX, cut } from "./output.ts";
 import { type Answer, firstTarget, type Header, redirectTarget, type Target } from "./target.ts";
 
-/** Source: pkg/probe/http/http.go RedirectChecker: the tenth redirect is one too many. */
+/** Source: pkg/probe/http/http.go RedirectChecker, which rejects the tenth redirect. */
 const REQUESTS_MAX = 10;
-/** Node's own limit is 16 KiB; Go's transport takes 10 MiB. */
+/** Node's default is 16 KiB; Go's transport accepts 10 MiB. */
 const HEADER_BYTES_MAX = 1024 * 1024;
-/** Each costs as much as a whole answer. Source: Go net/http transport.go readResponse, which goes by their bytes (10 MiB), and once took five. */
+/** Limit of 1xx responses. Source: Go net/http transport.go readResponse, which limits their bytes (10 MiB) and formerly their number (5). */
 const INFORMATION_MAX = 100;
-/** What OpenSSL says to an answer that starts with `HTTP/`; Node has no code of its own for it. */
+/** OpenSSL's error for a response that starts with `HTTP/`; Node has no error code for it. */
 const PLAIN_ANSWER = /wrong version number|packet length too long/iu;
 
-/** There was no answer, or not all of it. */
+/** No response, or an incomplete one. */
 interface Failed {
   readonly failure: string;
   readonly answeredInPlainHttp?: boolean;
@@ -26,12 +26,12 @@ interface Failed {
 /**
  * Source: pkg/probe/http/http.go DoHTTPProbe; pkg/kubelet/lifecycle/handlers.go runHTTPHandler.
  *
- * Differs from upstream: a body that breaks off or takes too long is a failure, where upstream discards the result (PR2). The body
- * of a redirect or of a hook's answer may.
+ * Differs from upstream: an incomplete or late body is a failure, where upstream discards the result (PR2). Incomplete bodies of redirects and
+ * of hooks are accepted.
  */
 export async function httpGet(probe: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome> {
   const { timeoutMs } = probe;
-  return within({ timeoutMs, signal }, async (end) => outcomeOf(probe, await askWithFallBack(probe, end)));
+  return within({ timeoutMs, signal }, async (end) => outcomeOf(probe, await followWithFallback(probe, end)));
 }
 
 function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutcome {
@@ -44,8 +44,11 @@ function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutc
   return { result: "Success", output: cut(`Probe terminated redirects, Response body: ${body}`), warning: true };
 }
 
-/** Retries without TLS omit Authorization. The first failure is the one reported. */
-async function askWithFallBack(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
+/**
+ * If the server answers HTTPS in plain HTTP, repeats the request over HTTP without Authorization. If that fails too, returns the first
+ * failure.
+ */
+async function followWithFallback(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
   const answer = await follow(probe, signal);
   const fallsBack = probe.fallBackToHttp && probe.scheme === "HTTPS" && "failure" in answer && answer.answeredInPlainHttp;
   if (!fallsBack) return answer;
@@ -54,12 +57,12 @@ async function askWithFallBack(probe: HttpProbe, signal: AbortSignal): Promise<A
   return "failure" in second ? answer : second;
 }
 
-/** @throws {TypeError} on a request that cannot be made */
+/** @throws {TypeError} for an invalid request */
 async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
   const first = firstTarget(probe);
   let target: Target = first;
   for (let requests = 1; requests <= REQUESTS_MAX; requests += 1) {
-    const answer = await ask(target, signal);
+    const answer = await get(target, signal);
     if ("failure" in answer) return answer;
     const next = redirectTarget(target, answer);
     if (next === "unusable") return { failure: `Get "${answer.location}": failed to parse Location header` };
@@ -69,7 +72,7 @@ async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | F
   return { failure: `Get "${first.url.href}": stopped after 10 redirects` };
 }
 
-function ask({ url, path, headers }: Target, signal: AbortSignal): Promise<Answer | Failed> {
+function get({ url, path, headers }: Target, signal: AbortSignal): Promise<Answer | Failed> {
   const host = url.hostname.replace(/^\[(.*)\]$/u, "$1");
   const options: RequestOptions = {
     host,
@@ -88,7 +91,7 @@ function ask({ url, path, headers }: Target, signal: AbortSignal): Promise<Answe
   return new Promise((resolve) => {
     const request = url.protocol === "https:" ? requestHttps({ ...options, rejectUnauthorized: false }) : requestHttp(options);
     request.on("error", (error) => resolve(failed(error)));
-    request.on("close", () => resolve(failed(new Error("closed without an answer"))));
+    request.on("close", () => resolve(failed(new Error("connection closed without a response"))));
     let informed = 0;
     request.on("information", () => {
       informed += 1;
@@ -111,22 +114,22 @@ function ask({ url, path, headers }: Target, signal: AbortSignal): Promise<Answe
   });
 }
 
-/** As much of a body as an output may have. @throws {Error} what broke it off */
+/** Reads at most `BYTES_MAX`. @throws {Error} for an incomplete body */
 async function read(response: IncomingMessage, signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  // Without an encoding a response yields buffers.
+  // A response without an encoding yields buffers.
   for await (const chunk of response as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
     if (size >= BYTES_MAX) break;
   }
-  // A body without a length ends with its connection, also when it is we who end it.
+  // Without a length, the abort looks like a normal end of the body.
   if (size < BYTES_MAX) signal.throwIfAborted();
   return Buffer.concat(chunks).subarray(0, BYTES_MAX).toString();
 }
 
-/** Node takes headers as a flat list too, and then sends them as they are: repeated ones repeatedly. */
+/** Node sends a flat list of headers unchanged, including repeated ones. */
 function flat(headers: readonly Header[]): readonly string[] {
   return headers.flatMap(({ name, value }) => [name, value]);
 }

@@ -1,10 +1,10 @@
 /**
- * Addresses of the hosts that probes name. Node's own way, getaddrinfo, takes two threads of a process at most and cannot be called off:
- * two names whose servers never answer keep all others of the agent waiting, that of the API server too. DNS without threads does not.
+ * Resolves the host names of probes. Node's getaddrinfo runs on at most two threads and cannot be cancelled, so two unresponsive DNS servers
+ * would block all lookups of the agent, including the API server's. This resolver uses no threads.
  *
  * Source: Go net/dnsclient_unix.go goLookupIPCNAMEOrder, nameList; Go net/hosts.go.
  *
- * Differs from upstream: whatever nsswitch.conf says, it is the hosts file and then DNS.
+ * Differs from upstream: ignores nsswitch.conf and uses the hosts file, then DNS.
  */
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
@@ -27,7 +27,7 @@ const FILES: LookupFiles = { hosts: "/etc/hosts", resolvConf: "/etc/resolv.conf"
 const NDOTS = 1;
 const NDOTS_MAX = 15;
 
-/** For `connect`, which asks it for whatever is no address. It ends when `signal` is aborted. */
+/** A `lookup` option for `connect`, which calls it for host names only; it ends when `signal` aborts. */
 export function lookupUntil(signal: AbortSignal, files: LookupFiles = FILES): LookupFunction {
   return (hostname, { all = false }, callback) => {
     addressesOf(hostname, signal, files).then(
@@ -40,7 +40,7 @@ export function lookupUntil(signal: AbortSignal, files: LookupFiles = FILES): Lo
   };
 }
 
-/** At least one. @throws {Error} */
+/** Returns at least one address. @throws {Error} */
 async function addressesOf(hostname: string, signal: AbortSignal, { hosts, resolvConf }: LookupFiles): Promise<readonly Address[]> {
   const [known, configuration] = await Promise.all([hosts, resolvConf].map((path) => readFile(path, "utf8").catch(() => "")));
   const own = hostsEntries(hostname, known ?? "");
@@ -70,11 +70,11 @@ function addressOf(address: string): Address {
 }
 
 function isAbsence(reason: unknown): boolean {
-  const { code } = reason as NodeJS.ErrnoException; // a resolver's, whose codes are texts
+  const { code } = reason as NodeJS.ErrnoException; // the Resolver's errors have string codes
   return code === "ENOTFOUND" || code === "ENODATA";
 }
 
-/** What a hosts file says of `hostname`. Source: Go net/hosts.go readHosts. */
+/** Returns the addresses of `hostname` in a hosts file. Source: Go net/hosts.go readHosts. */
 export function hostsEntries(hostname: string, text: string): readonly Address[] {
   const wanted = bare(hostname);
   return linesOf(text).flatMap(([address = "", ...names]) =>
@@ -83,7 +83,7 @@ export function hostsEntries(hostname: string, text: string): readonly Address[]
 }
 
 /**
- * Whom to ask, and for which names, the first that has an address.
+ * Returns the DNS servers and the names to try; the first name with an address is used.
  *
  *     search shop.test test · ndots:2 → web.db: web.db.shop.test, web.db.test, web.db      web.db.: web.db.
  */
@@ -103,7 +103,7 @@ export function resolution(hostname: string, text: string): { readonly servers: 
   return { servers, names: isAskedFirst ? [hostname, ...suffixed] : [...suffixed, hostname] };
 }
 
-/** Words of lines, without comments. */
+/** Words per line, without comments. */
 function linesOf(text: string): readonly (readonly string[])[] {
   return text.split("\n").map((line) => (line.split(/[#;]/u, 1)[0] ?? "").split(/\s+/u).filter((word) => word !== ""));
 }

@@ -1,4 +1,4 @@
-/** Prober on the node's own network (node-agent §6.10, §11). */
+/** Network probes from the node (node-agent §6.10, §11). */
 import type { Prober } from "../ports/prober.ts";
 import { grpcHealth } from "./grpc-health.ts";
 import { httpGet } from "./http-get.ts";

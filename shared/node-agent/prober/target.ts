@@ -1,13 +1,13 @@
-/** Where a request of an HTTP probe goes, and where its redirects lead. */
+/** Targets of HTTP probes and of their redirects. */
 import type { HttpProbe } from "../ports/prober.ts";
 
 export type Header = HttpProbe["headers"][number];
 
 export interface Target {
   readonly url: URL;
-  /** As it stands in the request line: `url` has it tidied up. */
+  /** The request target; `url` would normalize it. */
   readonly path: string;
-  /** Host included. */
+  /** Includes Host. */
   readonly headers: readonly Header[];
 }
 
@@ -15,18 +15,18 @@ export interface Answer {
   readonly status: number;
   readonly location: string | undefined;
   readonly body: string;
-  /** Why the body is not there. */
+  /** Why the body is incomplete. */
   readonly brokenOff?: string;
 }
 
-/** Those that Go's client follows. */
+/** Status codes that Go's client follows. */
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 const BAD_HOST = /[\s/\\?#@]/u;
 
 /**
  * Source: pkg/probe/http/request.go NewRequestForHTTPGetAction, formatURL.
  *
- * @throws {TypeError} on a host that is none
+ * @throws {TypeError} for an invalid host
  */
 export function firstTarget({ scheme, host, port, path, headers }: HttpProbe): Target {
   const authority = authorityOf(host, port);
@@ -36,14 +36,14 @@ export function firstTarget({ scheme, host, port, path, headers }: HttpProbe): T
   return { url, path: requestPath, headers: withHost(headers, own ?? authority) };
 }
 
-/** `10.0.0.1:80`, `[fd00::1]:80`. @throws {TypeError} on a host that is none */
+/** `10.0.0.1:80`, `[fd00::1]:80`. @throws {TypeError} for an invalid host */
 export function authorityOf(host: string, port: number): string {
   if (host === "" || BAD_HOST.test(host)) throw new TypeError(`invalid host ${JSON.stringify(host)}`);
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /**
- * Where `answer` sends us; undefined: nowhere. Headers go along; a Host of the spec's own only as long as the host is not named.
+ * Returns the target of a redirect, if any. Headers are kept; the spec's Host only if the location is relative.
  *
  * Source: Go net/http Client.do, redirectBehavior.
  */
@@ -63,7 +63,7 @@ function isHost(name: string): boolean {
   return name.toLowerCase() === "host";
 }
 
-/** With a slash in front and without a fragment; what may not stand in a request line is escaped, all else is as written. */
+/** Adds a leading slash, removes the fragment, and escapes characters that a request line forbids. */
 function escaped(path: string): string {
   const [withoutFragment = ""] = path.split("#", 1);
   const rooted = withoutFragment.startsWith("/") ? withoutFragment : `/${withoutFragment}`;

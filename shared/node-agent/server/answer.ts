@@ -1,12 +1,12 @@
 import type { ServerResponse } from "node:http";
 
-/** The whole of a short answer. Errors are plain text here; kubectl shows them as they are. */
+/** Sends a complete response. Errors are plain text, which kubectl shows unchanged. */
 export function answer(response: ServerResponse, code: number, body: string, contentType = "text/plain; charset=utf-8"): void {
   response.writeHead(code, { "content-type": contentType, "content-length": Buffer.byteLength(body), "x-content-type-options": "nosniff" });
   response.end(body);
 }
 
-/** The server cannot do what this machine or the runtime should let it do. The message is shown to people: it says what to do. */
+/** The machine or the runtime lacks something that the server needs. The message says what to do. */
 export class NodeApiError extends Error {
   override readonly name = "NodeApiError";
 }

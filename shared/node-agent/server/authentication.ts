@@ -1,5 +1,6 @@
 /**
- * Authentication (node-agent §15): a client certificate of the configured CA, else a bearer token that the API server accepts; no anonymous access.
+ * Authentication (node-agent §15): a client certificate of the configured CA, else a bearer token that the API server accepts; no
+ * anonymous access.
  *
  * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
  */
@@ -26,16 +27,16 @@ export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Pr
 /** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
 const TOKEN_MS = 2 * 60_000;
 const TOKENS_MAX = 8_192;
-/** Anybody may send tokens without end, and the node's pods need calls of the same client. */
+/** Limits unauthenticated load: the pods of the node share the same client. */
 const TOKEN_REVIEWS_AT_ONCE_MAX = CALLS_AT_ONCE_MAX / 4;
 const AUTHENTICATED = "system:authenticated";
 const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 
 export function createAuthentication(given: { readonly kube: KubeWriter; readonly clock: Clock; readonly log: Log }): Authenticate {
   const { clock, log } = given;
-  // Keyed by a digest, so that no memory dump of the cache gives a token away.
+  // Keyed by a digest, so that a memory dump of the cache reveals no token.
   const known = createExpiringCache<{ readonly user: User | undefined }>(clock, TOKENS_MAX);
-  const places = createSlots(TOKEN_REVIEWS_AT_ONCE_MAX);
+  const slots = createSlots(TOKEN_REVIEWS_AT_ONCE_MAX);
 
   async function userOfToken(token: string, signal: AbortSignal): Promise<User | undefined> {
     const digest = createHash("sha256").update(token).digest("base64");
@@ -44,15 +45,15 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
   }
 
   async function reviewed(token: string, digest: string, signal: AbortSignal): Promise<{ readonly user: User | undefined }> {
-    const leave = await places.acquire(signal);
+    const release = await slots.acquire(signal);
     try {
-      const before = known.get(digest); // an earlier request with the same token may have been reviewed meanwhile
+      const before = known.get(digest); // a concurrent request may have reviewed the same token
       if (before !== undefined) return before;
       const found = { user: userOfStatus(await review(given, "tokenreviews", { spec: { token }, signal })) };
       known.set(digest, found, TOKEN_MS);
       return found;
     } finally {
-      leave();
+      release();
     }
   }
 
@@ -65,13 +66,13 @@ export function createAuthentication(given: { readonly kube: KubeWriter; readonl
       return await userOfToken(token, signal);
     } catch (error) {
       signal.throwIfAborted();
-      log.warn("token could not be reviewed", { error: String(error) });
+      log.warn("token review failed; request rejected", { error: String(error) });
       return undefined;
     }
   };
 }
 
-/** A connection may outlive its certificate, so the time is looked at again with each request. */
+/** Checks the expiry per request, because a connection may outlive its certificate. */
 function userOfCertificate({ socket }: IncomingMessage, nowMs: number): User | undefined {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
   const { subject, valid_to: validTo, fingerprint256 } = socket.getPeerCertificate();
@@ -81,7 +82,7 @@ function userOfCertificate({ socket }: IncomingMessage, nowMs: number): User | u
   return { name, groups: withAuthenticated([subject.O ?? []].flat()), extra: { [CREDENTIAL_ID]: [id] } };
 }
 
-/** `Bearer <token>`, in any case. */
+/** Parses `Bearer <token>`; the scheme is case-insensitive. */
 function bearerToken(header: string | undefined): string | undefined {
   const [scheme, token] = (header ?? "").trim().split(" ");
   return scheme?.toLowerCase() === "bearer" && token !== undefined && token !== "" ? token : undefined;

@@ -9,12 +9,12 @@ import type { User } from "./authentication.ts";
 import { createExpiringCache, review } from "./review.ts";
 
 /** `undefined`: allowed. @throws the signal's reason */
-export type Authorize = (user: User, request: Asked) => Promise<Refusal | undefined>;
+export type Authorize = (user: User, request: RequestAttributes) => Promise<Refusal | undefined>;
 
-interface Asked {
+interface RequestAttributes {
   readonly method: string;
   readonly path: string;
-  /** The client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -26,13 +26,13 @@ export interface Refusal {
 /** Upstream's defaults of `authorization.webhook.cacheAuthorizedTTL` and `cacheUnauthorizedTTL`. */
 const ALLOWED_MS = 5 * 60_000;
 const DENIED_MS = 30_000;
-const ANSWERS_MAX = 8_192;
-/** Longer questions are asked each time. Source: webhook.go shouldCache. */
-const QUESTION_CHARS_MAX = 10_000;
+const DECISIONS_MAX = 8_192;
+/** Longer attributes are not cached. Source: webhook.go shouldCache. */
+const ATTRIBUTES_CHARS_MAX = 10_000;
 
 const VERBS: Readonly<Record<string, string>> = { POST: "create", GET: "get", PUT: "update", PATCH: "patch", DELETE: "delete" };
 
-/** A right to one of these is enough where the path has one (fine-grained, since 1.33), beside what it needed before. */
+/** Fine-grained subresources (since 1.33): access to one of these, or to the coarse subresource, is enough. */
 const FINE_GRAINED = { "/pods": "pods", "/healthz": "healthz", "/configz": "configz", "/runningpods": "pods" } as const;
 const COARSE = {
   "/stats": "stats",
@@ -43,7 +43,7 @@ const COARSE = {
   "/flagz": "configz",
 } as const;
 
-/** Subresources of `nodes`, any of which is enough; `proxy` is the right to everything that has no name of its own. */
+/** Subresources of `nodes`, any of which is enough; `proxy` covers all other paths. */
 export function subresourcesOf(path: string): readonly string[] {
   const under = (names: Readonly<Record<string, string>>): string | undefined =>
     Object.entries(names).find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))?.[1];
@@ -52,8 +52,8 @@ export function subresourcesOf(path: string): readonly string[] {
 }
 
 /**
- * What the request does to the node. Differs from upstream: exec and attach require `create`, also
- * where a WebSocket upgrade makes the request a GET; read access must not allow commands.
+ * Returns the RBAC verb. Differs from upstream: exec, attach, port-forward and run require `create`, even
+ * if a WebSocket upgrade makes the request a GET, because read access must not allow commands.
  */
 function verbOf(method: string, path: string): string {
   return /^\/(?:exec|attach|portForward|run)\//u.test(path) ? "create" : (VERBS[method] ?? "");
@@ -66,14 +66,14 @@ export function createAuthorization(given: {
   readonly nodeName: string;
 }): Authorize {
   const { clock, log, nodeName } = given;
-  const answers = createExpiringCache<boolean>(clock, ANSWERS_MAX);
+  const decisions = createExpiringCache<boolean>(clock, DECISIONS_MAX);
 
   async function isAllowed(spec: object, signal: AbortSignal): Promise<boolean> {
-    const question = JSON.stringify(spec);
-    const cached = answers.get(question);
+    const attributes = JSON.stringify(spec);
+    const cached = decisions.get(attributes);
     if (cached !== undefined) return cached;
-    const allowed = saysAllowed(await review(given, "subjectaccessreviews", { spec, signal }));
-    if (question.length <= QUESTION_CHARS_MAX) answers.set(question, allowed, allowed ? ALLOWED_MS : DENIED_MS);
+    const allowed = isAllowedBy(await review(given, "subjectaccessreviews", { spec, signal }));
+    if (attributes.length <= ATTRIBUTES_CHARS_MAX) decisions.set(attributes, allowed, allowed ? ALLOWED_MS : DENIED_MS);
     return allowed;
   }
 
@@ -91,12 +91,12 @@ export function createAuthorization(given: {
         return { code: 500, text: `Authorization error (${who}, subresource=${subresource})` };
       }
     }
-    log.info("forbidden", { user, verb, subresources: subresources.join(" ") });
+    log.info("request forbidden", { user, verb, subresources: subresources.join(" ") });
     return { code: 403, text: `Forbidden (${who}, subresource(s)=[${subresources.join(" ")}])\n` };
   };
 }
 
-function saysAllowed(status: unknown): boolean {
+function isAllowedBy(status: unknown): boolean {
   if (typeof status !== "object" || status === null) return false;
   return "allowed" in status && status.allowed === true && !("denied" in status && status.denied === true);
 }

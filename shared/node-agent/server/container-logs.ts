@@ -2,9 +2,9 @@
  * `GET /containerLogs/{ns}/{pod}/{container}` (node-agent §15).
  *
  * Source: pkg/kubelet/server/server.go getContainerLogs; pkg/kubelet/kubelet_pods.go GetKubeletContainerLogs; cri-client
- * pkg/logs/logs.go ReadLogs. As there, what fails once the log is being read stands as text in the answer, whose code is 200.
+ * pkg/logs/logs.go ReadLogs. As in upstream, an error while reading is text in a response with status 200.
  *
- * Differs from upstream: a rotation loses no line (see LogFile LF3), and a container that was removed is one that has ended.
+ * Differs from upstream: a rotation loses no line (LF3), and a removed container counts as ended.
  */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
@@ -24,7 +24,7 @@ import type { NodeApiOptions } from "./options.ts";
 import type { ContainerPath } from "./routes.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Between seeing that a file was replaced and reading its last lines: the runtime may still be writing one. */
+/** Delay before the last read of a replaced file, to which the runtime may still be writing. */
 const REPLACED_MS = 100;
 
 export async function sendContainerLogs(
@@ -44,7 +44,7 @@ export async function sendContainerLogs(
 
   signal.throwIfAborted();
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
-  response.flushHeaders(); // the client sees that a silent log has begun
+  response.flushHeaders(); // so that the client sees the start of a silent log
   try {
     const path = await logPathOf(backend.cri, target);
     const roots = { podLogsDir, ...(runtimeLogsDir !== undefined && { runtimeLogsDir }) };
@@ -52,7 +52,7 @@ export async function sendContainerLogs(
     response.end();
   } catch (error) {
     if (signal.aborted) return void response.destroy();
-    log.warn("container log could not be read", { namespace, pod: podName, container, error: String(error) });
+    log.warn("failed to read container log", { namespace, pod: podName, container, error: String(error) });
     response.end(messageOf(error));
   }
 }
@@ -72,18 +72,18 @@ interface LogSource {
   readonly roots: LogRoots;
   readonly clock: Clock;
   readonly log: Log;
-  /** The client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
-/** Returns at the end of the log; where it is followed, when the container has ended and all it said is written. */
+/** Returns at the end of the log; with `follow`, when the container has ended and its whole log is written. */
 async function copyLog(source: LogSource, request: ContainerLogRequest, response: ServerResponse): Promise<void> {
   const { path, roots, clock, log, signal } = source;
   const write = createLogWriter(source, request, response);
   let file = await openLogFile(path, roots, request.tailLines);
   const watching = request.follow ? watchLogDirectory(file.directory, clock, signal) : undefined;
   try {
-    for (let [ended, askedMs] = [false, 0]; ;) {
+    for (let [ended, checkedMs] = [false, 0]; ;) {
       const wrote = await writeAll();
       if (wrote === "full") return;
       if (watching === undefined) {
@@ -99,19 +99,19 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
         continue;
       }
       if (ended) return;
-      if (wrote === "nothing" || clock.now() - askedMs >= CHECK_MS) {
-        // It may have said something between our reading and its end, so there is always one more reading after this.
+      if (wrote === "nothing" || clock.now() - checkedMs >= CHECK_MS) {
+        // The container may have written between the read above and its end, so one more read follows.
         ended = !(await isRunning(source));
-        askedMs = clock.now();
+        checkedMs = clock.now();
       }
       if (!ended) await watching.changed();
     }
   } finally {
     watching?.close();
-    await file.close().catch((error: unknown) => log.debug("log file could not be closed", { error: String(error) }));
+    await file.close().catch((error: unknown) => log.debug("failed to close log file", { error: String(error) }));
   }
 
-  /** What is there now. */
+  /** Writes all complete lines. */
   async function writeAll(): Promise<"full" | "something" | "nothing"> {
     for (let wrote: "something" | "nothing" = "nothing"; ; wrote = "something") {
       signal.throwIfAborted();
@@ -124,7 +124,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
 
 type WriteLines = (lines: readonly Buffer[]) => Promise<"full" | "more">;
 
-/** Writes at the client's pace. Without `follow` a tail is that many lines, also when the file grows meanwhile. */
+/** Writes with backpressure. Without `follow`, `tailLines` also limits lines that are appended meanwhile. */
 function createLogWriter({ path, log, signal }: LogSource, request: ContainerLogRequest, response: ServerResponse): WriteLines {
   const { follow, tailLines } = request;
   const show = createShowLine(request);
@@ -139,7 +139,7 @@ function createLogWriter({ path, log, signal }: LogSource, request: ContainerLog
       const shown = show(line);
       if (shown.kind === "unreadable") {
         if (isFirst) throw new NodeApiError(`failed to get parse function: unsupported log format: ${JSON.stringify(line.toString())}`);
-        log.warn("line of a container log is in no format we know", { path });
+        log.warn("container log line has an unknown format; line skipped", { path });
         continue;
       }
       isFirst = false;
@@ -153,7 +153,7 @@ function createLogWriter({ path, log, signal }: LogSource, request: ContainerLog
   };
 }
 
-/** A runtime that restarts has not ended its containers. */
+/** An unavailable runtime does not end its containers. */
 async function isRunning({ cri, id }: LogSource): Promise<boolean> {
   try {
     return (await cri.containerStatus(id)).state === "CONTAINER_RUNNING";

@@ -1,25 +1,25 @@
 /**
- * Lines of a container's log as `kubectl logs` shows them: CRI's, `<RFC3339Nano> <stdout|stderr> <F|P> <text>` (node-agent §7.8), and
- * those of Docker's json-file driver, `{"log":"text\n","stream":"stdout","time":"<RFC3339Nano>"}`.
+ * Converts container log lines into the output of `kubectl logs`. Input is CRI's format, `<RFC3339Nano> <stdout|stderr> <F|P> <text>`
+ * (node-agent §7.8), or that of Docker's json-file driver, `{"log":"text\n","stream":"stdout","time":"<RFC3339Nano>"}`.
  *
  * Source: cri-client pkg/logs/logs.go parseCRILog, parseDockerJSONLog, logWriter.
  */
 import type { ContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
 
 interface LogLine {
-  /** As it was written. */
+  /** As written in the log. */
   readonly time: string;
-  /** With the newline at its end, unless this is a part of a longer line, or the file ends in it. */
+  /** With its newline, unless it is a part of a longer line or the end of the file. */
   readonly text: Buffer;
 }
 
-/** What becomes of one line. `text`: what is shown of it. `full`: no byte more may be shown. */
+/** The output for one line. `full`: the byte limit is reached. */
 export type ShownLine =
   | { readonly kind: "shown"; readonly text: Buffer; readonly full: boolean }
   | { readonly kind: "hidden" }
   | { readonly kind: "unreadable" };
 
-/** Looks at raw lines in their order, each with its newline. */
+/** Takes raw lines in their order, with newlines. */
 export type ShowLine = (line: Buffer) => ShownLine;
 
 const SPACE = 0x20;
@@ -30,8 +30,8 @@ const TIME = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-]\d{2}:\d{
 const NANOSECOND_DIGITS = 9;
 
 /**
- * Parts (P) lose their newlines, so that with what follows they are one line again; only the first of them gets its time in front.
- * Bytes are counted as shown, times included, and the line that passes the limit is cut.
+ * Joins partial lines (P) by removing their newlines; only the first part gets a timestamp. The byte limit counts output including
+ * timestamps, and truncates the last line.
  */
 export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" | "sinceMs" | "limitBytes">): ShowLine {
   const { timestamps, sinceMs, limitBytes = Number.POSITIVE_INFINITY } = request;
@@ -51,7 +51,7 @@ export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" |
   };
 }
 
-/** `undefined`: in neither format. Tags other than the first, and first ones newer than us, are let through. */
+/** Returns `undefined` for neither format. Accepts unknown tags, and ignores all but the first. */
 function parseLogLine(raw: Buffer): LogLine | undefined {
   if (raw[0] === BRACE) return parseJsonLine(raw);
   const afterTime = raw.indexOf(SPACE);
@@ -66,7 +66,7 @@ function parseLogLine(raw: Buffer): LogLine | undefined {
   return { time, text: raw.subarray(afterTags + 1, end) };
 }
 
-/** Docker's text has its newline in it; without one it is a part of a line that goes on. */
+/** Docker's `log` field includes the newline; without one it is a partial line. */
 function parseJsonLine(raw: Buffer): LogLine | undefined {
   try {
     const { log, stream, time } = JSON.parse(raw.toString("utf8")) as Partial<Record<"log" | "stream" | "time", unknown>>;
@@ -77,7 +77,7 @@ function parseJsonLine(raw: Buffer): LogLine | undefined {
   }
 }
 
-/** Nanoseconds with all their digits, so that columns line up. */
+/** Pads the fraction to nanoseconds, so that columns line up. */
 function fixedWidth(time: string): string {
   const [, seconds, fraction = "", zone = ""] = TIME.exec(time) ?? [];
   const digits = fraction.slice(0, NANOSECOND_DIGITS).padEnd(NANOSECOND_DIGITS, "0");

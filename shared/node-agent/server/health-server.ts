@@ -1,7 +1,7 @@
 /**
- * `/healthz` for a supervisor on the same machine, without TLS and authentication: node-agent §15.
+ * `/healthz` for a supervisor on the same machine, without TLS and authentication (node-agent §15). Retries while its port is taken.
  *
- * A port that is taken is no reason to end: it is said once, and tried again. Source: cmd/kubelet/app/server.go RunKubelet.
+ * Source: cmd/kubelet/app/server.go RunKubelet.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,11 +17,11 @@ export interface HealthServerOptions {
   readonly lastLoopMs: () => number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told once it listens. */
-  readonly listening?: (port: number) => void;
+  /** Called when the server listens. */
+  readonly onListening?: (port: number) => void;
 }
 
-/** Until `signal` aborts. */
+/** Runs until `signal` aborts. */
 export async function runHealthServer(options: HealthServerOptions, signal: AbortSignal): Promise<void> {
   const { host, port, lastLoopMs, clock, log } = options;
   const server = createServer((request, response) => {
@@ -29,11 +29,11 @@ export async function runHealthServer(options: HealthServerOptions, signal: Abor
     const [, first, check, ...more] = url?.pathname.split("/") ?? [];
     if (url === undefined || first !== "healthz" || more.length > 0) return answer(response, 404, "404 page not found\n");
     if (request.method !== "GET" && request.method !== "HEAD") return answer(response, 405, "405: Method Not Allowed");
-    const asked = { query: url.searchParams, nowMs: clock.now(), lastLoopMs: lastLoopMs() };
-    healthz(response, { ...asked, ...(check !== undefined && check !== "" && { check }) });
+    const state = { query: url.searchParams, nowMs: clock.now(), lastLoopMs: lastLoopMs() };
+    healthz(response, { ...state, ...(check !== undefined && check !== "" && { check }) });
   });
   const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
-  for (let said = false; !signal.aborted;) {
+  for (let isLogged = false; !signal.aborted;) {
     const listened = Promise.withResolvers<Error | undefined>();
     const listens = (): void => listened.resolve(undefined);
     server.once("error", listened.resolve).once("listening", listens);
@@ -41,13 +41,13 @@ export async function runHealthServer(options: HealthServerOptions, signal: Abor
     const failed = await listened.promise;
     server.off("error", listened.resolve).off("listening", listens);
     if (failed === undefined) {
-      server.on("error", (error) => log.warn("health server", { error: error.message }));
-      options.listening?.((server.address() as AddressInfo).port); // of a server that listens on TCP
+      server.on("error", (error) => log.warn("health server error", { error: error.message }));
+      options.onListening?.((server.address() as AddressInfo).port); // a TCP server has an AddressInfo
       await ended;
       break;
     }
-    if (!said) log.warn("the health port cannot be listened on; it is tried again", { host, port, error: failed.message });
-    said = true;
+    if (!isLogged) log.warn("failed to listen on the health port, retrying", { host, port, error: failed.message });
+    isLogged = true;
     await clock.after(RETRY_MS, signal).catch(() => undefined);
   }
   if (!server.listening) return;

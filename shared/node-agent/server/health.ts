@@ -1,4 +1,4 @@
-/** `/healthz`, and each of its checks by name. Source: apiserver pkg/server/healthz; pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
+/** `/healthz` and its single checks. Source: apiserver pkg/server/healthz; pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
 import type { ServerResponse } from "node:http";
 import { answer } from "./answer.ts";
 
@@ -9,12 +9,12 @@ interface HealthRequest {
   readonly lastLoopMs: number;
 }
 
-/** Twice the resync interval, and never less than this, which today is more. */
+/** Upstream uses the larger of this and twice the resync interval, which is smaller. */
 const SYNC_LOOP_SILENCE_MS_MAX = 5 * 60_000;
 
 type Check = (request: HealthRequest) => string | undefined;
 
-/** What is wrong, or nothing. */
+/** A check returns its failure. */
 const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ["ping", () => undefined],
   ["syncloop", syncLoopSilence],
@@ -24,7 +24,7 @@ export function syncLoopSilence({ nowMs, lastLoopMs }: Pick<HealthRequest, "nowM
   return nowMs - lastLoopMs > SYNC_LOOP_SILENCE_MS_MAX ? "sync Loop took longer than expected" : undefined;
 }
 
-/** Several at once say which one failed and not why; one alone says why. `?verbose` lists them also when all is well. */
+/** The list of all checks withholds the reasons of failures; a single check shows its reason. `?verbose` also lists passed checks. */
 export function healthz(response: ServerResponse, request: HealthRequest): void {
   const { check: name, query } = request;
   if (name !== undefined) {

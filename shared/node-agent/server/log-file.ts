@@ -1,10 +1,10 @@
 /**
- * A container's log file, read forward in blocks.
+ * Reads a container's log file forward in blocks.
  *
- * LF1 never more than one block and one line is in memory, however large the file is.
- * LF2 nothing outside the pod log directory is opened, also not by a symlink; save in the one folder to which the runtime's own links
- *     lead, where there is one (CR9). What is no regular file there is not read: opening a FIFO would keep a thread for ever.
- * LF3 a file that was renamed is read to its end before the one that took its name.
+ * LF1 at most one block and one line are in memory.
+ * LF2 only regular files in the pod log directory are opened, or in the runtime's own log folder if it is configured (CR9), after
+ *     symlinks are resolved. Opening a FIFO would block a thread forever.
+ * LF3 a renamed file is read to its end before the file that took its name.
  */
 import { constants } from "node:fs";
 import { open, realpath, stat } from "node:fs/promises";
@@ -14,18 +14,18 @@ import { NodeApiError } from "./answer.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 const BLOCK_BYTES = 64 * 1024;
-/** A runtime without a limit of its own may write lines of any length. */
+/** Bounds memory: a runtime without its own limit may write lines of any length. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
 export interface LogFile {
-  /** The complete lines of the next blocks, newlines included; none: there is nothing more for now. */
+  /** The complete lines of the next blocks, with newlines; empty at the current end of the file. */
   lines(): Promise<readonly Buffer[]>;
-  /** What stands after the last newline. */
+  /** The text after the last newline. */
   rest(): Buffer;
-  /** Whether another file stands under the name now. */
+  /** Whether the name now belongs to another file. */
   isReplaced(): Promise<boolean>;
-  /** Where it really is. */
+  /** The real path of the directory. */
   readonly directory: string;
   close(): Promise<void>;
 }
@@ -37,14 +37,14 @@ export interface LogRoots {
 
 /**
  * @param tailLines number of lines from the end, without an incomplete last one; absent: from the beginning
- * @throws {NodeApiError} when it is missing, stands elsewhere or is no regular file
+ * @throws {NodeApiError} if it is missing, outside the roots, or not a regular file
  */
 export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {
   const real = await realPathInside(path, roots);
   const file = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const opened = await file.stat();
-    if (!opened.isFile()) throw new NodeApiError(`log file "${path}" is no regular file`);
+    if (!opened.isFile()) throw new NodeApiError(`log file "${path}" is not a regular file`);
     return reader(real, file, opened.ino, tailLines === undefined ? 0 : await tailStart(file, opened.size, tailLines));
   } catch (error) {
     await file.close();
@@ -65,13 +65,13 @@ function reader(path: string, file: FileHandle, inode: number, start: number): L
         position += bytesRead;
         const found = splitLines(Buffer.concat([rest, block.subarray(0, bytesRead)]));
         rest = found.rest;
-        if (rest.length > LINE_BYTES_MAX) throw new NodeApiError(`a line of log file "${path}" is longer than ${LINE_BYTES_MAX} bytes`);
+        if (rest.length > LINE_BYTES_MAX) throw new NodeApiError(`a line of log file "${path}" exceeds ${LINE_BYTES_MAX} bytes`);
         if (found.lines.length > 0) return found.lines;
       }
     },
     rest: () => rest,
     async isReplaced() {
-      const now = await stat(path).catch(() => undefined); // between the rename and the new file there is none
+      const now = await stat(path).catch(() => undefined); // missing between the rename and the new file
       return now !== undefined && now.ino !== inode;
     },
     directory: dirname(path),
@@ -90,8 +90,8 @@ function splitLines(bytes: Buffer): { readonly lines: readonly Buffer[]; readonl
 }
 
 /**
- * Where the last `tailLines` lines begin, looked for from the end. `a⏎b⏎c⏎` with 2: behind the third newline from the end, or where
- * there is none at 0; so `b⏎c⏎` and `c⏎`. Source: cri-client pkg/logs/tail.go.
+ * Finds the start of the last `tailLines` lines from the end: after newline number `tailLines + 1`, or 0. `a⏎b⏎c⏎` with 2: `b⏎c⏎`.
+ * Source: cri-client pkg/logs/tail.go.
  */
 async function tailStart(file: FileHandle, size: number, tailLines: number): Promise<number> {
   const block = Buffer.alloc(BLOCK_BYTES);
@@ -108,16 +108,14 @@ async function tailStart(file: FileHandle, size: number, tailLines: number): Pro
   return 0;
 }
 
-/** As given in the first, and with all symlinks resolved in one of them. */
+/** Checks the given path against `podLogsDir`, and the real path against all roots. */
 async function realPathInside(path: string, { podLogsDir: root, runtimeLogsDir }: LogRoots): Promise<string> {
   if (path === "" || !isInside(resolve(path), resolve(root))) throw new NodeApiError(`log file "${path}" is not in ${root}`);
   try {
     const real = await realpath(path);
     for (const one of runtimeLogsDir === undefined ? [root] : [root, runtimeLogsDir]) if (isInside(real, await realpath(one))) return real;
   } catch (error) {
-    throw new NodeApiError(`failed to open log file "${path}": ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw new NodeApiError(`failed to open log file "${path}": ${messageOf(error)}`, { cause: error });
   }
   throw new NodeApiError(`log file "${path}" is not in ${root}`);
 }

@@ -2,35 +2,32 @@ import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import type { Clock } from "@deltaloop/base";
 
-/** Says when it is worth reading on. */
+/** Waits for changes of a log directory. */
 export interface LogWatch {
-  /** Resolves when something in the directory changed since the last call, and after a while without; rejects when it is to end. */
+  /** Resolves after a change since the last call, or after `CHECK_MS`; rejects with the signal's reason. */
   changed(): Promise<void>;
   close(): void;
 }
 
-/** Also how long the end of a container may go unnoticed. Source: cri-client pkg/logs/logs.go logForceCheckPeriod. */
+/** Also the delay until the end of a container is noticed. Source: cri-client pkg/logs/logs.go logForceCheckPeriod. */
 export const CHECK_MS = 1_000;
 
-/**
- * Where the machine has no watch left to give, it looks each second.
- * @param signal rejects pending waits with its reason
- */
+/** Polls each second if the machine has no inotify watch left. @param signal rejects pending waits with its reason */
 export function watchLogDirectory(directory: string, clock: Clock, signal: AbortSignal): LogWatch {
   let wake = new AbortController();
-  const awake = (): void => wake.abort();
-  signal.addEventListener("abort", awake);
-  const watcher = watcherOf(directory, awake);
+  const onChange = (): void => wake.abort();
+  signal.addEventListener("abort", onChange);
+  const watcher = watcherOf(directory, onChange);
   return {
     async changed() {
       signal.throwIfAborted();
-      // The wait ends by an abort; a clock rejects for no other reason.
+      // Only an abort rejects the wait.
       await clock.after(CHECK_MS, wake.signal).catch(() => undefined);
       signal.throwIfAborted();
       wake = new AbortController();
     },
     close() {
-      signal.removeEventListener("abort", awake);
+      signal.removeEventListener("abort", onChange);
       watcher?.close();
     },
   };

@@ -8,36 +8,36 @@ import type { NodePod } from "../kubelet/types/pod.ts";
 
 type PodOnNode = { readonly pod: NodePod; readonly status: PodStatus | undefined } | undefined;
 
-/** What the server asks its agent. */
+/** The agent's data, as the server needs it. */
 export interface NodeApiBackend {
   /**
-   * The pod of that name (and uid, where one is given; a mirror pod's stands for its static pod) with its cached status, if there
-   * is one. `undefined`: not on this node.
+   * Finds a pod of this node by name, and by uid if given (a static pod also by the uid of its mirror pod), with its cached
+   * status.
    */
   pod(namespace: string, name: string, uid?: string): PodOnNode | Promise<PodOnNode>;
   pods(): readonly NodePod[];
   readonly cri: Cri;
-  /** When the sync loop last did something, for healthz/syncloop. */
+  /** Last activity of the sync loop, for healthz/syncloop. */
   lastLoopMs(): number;
 }
 
 export interface NodeApiOptions {
   /** Address to listen on. */
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
   /**
-   * PEM. Without it the server makes a certificate of its own, as a kubelet does; `"later"`: handshakes fail until `show` was called, as a
-   * kubelet's do that waits for one.
+   * PEM. Absent: the server creates a self-signed certificate, as the kubelet does. `"later"`: handshakes fail until `show` is called, as
+   * while the kubelet waits for its certificate.
    */
   readonly tls?: KeyedCertificate | "later";
-  /** PEM: clients with a certificate of it are authenticated by CN and O. */
+  /** PEM of the CA; clients with its certificates are authenticated by CN and O. */
   readonly clientCa?: string;
   readonly nodeName: string;
   /** For TokenReview and SubjectAccessReview. */
   readonly kube: KubeWriter;
   readonly backend: NodeApiBackend;
-  /** The page of /metrics. */
+  /** The content of /metrics. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** The agent's configuration as a KubeletConfiguration. */
   readonly configuration: object;
@@ -46,8 +46,8 @@ export interface NodeApiOptions {
   readonly nodeUsage: () => Promise<NodeUsage>;
   readonly log: Log;
   readonly clock: Clock;
-  /** No log outside of it is ever shown, */
+  /** The directory of all logs that the server may show. */
   readonly podLogsDir: string;
-  /** but here, where the runtime's logs are no files in it and links to its own (CR9). */
+  /** A second directory, for a runtime whose logs are links to its own folder (CR9). */
   readonly runtimeLogsDir?: string;
 }

@@ -1,20 +1,18 @@
 /**
- * `/metrics/resource`: what the node, its pods and their containers use (node-agent §15), in the words of upstream's resource endpoint,
- * which metrics-server and autoscalers read.
+ * `/metrics/resource`: usage of the node, its pods and containers (node-agent §15), with upstream's metric names, for metrics-server and
+ * autoscalers.
  *
- * Differs from upstream: no figures of swap, and no `scrape_error`, which upstream hides since 1.29. A pod's figures are the sum of its
- * containers', as upstream's are where it finds no control group of the pod; the node's are the kernel's of the whole machine.
- *
- * Source: pkg/kubelet/metrics/collectors/resource_metrics.go; pkg/kubelet/stats/cri_stats_provider.go addPodCPUMemoryStats.
+ * Differs from upstream: has no swap metrics and no `scrape_error`, which upstream hides since 1.29. A pod's usage is the sum of its
+ * containers, as in upstream without a pod cgroup.
  */
 import { LABELS } from "../kubelet/types/labels.ts";
 import type { Cri } from "../ports/cri.ts";
 import type { Container, ContainerStats } from "../ports/cri-types.ts";
 
-/** Of the whole machine. */
+/** Usage of the whole machine. */
 export interface NodeUsage {
   readonly timestampMs: number;
-  /** Since the machine's start, of all processors together. */
+  /** Of all processors together since boot. */
   readonly cpuSeconds: number;
   readonly workingSetBytes: number;
 }
@@ -62,7 +60,7 @@ interface Sample {
 export const RESOURCE_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const NANOSECONDS_PER_SECOND = 1e9;
 
-/** A runtime or a machine that does not answer is said in the page, which has nothing else then. */
+/** On a failure of the runtime or the machine, the page has `resource_scrape_error` only. */
 export async function resourceMetrics(
   cri: Pick<Cri, "listContainers" | "listContainerStats">,
   usage: () => Promise<NodeUsage>,
@@ -79,7 +77,7 @@ export async function resourceMetrics(
   }
 }
 
-/** Of the pods' running containers. */
+/** Only running containers of pods. */
 function samplesOf(node: NodeUsage, containers: readonly Container[], stats: readonly ContainerStats[]): readonly Sample[] {
   const statsOf = new Map(stats.map((one) => [one.id, one]));
   const named = containers.flatMap((container) => {
@@ -120,9 +118,9 @@ function memoryOf(name: Name, of: readonly string[], stats: readonly ContainerSt
   return [{ name, of, value, atMs: Math.max(...known.map(({ timestampMs }) => timestampMs)) }];
 }
 
-/** Prometheus' text format: a metric's samples stand together. Names of pods and containers have nothing that must be escaped. */
+/** Formats as Prometheus text, grouped by metric. Names of pods and containers need no escaping. */
 function page(samples: readonly Sample[]): string {
-  const names = Object.keys(RESOURCE_METRICS) as readonly Name[]; // its own keys
+  const names = Object.keys(RESOURCE_METRICS) as readonly Name[]; // Name is the type of its keys
   return names
     .flatMap((name) => {
       const { type, labels, help } = RESOURCE_METRICS[name];

@@ -1,4 +1,4 @@
-/** TokenReview and SubjectAccessReview: objects that are answered and not stored. */
+/** TokenReview and SubjectAccessReview: requests that the API server answers without storing them. */
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { Resource } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
@@ -11,7 +11,7 @@ const RETRY_MS = 500;
 const RETRY_FACTOR = 1.5;
 
 /**
- * The `status` of the answer. An API server that does not answer is asked again: while it restarts, `kubectl logs` had better wait.
+ * Returns the `status` of the review. Retries while the API server is unavailable, so that `kubectl logs` survives its restart.
  *
  * @param given.signal aborts when no caller waits @throws {KubeApiError | UnansweredError} the error of the last attempt
  */
@@ -32,7 +32,7 @@ export async function review(
   }
 }
 
-/** Cached answers with an expiry and a maximum count: the oldest is evicted. */
+/** A cache with an expiry and a maximum count; it evicts the oldest entry. */
 export interface ExpiringCache<T> {
   get(key: string): T | undefined;
   set(key: string, value: T, ttlMs: number): void;
@@ -48,7 +48,7 @@ export function createExpiringCache<T>(clock: Clock, entriesMax: number): Expiri
       return undefined;
     },
     set(key, value, ttlMs) {
-      entries.delete(key); // so that it goes to the end
+      entries.delete(key); // moves it to the end
       for (const oldest of entries.keys()) {
         if (entries.size < entriesMax) break;
         entries.delete(oldest);

@@ -7,7 +7,7 @@
 export interface PodPath {
   readonly namespace: string;
   readonly pod: string;
-  /** The pod's, where the caller insists on it. */
+  /** The pod's uid, if the path has one. */
   readonly uid?: string;
 }
 
@@ -19,13 +19,13 @@ export type Route =
   | ({ readonly kind: "containerLogs" } & ContainerPath)
   | ({ readonly kind: "exec" | "attach" | "run" } & ContainerPath)
   | ({ readonly kind: "portForward" } & PodPath)
-  /** Without `check`: all of them. */
+  /** Without `check`: all checks. */
   | { readonly kind: "healthz"; readonly check?: string }
   | { readonly kind: "pods" | "runningPods" | "configz" | "summary" | "metrics" | "resourceMetrics" }
   | { readonly kind: "refused"; readonly code: 400 | 404 | 405; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
-  // The first part stands as it is: authorisation looks at it too.
+  // Not decoded, because authorization reads the raw path too (HS2).
   const [first, ...encoded] = path.slice(1).split("/");
   const rest = decoded(encoded);
   if (rest === undefined) return { kind: "refused", code: 400, text: "Bad Request" };
@@ -67,21 +67,21 @@ function withMethod(method: string, allowed: readonly string[], route: Route): R
 
 type ContainerKind = "containerLogs" | "exec" | "attach" | "run";
 
-/** `{ns}/{pod}[/{uid}]`; none of them is empty. */
+/** `{ns}/{pod}[/{uid}]`; no part is empty. */
 function podPath(parts: readonly string[]): Route {
   const [namespace = "", pod = "", uid] = parts;
   if (parts.includes("") || parts.length < 2 || parts.length > 3) return NOT_FOUND;
   return { kind: "portForward", namespace, pod, ...(uid !== undefined && { uid }) };
 }
 
-/** `{ns}/{pod}[/{uid}]/{container}`; none of them is empty. */
+/** `{ns}/{pod}[/{uid}]/{container}`; no part is empty. */
 function containerPath(parts: readonly string[], has: { readonly uid: boolean }, kind: ContainerKind): Route {
   const [namespace = "", pod = "", third = "", fourth] = parts;
   if (parts.includes("") || parts.length < 3 || parts.length > (has.uid ? 4 : 3)) return NOT_FOUND;
   return fourth === undefined ? { kind, namespace, pod, container: third } : { kind, namespace, pod, uid: third, container: fourth };
 }
 
-/** `undefined` when a part is no percent-encoded UTF-8. */
+/** `undefined` for invalid percent-encoding. */
 function decoded(parts: readonly string[]): readonly string[] | undefined {
   try {
     return parts.map(decodeURIComponent);

@@ -12,7 +12,7 @@ interface RunningPod {
   readonly status: object;
 }
 
-/** A PodList as JSON, of ready sandboxes and running containers. Those without the agent's labels are skipped. */
+/** Returns a PodList as JSON. Sandboxes and containers without the agent's labels are skipped. */
 export async function runningPods(cri: Pick<Cri, "listContainers" | "listPodSandbox">): Promise<string> {
   const [sandboxes, containers] = await Promise.all([
     cri.listPodSandbox({ state: "SANDBOX_READY" }),

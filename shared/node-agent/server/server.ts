@@ -34,29 +34,28 @@ import { selfSignedCertificate } from "./serving-certificate.ts";
 
 export type { NodeApiOptions };
 
-/** A running server. */
 export interface NodeApi {
   readonly port: number;
-  /** Connections that are streams now: exec, attach, port-forward. */
+  /** The number of upgraded connections: exec, attach, port-forward. */
   streams(): number;
   /** Replaces the certificate for new connections; open ones continue. */
   show(certificate: KeyedCertificate): void;
-  /** Ends follows and streams, closes all connections. */
+  /** Closes all connections, including followed logs and streams. */
   stop(): Promise<void>;
 }
 
-/** A long command stands in the request line. Source: server.go MaxHeaderBytes. */
+/** The request line may contain a long command. Source: server.go MaxHeaderBytes. */
 const HEADER_BYTES_MAX = 1024 * 1024;
-/** How long a connection may wait for its next request. Source: server.go IdleTimeout. */
+/** Source: server.go IdleTimeout. */
 const KEEP_ALIVE_MS = 90_000;
-/** A peer that vanished without a word is noticed by the kernel. */
+/** Lets the kernel detect vanished peers. */
 const TCP_KEEP_ALIVE_MS = 30_000;
 
-/** @throws what `listen` throws, a taken port above all; NodeApiError when no certificate can be made */
+/** @throws the error of `listen`, such as a port in use; NodeApiError if no certificate can be created */
 export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
   const { clientCa, log } = options;
   const tls = options.tls === "later" ? {} : (options.tls ?? (await selfSignedCertificate(options)));
-  // Without a CA of our own any certificate that the system's authorities have signed would count.
+  // Without an explicit CA, Node would trust the system's authorities.
   const context = { ...(clientCa !== undefined && { ca: clientCa }), minVersion: "TLSv1.2" } as const;
   const server = createServer({
     ...tls,
@@ -86,12 +85,12 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
       },
     });
   });
-  // Out of file descriptors, say: the connections that there are go on.
-  server.on("error", (error) => log.warn("connection could not be accepted", { error: error.message }));
+  // For example EMFILE; existing connections continue.
+  server.on("error", (error) => log.warn("failed to accept a connection", { error: error.message }));
   server.on("tlsClientError", (error) => log.debug("TLS handshake failed", { error: error.message }));
   server.listen(options.port, options.host);
   await once(server, "listening");
-  // A server that listens on TCP has an address with a port.
+  // A TCP server has an AddressInfo.
   const { port } = server.address() as AddressInfo;
   return {
     port,
@@ -111,22 +110,22 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
 }
 
 /**
- * Makes each certificate of the client CA file a trust anchor, also an intermediate one, as a pool of Go's is. A server of node:tls does not pass
- * `allowPartialTrustChain` on to its default context, which Node.js does not document; test/conformance/trust-anchors.test.ts holds it.
+ * Makes each certificate of the client CA file a trust anchor, also an intermediate one, as Go's CertPool does. node:tls does not apply
+ * `allowPartialTrustChain` to a server's default context, so this uses an internal field; test/conformance/trust-anchors.test.ts checks it.
  */
 function trustEachAnchor(server: Server): void {
   const { context } = Reflect.get(server, "_sharedCreds") as { readonly context: { setAllowPartialTrustChain(): void } };
   context.setAllowPartialTrustChain();
 }
 
-/** Connections whose bytes belong to an authenticated user. */
+/** Routes that keep an upgraded connection. */
 const UPGRADED: readonly Route["kind"][] = ["exec", "attach", "portForward"];
 
-interface Asked {
+interface RequestContext {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly upgrade: Upgrade | undefined;
-  /** The client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -137,7 +136,7 @@ function createHandler(options: NodeApiOptions): Handler {
   const authorize = createAuthorization(options);
   const { backend, clock, log } = options;
 
-  async function serve({ request, response, upgrade, signal }: Asked): Promise<void> {
+  async function serve({ request, response, upgrade, signal }: RequestContext): Promise<void> {
     const { method = "GET" } = request;
     const url = urlOf(request);
     if (url === undefined) return answer(response, 400, "Bad Request");
@@ -183,10 +182,10 @@ function createHandler(options: NodeApiOptions): Handler {
   }
 
   return async (request, response, upgrade) => {
-    // An error on a closed connection has no receiver.
+    // Nobody can receive a response on a closed connection.
     response.on("error", () => undefined);
     const gone = new AbortController();
-    response.once("close", () => gone.abort(new Error("the client is gone")));
+    response.once("close", () => gone.abort(new Error("the client disconnected")));
     try {
       await serve({ request, response, upgrade, signal: gone.signal });
     } catch (error) {
@@ -198,36 +197,36 @@ function createHandler(options: NodeApiOptions): Handler {
   };
 }
 
-/** What was asked, with a path without dot segments; `undefined` when it is no path at all. */
+/** Returns the URL without dot segments; `undefined` for an invalid request target. */
 function urlOf(request: IncomingMessage): URL | undefined {
   const target = request.url ?? "";
   return target.startsWith("/") && URL.canParse(`https://node${target}`) ? new URL(`https://node${target}`) : undefined;
 }
 
 /**
- * Creates the response that Node omits for upgrade requests. Returns `undefined` if the previous response on the connection
- * is unfinished, which no streaming client causes; Node would emit an unhandled error.
+ * Creates the response for an upgrade request, which Node passes without one, and handles errors of its socket. Returns `undefined` if a
+ * pipelined request arrives before the previous response has ended; streaming clients do not pipeline.
  */
 function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | undefined {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;
   socket.on("error", () => socket.destroy());
-  const connection = socket as Socket; // a TLSSocket at run time; its declared type is wider
+  const connection = socket as Socket; // Node passes a TLSSocket and declares a Duplex
   try {
     response.assignSocket(connection);
   } catch {
     return undefined;
   }
-  response.once("finish", () => connection.destroySoon()); // no other code closes it if the client does not
+  response.once("finish", () => connection.destroySoon()); // the client may not close it
   return response;
 }
 
-/** Resumes reading, so that the end of an upgraded connection is noticed. */
+/** Resumes reading, so that the end of a rejected upgrade connection is noticed. */
 function endWithClient(socket: Duplex): void {
   socket.once("end", () => socket.end()).resume();
 }
 
-/** The raw ones: closing them closes what was upgraded on them, and handshakes that are not finished. */
+/** Raw TCP connections: closing them also closes upgraded connections and pending handshakes. */
 function connectionsOf(server: Server): ReadonlySet<Socket> {
   const connections = new Set<Socket>();
   server.on("connection", (connection: Socket) => {
@@ -244,12 +243,12 @@ async function sendSummary({ summary, log }: NodeApiOptions, query: URLSearchPar
     const stats = await summary({ onlyCpuAndMemory: only.length === 1 && only[0] === "true" });
     answer(response, 200, JSON.stringify(stats), "application/json");
   } catch (error) {
-    log.warn("figures could not be had", { error: messageOf(error) });
+    log.warn("failed to collect stats", { error: messageOf(error) });
     answer(response, 500, `Internal Error: ${messageOf(error)}`);
   }
 }
 
-/** The pods bound to this node, each with the status that the agent has of it, as a PodList. Source: server.go encodePods. */
+/** Returns a PodList of the node's pods with their cached statuses. Source: server.go encodePods. */
 async function podList(backend: NodeApiBackend): Promise<string> {
   const items = await Promise.all(
     backend.pods().map(async (pod) => {

@@ -1,4 +1,4 @@
-/** The certificate a kubelet makes for itself when it is given none. Source: cmd/kubelet/app/server.go InitializeTLS. */
+/** The self-signed serving certificate of a kubelet without a configured one. Source: cmd/kubelet/app/server.go InitializeTLS. */
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -9,19 +9,19 @@ import { promisify } from "node:util";
 import type { Clock } from "@deltaloop/base";
 import { NodeApiError } from "./answer.ts";
 
-/** As upstream's: self-signed, new on each start; API servers verify it only when configured to. */
+/** As in upstream: new on each start; API servers verify it only if configured to. */
 const DAYS_VALID = 365;
 const OPENSSL_MS_MAX = 30_000;
 const MS_PER_SECOND = 1_000;
-/** A common name has at most 64, and `@` and the time take 11. Who verifies looks at the alternative names. */
+/** A common name has at most 64 characters, of which `@` and the time take 11. Verifiers use the alternative names. */
 const NAME_CHARS_MAX = 53;
 const ANY_ADDRESS = ["0.0.0.0", "::"];
 
 /**
- * For the node's name and the addresses that are listened on. The key never leaves a directory that only we can read, and that is
- * gone when this returns. Node can read X.509 and not write it, hence the `openssl` command (1.1.1 or newer).
+ * For the node's name and the listening addresses. The key file is readable by this user only, and removed before this returns. Node cannot
+ * write X.509, so the `openssl` command (1.1.1 or newer) does.
  *
- * @throws {NodeApiError} when that is missing or fails
+ * @throws {NodeApiError} if openssl is missing or fails
  */
 export async function selfSignedCertificate(given: {
   readonly nodeName: string;
@@ -45,9 +45,9 @@ export async function selfSignedCertificate(given: {
     await promisify(execFile)("openssl", args, { timeout: OPENSSL_MS_MAX });
     return { cert: await readFile(out, "utf8"), key };
   } catch (error) {
-    const why = error instanceof Error && "code" in error && error.code === "ENOENT" ? "there is no such command" : String(error);
-    const help = "install it, or give a certificate with --tls-cert-file and --tls-private-key-file";
-    throw new NodeApiError(`cannot make a serving certificate with \`openssl\` (${help}): ${why}`, { cause: error });
+    const why = error instanceof Error && "code" in error && error.code === "ENOENT" ? "command not found" : String(error);
+    const help = "install it, or set --tls-cert-file and --tls-private-key-file";
+    throw new NodeApiError(`failed to create a serving certificate with \`openssl\` (${help}): ${why}`, { cause: error });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
 /**
- * `/exec`, `/attach`, `/portForward` and `/run` (node-agent §15): the runtime says where it takes a stream, we carry the bytes.
+ * `/exec`, `/attach`, `/portForward` and `/run` (node-agent §15): the runtime returns a streaming URL, and the agent proxies the connection.
  *
  * Source: pkg/kubelet/server/server.go getExec, getAttach, getPortForward, getRun; pkg/kubelet/kubelet_pods.go GetExec, GetAttach,
  * GetPortForward; cri-streaming remotecommand NewOptions, portforward NewV4Options.
@@ -19,18 +19,18 @@ import { messageOf } from "@deltaloop/kube/objects";
 
 /** Source: cri-streaming pkg/streaming/errors.go WriteError. */
 const CODES: Readonly<Record<string, number>> = { NotFound: 404, ResourceExhausted: 429 };
-/** Idle limit of a `/run` command without a reader, as for a silent stream. */
+/** Deadline of a `/run` command: the idle limit of streams (IDLE_MS in upgrade-proxy.ts). */
 const RUN_SECONDS_MAX = 4 * 60 * 60;
 const PORT_MAX = 65_535;
 
-interface Asked {
+interface RequestContext {
   readonly query: URLSearchParams;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly upgrade: Upgrade | undefined;
 }
 
-export async function exec(options: NodeApiOptions, asked: ContainerPath & Asked): Promise<void> {
+export async function exec(options: NodeApiOptions, asked: ContainerPath & RequestContext): Promise<void> {
   const { namespace, pod, uid, container, query, response } = asked;
   const streams = streamsOf(query, query.get("tty") === "1");
   if (streams === undefined) return answer(response, 400, NO_STREAM);
@@ -43,8 +43,8 @@ export async function exec(options: NodeApiOptions, asked: ContainerPath & Asked
   });
 }
 
-/** The container decides whether it has a terminal; it cannot get one once it runs. */
-export async function attach(options: NodeApiOptions, asked: ContainerPath & Asked): Promise<void> {
+/** Uses the container's `tty` setting, which cannot change while it runs. */
+export async function attach(options: NodeApiOptions, asked: ContainerPath & RequestContext): Promise<void> {
   const { namespace, pod, uid, container, query, response } = asked;
   if (streamsOf(query, query.get("tty") === "1") === undefined) return answer(response, 400, NO_STREAM);
   const found = await options.backend.pod(namespace, pod, uid);
@@ -59,7 +59,7 @@ export async function attach(options: NodeApiOptions, asked: ContainerPath & Ask
   });
 }
 
-export async function portForward(options: NodeApiOptions, asked: PodPath & Asked): Promise<void> {
+export async function portForward(options: NodeApiOptions, asked: PodPath & RequestContext): Promise<void> {
   const { namespace, pod, uid, query, request, response } = asked;
   const { backend } = options;
   const ports = portsOf(query, request);
@@ -78,7 +78,7 @@ export async function portForward(options: NodeApiOptions, asked: PodPath & Aske
 /** `POST /run/…?cmd=`: splits the command at single spaces and returns its output. The command ends when the client disconnects. */
 export async function run(
   { backend }: NodeApiOptions,
-  asked: ContainerPath & Pick<Asked, "query" | "response"> & { readonly signal: AbortSignal },
+  asked: ContainerPath & Pick<RequestContext, "query" | "response"> & { readonly signal: AbortSignal },
 ): Promise<void> {
   const { namespace, pod, uid, container, query, response, signal } = asked;
   const found = await backend.pod(namespace, pod, uid);
@@ -88,18 +88,18 @@ export async function run(
     if (containerId === undefined) return answer(response, 500, `container not found ("${container}")`);
     const cmd = (query.get("cmd") ?? "").split(" ");
     const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX, { signal });
-    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream's word for it
+    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream's content type
     answer(response, 500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${stderr}`);
   } catch (error) {
     answer(response, 500, messageOf(error));
   }
 }
 
-/** Asks the runtime for the stream's address and joins the client to it. */
+/** Gets a streaming URL from the runtime and proxies the client's connection to it. */
 async function carry(
   { backend, log }: NodeApiOptions,
   what: "exec" | "attach" | "port-forward",
-  { namespace, pod, request, response, upgrade }: PodPath & Asked,
+  { namespace, pod, request, response, upgrade }: PodPath & RequestContext,
   addressOf: (cri: Cri) => Promise<string>,
 ): Promise<void> {
   if (upgrade === undefined) return answer(response, 500, "Upgrade request required\n");
@@ -120,14 +120,14 @@ interface Streams {
   readonly tty: boolean;
 }
 
-/** `undefined`: none is asked for. A terminal has one output. */
+/** `undefined`: the client requests no stream. A terminal merges stderr into stdout. */
 function streamsOf(query: URLSearchParams, tty: boolean): Streams | undefined {
   const isOn = (name: string): boolean => query.get(name) === "1";
   const [stdin, stdout, stderr] = [isOn("input"), isOn("output"), isOn("error")];
   return stdin || stdout || (stderr && !tty) ? { stdin, stdout, stderr: stderr && !tty, tty } : undefined;
 }
 
-/** Those that a WebSocket client must name before the first byte; over SPDY each stream says its own. A text is what is wrong. */
+/** WebSocket clients pass ports in the query; SPDY clients pass one per stream. @returns an error text for invalid ports */
 function portsOf(query: URLSearchParams, { headers }: IncomingMessage): readonly number[] | string {
   if (headers.upgrade?.toLowerCase() !== "websocket") return [];
   const asked = query.getAll("port");
@@ -144,7 +144,7 @@ function portsOf(query: URLSearchParams, { headers }: IncomingMessage): readonly
   return ports;
 }
 
-/** The newest one that runs. */
+/** Returns the id of the newest running instance. */
 async function runningContainer(cri: Cri, { metadata }: NodePod, container: string): Promise<string | undefined> {
   const labelSelector = { [LABELS.podUid]: metadata.uid, [LABELS.containerName]: container };
   return newest(await cri.listContainers({ state: "CONTAINER_RUNNING", labelSelector }));

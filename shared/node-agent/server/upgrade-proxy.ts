@@ -1,10 +1,10 @@
 /**
- * Carries an upgraded connection (SPDY or WebSocket) between a client and the runtime's streaming server, byte by byte.
+ * Proxies an upgraded connection (SPDY or WebSocket) between a client and the runtime's streaming server, byte by byte.
  *
- * UP1 only a streaming server on this machine's loopback is called: whatever answers CRI cannot send us elsewhere.
- * UP2 the client's credentials end here.
- * UP3 what one side has said reaches the other before its end does, also where that side takes nothing any more; when one side is gone,
- *     so is the other, 10 s later at most.
+ * UP1 only a streaming server on the machine's loopback is called, so a runtime cannot redirect the agent elsewhere.
+ * UP2 the client's credentials are not forwarded.
+ * UP3 all bytes of one side reach the other before the end does, even if that side is closed for writing. When one side closes, the
+ *     other closes within 10 s.
  *
  * Source: apimachinery pkg/util/proxy/upgradeaware.go.
  */
@@ -15,22 +15,22 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { answer, NodeApiError } from "./answer.ts";
 
-/** A connection whose request asked for another protocol. */
+/** A connection with an Upgrade request. */
 export interface Upgrade {
   readonly socket: Duplex;
-  /** What came after the request. */
+  /** Bytes received after the request. */
   readonly head: Buffer;
-  /** From here on the socket is the caller's, and the response is not used any more. */
+  /** Passes the socket to the caller; the response must not be used afterwards. */
   take(): void;
 }
 
 /** Upstream's default of `streamingConnectionIdleTimeout`. */
 const IDLE_MS = 4 * 60 * 60_000;
-/** How long one side may go on after the other has ended. */
+/** How long one side may continue after the other has ended. */
 const LINGER_MS = 10_000;
-/** As much of a refusal as is passed on. */
+/** Limit of a forwarded error response. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
-/** They belong to one connection, or to us alone. */
+/** Hop-by-hop headers and credentials. */
 const NOT_FORWARDED = ["authorization", "content-length", "host", "transfer-encoding"];
 
 const LOOPBACK = new BlockList();
@@ -47,7 +47,7 @@ export function streamingAddress(url: string): URL {
   throw new NodeApiError(`the runtime's streaming server is at "${parsed?.origin ?? url}"; ${help}`);
 }
 
-/** Resolves when both connections are closed, or the refusal is answered. */
+/** Resolves when both connections are closed, or the runtime's refusal is sent. */
 export async function proxyUpgrade(given: {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -56,14 +56,14 @@ export async function proxyUpgrade(given: {
 }): Promise<void> {
   const { request, response, upgrade, target } = given;
   const { socket: client, head } = upgrade;
-  if (client.destroyed) return; // while the runtime was asked
+  if (client.destroyed) return; // disconnected while the runtime was called
   const call = httpRequest(target, { method: request.method ?? "POST", headers: forwarded(request), agent: false });
-  const dropped = (): void => void call.destroy(new Error("the client is gone"));
+  const dropped = (): void => void call.destroy(new Error("the client disconnected"));
   client.once("close", dropped);
   const answered = new Promise<void>((resolve, reject) => {
     call.on("error", reject);
     call.once("upgrade", (reply, runtime, runtimeHead) => {
-      client.off("close", dropped); // from here on joinStreams says what a close means
+      client.off("close", dropped); // joinStreams handles a close from here on
       upgrade.take();
       client.write(headOf(reply));
       if (runtimeHead.length > 0) client.write(runtimeHead);
@@ -80,26 +80,26 @@ export async function proxyUpgrade(given: {
   }
 }
 
-/** `idleMs` without a byte in either direction ends both. Resolves when both are closed. */
+/** Ends both sides after `idleMs` without a byte in either direction. Resolves when both are closed. */
 export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, lingerMs = LINGER_MS } = {}): Promise<void> {
   const sides = [a, b] as const;
   const destroyBoth = (): void => {
     for (const side of sides) side.destroy();
   };
   let linger: NodeJS.Timeout | undefined;
-  for (const side of sides) readThoughUnwritable(side);
-  // Each ends the other one when it ends itself. First of all, so that the listeners below come after pipe's own.
+  for (const side of sides) readAfterWriteError(side);
+  // Each pipe ends the other side. First, so that the listeners below run after pipe's own.
   a.pipe(b).pipe(a);
   const closed = sides.map((side, index) => {
-    const other = sides[1 - index] as Duplex; // of two
-    // They are sockets; a Duplex as a test has it knows no time-outs.
+    const other = sides[1 - index] as Duplex; // index is 0 or 1
+    // Sockets have a timeout; the Duplexes of tests do not.
     if ("setTimeout" in side) (side as Socket).setTimeout(idleMs, destroyBoth);
     side.once("end", () => (linger ??= setTimeout(destroyBoth, lingerMs)));
     side.on("error", () => side.destroy());
     return new Promise<void>((resolve) => {
       side.once("close", () => {
-        // The other one may still have bytes to write, also where this one broke off: a runtime that has said all closes, and what its
-        // client says then breaks the connection. It is read on, so that it sees its own end too.
+        // The other side may still have bytes to write, even if this one was reset: a runtime closes after its last byte, and a later
+        // byte from the client then resets the connection. Resuming makes the other side see its own end.
         other.resume();
         if (!side.readableEnded) other.end();
         linger ??= setTimeout(destroyBoth, lingerMs);
@@ -112,10 +112,10 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
 }
 
 /**
- * A peer that is done closes, and a later write resets the connection. Node then ends both directions and loses unread data:
+ * A peer that has finished closes its side, and a later write resets the connection. Node then ends both directions and loses unread data:
  * output, and the exit code, without which a client assumes success. So failed writes are dropped, and reading continues to its end.
  */
-function readThoughUnwritable(side: Duplex): void {
+function readAfterWriteError(side: Duplex): void {
   let isBroken = false;
   const dropping = (done: (error?: Error | null) => void) => (error?: Error | null) => {
     isBroken ||= error !== undefined && error !== null;
@@ -135,7 +135,7 @@ async function refuse(reply: IncomingMessage, response: ServerResponse): Promise
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of reply as AsyncIterable<Buffer>) {
-    // without an encoding a message yields buffers
+    // a message without an encoding yields buffers
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes > REFUSAL_BYTES_MAX) break;
@@ -143,7 +143,7 @@ async function refuse(reply: IncomingMessage, response: ServerResponse): Promise
   answer(response, statusCode, Buffer.concat(chunks).toString(), reply.headers["content-type"]);
 }
 
-/** Some headers come several times, a client's stream protocols above all. */
+/** Keeps repeated headers, such as a client's stream protocols. */
 function forwarded(request: IncomingMessage): Record<string, string[]> {
   const kept = Object.entries(request.headersDistinct).filter(([name]) => !NOT_FORWARDED.includes(name));
   return Object.fromEntries(kept.map(([name, values]) => [name, values ?? []]));

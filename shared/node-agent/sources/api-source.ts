@@ -1,11 +1,11 @@
 /**
- * The pods that the API server has bound to this node (node-agent §2.4): a list and a watch with `spec.nodeName=<node>`, resumed
- * and listed again as the Reflector says. The host starts it once it has read its own Node.
+ * The pods that the API server has bound to this node (node-agent §2.4): a list and a watch with `spec.nodeName=<node>`, as a Reflector
+ * resumes and relists them. The host starts it once it has read its own Node.
  *
- * SA1 what is emitted is the whole list as of one resourceVersion: after each list, and after each group of events that arrived
- *    together and changed something.
- * SA2 nothing is emitted before the first list is complete, and nothing because a connection was lost.
- * SA3 a pod that cannot be understood is named in the log and left as it was; its neighbours go on.
+ * SA1 `emit` gets the whole list as of one resourceVersion: after each list, and after each group of events that arrived together and
+ *    changed a pod.
+ * SA2 nothing is emitted before the first list is complete, or because a connection was lost.
+ * SA3 an invalid pod is logged and keeps its last valid version; other pods are not affected.
  */
 import { ListWatch } from "@deltaloop/kube/list-watch";
 import type { Listener, Listing } from "@deltaloop/kube/list-watch";
@@ -66,7 +66,7 @@ class BoundPods implements Listener {
     if (this.#changed) this.#emit();
   }
 
-  /** @returns whether it was understood */
+  /** @returns whether the pod is valid */
   #keep(pods: Map<string, NodePod>, object: unknown): boolean {
     const { namespace, name } = nameOf(object);
     try {
@@ -74,7 +74,7 @@ class BoundPods implements Listener {
       pods.set(objectKey(pod.metadata.namespace, pod.metadata.name), pod);
       return true;
     } catch (error) {
-      this.#options.log.error("a pod from the API server cannot be understood", {
+      this.#options.log.error("invalid pod from the API server; keeping its last valid version", {
         pod: `${namespace}/${name}`,
         error: describeError(error),
       });
@@ -96,7 +96,7 @@ class BoundPods implements Listener {
 }
 
 function nameOf(object: unknown): { readonly namespace: string; readonly name: string } {
-  // As far as it has one; what is no pod is named by "undefined".
+  // An object without a name becomes "undefined".
   const metadata = (object as { readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown } } | null)?.metadata;
   return { namespace: String(metadata?.namespace), name: String(metadata?.name) };
 }

@@ -1,4 +1,4 @@
-/** What stands in a directory of manifests, or in one manifest, at this moment (node-agent §2.2). */
+/** Reads a manifest directory, or a single manifest (node-agent §2.2). */
 import { createHash } from "node:crypto";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,13 +7,13 @@ import type { Log } from "@deltaloop/base";
 import { manifestPod, readManifest } from "./manifest.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Remembers what it read and what it complained of: each trouble is logged once, until it is another one. */
+/** Caches parsed manifests, and logs each error of a path once until it changes. */
 export class ManifestReader {
   readonly #path: string;
   readonly #nodeName: string;
   readonly #log: Log;
-  readonly #complaints = new Map<string, string>();
-  /** By path, so that a text that has not changed is parsed once. */
+  readonly #loggedErrors = new Map<string, string>();
+  /** By path, so that an unchanged text is parsed once. */
   readonly #parsed = new Map<string, Parsed>();
   #pods: ReadonlyMap<string, NodePod> = new Map();
 
@@ -23,17 +23,17 @@ export class ManifestReader {
     this.#log = log;
   }
 
-  /** Undefined: nothing can be said; what was read before still counts. Only a whole reading gives up the pod of a bad file. */
+  /** @returns undefined if the path cannot be read, so that the earlier pods stay. Only a whole read drops the pod of an invalid file. */
   async read(isWhole: boolean): Promise<readonly NodePod[] | undefined> {
     try {
       const found = await stat(this.#path);
       if (found.isDirectory()) return await this.#readDirectory(isWhole);
       if (!found.isFile()) throw new Error("neither a directory nor a file");
       const pod = await this.#podAt(this.#path);
-      this.#complaints.clear();
+      this.#loggedErrors.clear();
       return [pod];
     } catch (error) {
-      this.#complain(this.#path, error);
+      this.#logOnce(this.#path, error);
       return isMissing(error) ? [] : undefined;
     }
   }
@@ -44,18 +44,18 @@ export class ManifestReader {
     for (const path of names.map((name) => join(this.#path, name))) {
       try {
         const found = await stat(path);
-        if (!found.isFile()) throw new Error(found.isDirectory() ? "directories of the directory are not entered" : "not a file");
+        if (!found.isFile()) throw new Error(found.isDirectory() ? "subdirectories are not read" : "not a file");
         pods.set(path, await this.#podAt(path));
-        this.#complaints.delete(path);
+        this.#loggedErrors.delete(path);
       } catch (error) {
         const known = this.#pods.get(path);
         if (known !== undefined && !isWhole && !isMissing(error)) pods.set(path, known);
-        this.#complain(path, error);
+        this.#logOnce(path, error);
       }
     }
-    this.#complaints.delete(this.#path);
+    this.#loggedErrors.delete(this.#path);
     const paths = new Set(names.map((name) => join(this.#path, name)));
-    for (const known of [this.#complaints, this.#parsed]) for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
+    for (const known of [this.#loggedErrors, this.#parsed]) for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
     this.#pods = pods;
     return [...pods.values()];
   }
@@ -72,11 +72,11 @@ export class ManifestReader {
     return parsed.outcome.pod;
   }
 
-  #complain(path: string, error: unknown): void {
+  #logOnce(path: string, error: unknown): void {
     const problem = messageOf(error);
-    if (this.#complaints.get(path) === problem) return;
-    this.#complaints.set(path, problem);
-    this.#log.warn("a manifest is left out", { path, error: problem });
+    if (this.#loggedErrors.get(path) === problem) return;
+    this.#loggedErrors.set(path, problem);
+    this.#log.warn("failed to read a manifest; it is skipped", { path, error: problem });
   }
 }
 

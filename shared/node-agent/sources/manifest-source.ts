@@ -1,10 +1,10 @@
 /**
- * The static pods of a directory of manifests, or of one manifest (node-agent §2.2).
+ * The static pods of a manifest directory, or of a single manifest (node-agent §2.2).
  *
- * SM1 what is emitted is the whole list, in the order of file names: every 20 s, and soon after something has changed.
- * SM2 a missing path is an empty list: the source is there, and has nothing. A path that cannot be read is no list at all.
- * SM3 a bad file in a directory is left out, and its neighbours count. One that has just become bad keeps its pod until the next
- *    whole reading: it may be half written, and no pod should end because of that.
+ * SM1 `emit` gets the whole list in the order of file names: every 20 s, and soon after a change.
+ * SM2 a missing path is an empty list. A path that cannot be read emits nothing.
+ * SM3 an invalid file in a directory is skipped; other files count. A file that has just become invalid keeps its pod until the next
+ *    whole read, because it may be half written.
  */
 import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
@@ -15,7 +15,7 @@ import type { Clock, Log } from "@deltaloop/base";
 import { isMissing, ManifestReader } from "./manifest-reader.ts";
 
 export interface ManifestSourceOptions {
-  /** A directory, or one file. */
+  /** A directory or a file. */
   readonly path: string;
   readonly nodeName: string;
   readonly emit: (pods: readonly NodePod[]) => void;
@@ -24,8 +24,8 @@ export interface ManifestSourceOptions {
 }
 
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go FileCheckFrequency. */
-const WHOLE_READING_MS = 20_000;
-/** An editor writes in several steps; they are read as one. */
+const WHOLE_READ_MS = 20_000;
+/** Combines the steps of an editor's write into one read. */
 const SETTLE_MS = 100;
 /** Source: pkg/kubelet/config/file_linux.go retryPeriod, maxRetryPeriod. */
 const WATCH_RETRY_MS = 1_000;
@@ -34,8 +34,8 @@ const WATCH_RETRY_MS_MAX = 20_000;
 /**
  * Runs until `signal` aborts.
  *
- * Source: pkg/kubelet/config/file.go, file_linux.go. Differs from upstream: a change leads to a reading of everything instead of
- * the one file, and a path that is a file, or not there, is watched by its parent directory.
+ * Source: pkg/kubelet/config/file.go, file_linux.go. Differs from upstream: a change triggers a read of all files, not of
+ * one, and a path that is a file, or missing, is watched through its parent directory.
  */
 export async function runManifestSource(options: ManifestSourceOptions, signal: AbortSignal): Promise<void> {
   const { clock, emit, log, nodeName } = options;
@@ -45,16 +45,17 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
   let failures = 0;
   while (!signal.aborted) {
     const isWhole = clock.now() >= wholeAtMs;
-    if (isWhole) wholeAtMs = clock.now() + WHOLE_READING_MS;
+    if (isWhole) wholeAtMs = clock.now() + WHOLE_READ_MS;
 
-    // Watched before it is read: what changes meanwhile is seen by the one or the other.
+    // Watched before the read, so that no change is missed.
     const change = new AbortController();
     const watching = await watchManifests(path, () => change.abort());
     const pods = await reader.read(isWhole);
     if (pods !== undefined && !signal.aborted) emit(pods);
 
     failures = watching.kind === "failed" ? failures + 1 : 0;
-    if (watching.kind === "failed") log.warn("manifests cannot be watched", { path, error: watching.error, delayMs: retryMs(failures) });
+    if (watching.kind === "failed")
+      log.warn("failed to watch manifests, retrying", { path, error: watching.error, delayMs: retryMs(failures) });
     const untilWholeMs = wholeAtMs - clock.now();
     const waitMs = watching.kind === "watching" ? untilWholeMs : Math.min(untilWholeMs, retryMs(failures));
     await clock.after(waitMs, AbortSignal.any([signal, change.signal])).catch(() => undefined);
@@ -63,7 +64,7 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
   }
 }
 
-/** A missing path is no failure: it is looked for every second. */
+/** A missing path counts as no failure and is checked every second. */
 function retryMs(failures: number): number {
   return Math.min(WATCH_RETRY_MS * 2 ** Math.max(0, failures - 1), WATCH_RETRY_MS_MAX);
 }

@@ -1,4 +1,4 @@
-/** A static pod's manifest, from its text to the pod: YAML or JSON, the API's defaults, then §2.1. */
+/** Parses a static pod's manifest: YAML or JSON, the API's defaults, then §2.1. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { parseYaml } from "@deltaloop/kube/yaml";
@@ -11,15 +11,15 @@ import type { JsonObject } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /**
- * Largest manifest that is read. Source: pkg/kubelet/config/common.go maxConfigLength. Differs from upstream, which reads 10 MiB: YAML of that
- * size would keep the agent's only thread busy for seconds, and etcd takes no object of more than 1.5 MiB.
+ * Largest manifest. Source: pkg/kubelet/config/common.go maxConfigLength. Differs from upstream, which reads 10 MiB: parsing YAML of that
+ * size would block the event loop for seconds, and etcd accepts objects up to 1.5 MiB.
  */
 export const MANIFEST_BYTES_MAX = 1024 * 1024;
 
 /**
- * The text of a regular file. Opening and reading never wait, also where a FIFO or a link to a kernel file takes the file's place.
+ * Reads a regular file. Never blocks, even if the path is a FIFO or a link to a kernel file.
  *
- * @throws {StaticPodError} naming the file and what is wrong with it, or what the file system says
+ * @throws {StaticPodError} that names the file and the problem, or a file system error
  */
 export async function readManifest(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -41,7 +41,7 @@ export function manifestPod(text: string, path: string, nodeName: string): NodeP
   return podOfManifest(parseText(text, path), { kind: "file", path }, nodeName);
 }
 
-/** @param manifest as parsed @throws {StaticPodError} also for a value that is not of the API's type, by its path */
+/** @param manifest the parsed document @throws {StaticPodError} also for a value of a wrong type, with its path */
 export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin"], nodeName: string): NodePod {
   if (!isObject(manifest) || manifest["apiVersion"] !== "v1" || manifest["kind"] !== "Pod")
     return staticPod(manifest, { origin, nodeName });

@@ -1,9 +1,9 @@
 /**
- * Static pods from an HTTP server (node-agent §2.3): the URL is asked every 20 s.
+ * Static pods from an HTTP server (node-agent §2.3), read every 20 s.
  *
- * SU1 an answer that brings no pods changes nothing: another status than 200, one bad pod of several, a server that is away.
- * SU2 an empty answer is an empty list, and an error.
- * SU3 no header's value, and nothing of the URL that may be secret, stands in a log or in an error; headers go to the URL's own origin only.
+ * SU1 a failed request changes nothing: a status other than 200, an invalid pod in the list, an unavailable server.
+ * SU2 an empty response is an empty list, and an error.
+ * SU3 logs and errors contain no header value and no secret part of the URL; headers are sent to the URL's origin only.
  */
 import { parseYaml } from "@deltaloop/kube/yaml";
 import { messageOf } from "@deltaloop/kube/objects";
@@ -14,9 +14,9 @@ import type { Clock, Log } from "@deltaloop/base";
 import { MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
 
 export interface UrlSourceOptions {
-  /** http or https; a user and a password in it are sent as basic authorization. */
+  /** http or https; its user and password are sent as basic authorization. */
   readonly url: string;
-  /** Of each request, by name. */
+  /** Headers of each request. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly nodeName: string;
   readonly emit: (pods: readonly NodePod[]) => void;
@@ -28,7 +28,7 @@ export interface UrlSourceOptions {
 const PERIOD_MS = 20_000;
 /** Source: pkg/kubelet/config/http.go NewSourceURL. */
 const TIMEOUT_MS = 10_000;
-/** As Go's client, which is upstream's. */
+/** Limit of Go's client, which upstream uses. */
 const REDIRECTS_MAX = 10;
 const OK = 200;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -36,30 +36,29 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 /**
  * Runs until `signal` aborts.
  *
- * Source: pkg/kubelet/config/http.go. Differs from upstream: each trouble is logged once while it stays the same; what came before an
- * empty answer counts anew after it, where upstream goes on without the pods until the manifest changes; headers do not follow a
- * redirect to another origin.
+ * Source: pkg/kubelet/config/http.go. Differs from upstream: the same error is logged once; a manifest that returns unchanged after an
+ * empty response is emitted again, where upstream waits for a change; headers do not follow a redirect to another origin.
  */
 export async function runUrlSource(options: UrlSourceOptions, signal: AbortSignal): Promise<void> {
   const { clock, emit, log, nodeName } = options;
   const shown = shownUrl(options.url);
-  let [read, trouble]: [string | undefined, string | undefined] = [undefined, undefined];
+  let [lastText, lastError]: [string | undefined, string | undefined] = [undefined, undefined];
   while (!signal.aborted) {
     try {
       const text = await withinMs(TIMEOUT_MS, clock, signal, (ends) => textAt(options, ends));
       if (text === "") {
-        read = undefined;
+        lastText = undefined;
         emit([]);
-        throw new StaticPodError("the answer is empty: no static pods are wanted from here, or its server is not ready");
+        throw new StaticPodError("the response is empty: it has no static pods, or its server is not ready");
       }
-      if (text !== read) emit(podsOf(text, options.url, nodeName));
-      read = text;
-      if (trouble !== undefined) log.info("manifests are read again", { url: shown });
-      trouble = undefined;
+      if (text !== lastText) emit(podsOf(text, options.url, nodeName));
+      lastText = text;
+      if (lastError !== undefined) log.info("manifests read again after an error", { url: shown });
+      lastError = undefined;
     } catch (error) {
       const problem = messageOf(error);
-      if (problem !== trouble && !signal.aborted) log.warn("manifests are left as they were", { url: shown, error: problem });
-      trouble = problem;
+      if (problem !== lastError && !signal.aborted) log.warn("failed to read manifests, retrying", { url: shown, error: problem });
+      lastError = problem;
     }
     await clock.after(PERIOD_MS, signal).catch(() => undefined);
   }
@@ -76,11 +75,10 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   }
   if (!isObject(manifest) || manifest["kind"] !== "PodList") return [podOfManifest(manifest, origin, nodeName)];
   const { apiVersion, items = [] } = manifest;
-  if (apiVersion !== "v1" || !Array.isArray(items))
-    throw new StaticPodError(`manifest at ${shownUrl(url)}: is no PodList of v1 with items`);
+  if (apiVersion !== "v1" || !Array.isArray(items)) throw new StaticPodError(`manifest at ${shownUrl(url)}: not a v1 PodList with items`);
   return items.map((item: unknown, i) => {
     try {
-      // In a list none needs to say its kind.
+      // Items of a list may omit apiVersion and kind.
       return podOfManifest(isObject(item) ? { apiVersion, kind: "Pod", ...item } : item, origin, nodeName);
     } catch (error) {
       throw new StaticPodError(`item ${i + 1} of ${items.length}: ${messageOf(error)}`);
@@ -99,26 +97,26 @@ async function textAt({ url, headers }: UrlSourceOptions, signal: AbortSignal): 
     );
   let at = withoutUser(first);
   for (let redirects = 0; ; redirects++) {
-    const answer = await asked(at, at.origin === origin ? own : new Headers(), signal);
+    const answer = await request(at, at.origin === origin ? own : new Headers(), signal);
     const location = REDIRECTS.has(answer.status) ? answer.headers.get("location") : null;
     if (location === null && answer.status === OK) return await boundedText(answer);
     await answer.body?.cancel();
-    if (location === null) throw new StaticPodError(`the server answers ${answer.status}`);
+    if (location === null) throw new StaticPodError(`the server responded with status ${answer.status}`);
     if (redirects === REDIRECTS_MAX) throw new StaticPodError(`more than ${REDIRECTS_MAX} redirects`);
-    if (!URL.canParse(location, at.href)) throw new StaticPodError("the server redirects to what is no URL");
+    if (!URL.canParse(location, at.href)) throw new StaticPodError("the server redirects to an invalid URL");
     at = withoutUser(new URL(location, at));
-    if (!/^https?:$/.test(at.protocol)) throw new StaticPodError("the server redirects to what is neither http nor https");
+    if (!/^https?:$/.test(at.protocol)) throw new StaticPodError("the server redirects to a URL that is neither http nor https");
   }
 }
 
-/** What fetch says of a failure may quote the URL; its cause says what happened. */
-async function asked(at: URL, headers: Headers, signal: AbortSignal): Promise<Response> {
+/** Hides the message of fetch, which may contain the URL; its cause has the reason. */
+async function request(at: URL, headers: Headers, signal: AbortSignal): Promise<Response> {
   try {
     return await fetch(at, { headers, signal, redirect: "manual" });
   } catch (error) {
     signal.throwIfAborted();
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : undefined;
-    throw new StaticPodError(`no answer from ${at.host}${cause === undefined ? "" : ` (${causeText(cause)})`}`);
+    throw new StaticPodError(`no response from ${at.host}${cause === undefined ? "" : ` (${causeText(cause)})`}`);
   }
 }
 
@@ -131,7 +129,7 @@ async function boundedText({ body }: Response): Promise<string> {
   let bytes = 0;
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
-    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError("the answer is larger than 1 MiB");
+    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError("the response is larger than 1 MiB");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
@@ -140,7 +138,7 @@ async function boundedText({ body }: Response): Promise<string> {
 async function withinMs<T>(ms: number, clock: Clock, signal: AbortSignal, act: (ends: AbortSignal) => Promise<T>): Promise<T> {
   const [late, done] = [new AbortController(), new AbortController()];
   const timer = clock.after(ms, AbortSignal.any([signal, done.signal])).then(
-    () => late.abort(new StaticPodError(`no whole answer within ${ms / 1_000} s`)),
+    () => late.abort(new StaticPodError(`no complete response within ${ms / 1_000} s`)),
     () => undefined,
   );
   try {

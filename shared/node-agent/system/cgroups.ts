@@ -1,9 +1,8 @@
 /**
- * Cgroups on cgroupfs: directories under a mount, of which version 1 has one per hierarchy.
+ * Cgroups on cgroupfs: directories below a mount, on version 1 one per hierarchy.
  *
- * The kernel answers from its memory, so that reading waits for nothing: it is done at once, and not by a thread of libuv's, which
- * costs more than the answer. What changes a group may wait for a lock of the kernel's, or for memory to be given back; that does not
- * keep this process.
+ * Reads are synchronous, because the kernel answers from memory and a libuv thread costs more. Changes are asynchronous, because
+ * they may wait for kernel locks or memory reclaim.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
@@ -11,30 +10,30 @@ import { join, normalize } from "node:path";
 import type { CgroupMemory, Cgroups } from "../ports/cgroups.ts";
 
 const MOUNT = "/sys/fs/cgroup";
-/** What pods are bounded in, and so what a group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
+/** Controllers of pods, which every group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
 const NEEDED = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
-/** Of version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
+/** The same for version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
 const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
-/** Processes that were killed take a moment. Source: github.com/opencontainers/cgroups utils.go rmdir. */
+/** A killed process keeps its group busy for a moment. Source: github.com/opencontainers/cgroups utils.go rmdir. */
 const RMDIR_TRIES = 10;
 const LINKS_OF_EMPTY = 2;
-/** A process may make others while it is looked at. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
+/** Processes may fork while they are listed. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
 const KILL_TRIES = 5;
 
-/** Where the memory controller has its figures. Source: github.com/google/cadvisor container/libcontainer/handler.go setMemoryStats. */
+/** Files of the memory controller. Source: github.com/google/cadvisor container/libcontainer/handler.go setMemoryStats. */
 const MEMORY_FILES = { usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", inactive: "total_inactive_file" } as const;
 const MEMORY_FILES_UNIFIED = { usage: "memory.current", limit: "memory.max", inactive: "inactive_file" } as const;
-/** What is above is no limit: the kernel rounds the greatest number. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited. */
+/** Higher limits mean unlimited: the kernel rounds its maximum. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited. */
 const LIMIT_MAX = 2 ** 62;
 
 export interface CgroupOptions {
   /** Paths below the mount; see CG1. */
   readonly roots: readonly string[];
-  /** Default: where every Linux has it. */
+  /** Default `/sys/fs/cgroup`. */
   readonly mount?: string;
 }
 
-/** Where a controller's groups are: version 2 has all in one place. */
+/** A mounted hierarchy; version 2 has one for all controllers. */
 interface Hierarchy {
   readonly folder: string;
   readonly controllers: readonly string[];
@@ -46,7 +45,7 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
   const controllers = hierarchies.flatMap((one) => one.controllers);
   const places = (path: string): readonly string[] => {
     if (normalize(path) !== path || !roots.some((root) => path === root || path.startsWith(`${root}/`)))
-      throw new Error(`${path} is no control group of this agent's`);
+      throw new Error(`${path} is outside the cgroup roots of this agent`);
     return hierarchies.map(({ folder }) => join(folder, path));
   };
   return {
@@ -56,7 +55,7 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
       const folders = places(path);
       if (unified === undefined) {
         const needed = folders.filter((_folder, index) => hierarchies[index]?.controllers.some((one) => NEEDED.includes(one)));
-        return needed.every(isThere);
+        return needed.every(exists);
       }
       const enabled = words(join(mount, path, "cgroup.controllers"));
       return enabled !== undefined && unified.every((one) => !NEEDED_UNIFIED.includes(one) || enabled.includes(one));
@@ -69,16 +68,16 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
       places(path);
       for (const { controller, name, value, optional } of files) {
         const hierarchy = hierarchies.find((one) => one.controllers.includes(controller));
-        if (hierarchy === undefined) throw new Error(`${name} of ${path}: there is no controller ${controller}`);
+        if (hierarchy === undefined) throw new Error(`failed to set ${name} of ${path}: no controller ${controller}`);
         await writeFile(join(hierarchy.folder, path, name), value).catch((error: unknown) => {
-          if (optional !== true || !isMissingFile(error)) throw new Error(`${name} of ${path} was not set to ${value}`, { cause: error });
+          if (optional !== true || !isMissingFile(error)) throw new Error(`failed to set ${name} of ${path} to ${value}`, { cause: error });
         });
       }
     },
     async children(path) {
       const folders = places(path);
       const links = folders.map(linksOf);
-      // A group is made and removed in every hierarchy: of those that have as many groups, one is looked into.
+      // Groups are created in every hierarchy, so hierarchies with equally many child groups are read once.
       const differing = folders.filter((_folder, index) => links.indexOf(links[index] ?? LINKS_OF_EMPTY) === index);
       return [...new Set(differing.flatMap(subfolders))];
     },
@@ -108,7 +107,7 @@ export function createCgroups({ roots, mount = MOUNT }: CgroupOptions): Cgroups 
   };
 }
 
-/** To tell `memory.stat` the kernel first collects what each CPU has counted, for which it may wait: not this process. */
+/** Reads `memory.stat` asynchronously, because the kernel first collects the counters of all CPUs. */
 async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMORY_FILES_UNIFIED): Promise<CgroupMemory | undefined> {
   const [usage, limit] = [files.usage, files.limit].map((file) => words(join(folder, file)));
   const stat = (await readFile(join(folder, "memory.stat"), "utf8").catch(() => undefined))?.split(/\s+/u);
@@ -118,7 +117,7 @@ async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMO
   return { workingSetBytes: Math.max(0, Number(usage[0]) - inactive), ...(limitBytes <= LIMIT_MAX && { limitBytes }) };
 }
 
-/** A hierarchy's directory is called by its controllers; links with their single names lead to joined ones. */
+/** The directory name of a hierarchy lists its controllers; symlinks with single names point to joined ones. */
 function hierarchiesOf(mount: string): readonly Hierarchy[] {
   return subfolders(mount).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
 }
@@ -129,34 +128,34 @@ async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUni
     if (isUnified) await delegate(current, controllers);
     const parent = current;
     current = join(parent, part);
-    if (!isThere(current))
+    if (!exists(current))
       await mkdir(current).catch((error: unknown) => {
-        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // every error of fs is one
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // fs throws only ErrnoExceptions
       });
     if (!isUnified && controllers.includes("cpuset"))
       for (const file of ["cpuset.cpus", "cpuset.mems"]) await inherit(parent, current, file);
   }
 }
 
-/** What children may be bounded in is said by their parent. What is lacking, one by one, as the kernel takes all or none. Source: github.com/opencontainers/cgroups fs2/create.go. */
+/** Enables controllers for child groups, one by one, because the kernel rejects all if one fails. Source: github.com/opencontainers/cgroups fs2/create.go. */
 async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
   const enabled = words(join(folder, "cgroup.subtree_control")) ?? [];
   for (const controller of controllers.filter((one) => !enabled.includes(one)))
     await writeFile(join(folder, "cgroup.subtree_control"), `+${controller}`).catch(() => undefined);
 }
 
-/** A new group of version 1 has no CPU and no memory node, and takes no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
+/** A new cpuset group of version 1 has no CPUs and memory nodes and accepts no process. Source: github.com/opencontainers/cgroups fs/cpuset.go copyIfNeeded. */
 async function inherit(parent: string, child: string, file: string): Promise<void> {
   if ((words(join(child, file)) ?? []).length > 0) return;
   const [given] = words(join(parent, file)) ?? [];
   if (given !== undefined) await writeFile(join(child, file), given);
 }
 
-/** Of whatever is in the folder and below it. */
+/** Lists the pids in the group and below it. */
 function processesIn(folder: string): readonly number[] {
   const own = words(join(folder, "cgroup.procs")) ?? [];
   const below = subfolders(folder).flatMap((name) => processesIn(join(folder, name)));
-  // One outside of this namespace is called 0, which to kill means: all of the caller's own group.
+  // A process outside this PID namespace is listed as 0, which for kill means the caller's process group.
   return [...own.map(Number).filter((pid) => pid > 0), ...below];
 }
 
@@ -164,18 +163,18 @@ function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // every error of kill is one
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error; // kill throws only ErrnoExceptions
   }
 }
 
-/** A group is removed by rmdir, although it holds files; those below it go first. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
+/** Removes child groups first; rmdir ignores the kernel's files. Source: github.com/opencontainers/cgroups utils.go RemovePath. */
 async function removeTree(folder: string): Promise<void> {
   for (const name of subfolders(folder)) await removeTree(join(folder, name));
   for (let attempt = 1, delayMs = 1; ; attempt++, delayMs *= 2) {
     try {
       return await rmdir(folder);
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+      const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
       if (code === "ENOENT") return;
       if (code !== "EBUSY" || attempt === RMDIR_TRIES) throw error;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
@@ -183,7 +182,7 @@ async function removeTree(folder: string): Promise<void> {
   }
 }
 
-/** A directory of the kernel's counts its own two names and one for each below it; one that is not there has none below. */
+/** The link count of a kernel directory is 2 plus its subdirectories; a missing one counts as empty. */
 function linksOf(folder: string): number {
   return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
 }
@@ -202,7 +201,7 @@ function words(file: string): readonly string[] | undefined {
     .filter((word) => word !== "");
 }
 
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
@@ -214,8 +213,8 @@ function unlessUnreadable<T>(read: () => T): T | undefined {
   }
 }
 
-/** cgroupfs allows no file creation. */
+/** Creating a file in cgroupfs fails with one of these codes. */
 function isMissingFile(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException; // every error of fs is one
+  const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
   return code === "ENOENT" || code === "EACCES" || code === "EPERM";
 }

@@ -1,22 +1,22 @@
-/** What the machine says of itself, for its Node object. */
+/** Facts about the machine for its Node object. */
 import { readFile, readdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { arch, cpus, hostname, release } from "node:os";
 import type { MachineFacts } from "../kubelet/node/node-object.ts";
 
-/** Node names architectures its own way. */
+/** Node's architecture names → Go's. */
 const GO_ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386", arm64: "arm64", arm: "arm", loong64: "loong64" };
 /** Upstream's default of `--max-pods`. */
 const PODS_MAX = 110;
-/** What statfs calls a file system of cgroups v2; linux/magic.h has it as CGROUP2_SUPER_MAGIC. */
+/** `statfs` type of cgroups v2: CGROUP2_SUPER_MAGIC of linux/magic.h. */
 const CGROUP2 = 0x63677270;
 const HUGE_PAGES = "/sys/kernel/mm/hugepages";
 const KIB_PER_MIB = 1024;
 const KIB_PER_GIB = 1024 * 1024;
 
 /**
- * The files are read as they are now; what cannot be read is empty, as upstream leaves it. `ephemeralStorageBytes` is the size of
- * the file system that holds `rootDir`. With `singleProcessOomKill` the kernel kills the one process that it chooses.
+ * Reads the facts; unreadable ones are empty, as in upstream. `ephemeralStorageBytes` is the size of the file system of `rootDir`. With
+ * `singleProcessOomKill` the kernel kills a single process of a container.
  *
  * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
  * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources; stats/pidlimit/pidlimit_linux.go Stats.
@@ -62,7 +62,7 @@ export async function readMachineFacts(
   };
 }
 
-/** By size, as cgroups name it: what is set aside, by whomever, when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */
+/** By size, as cgroups name it: the pages reserved when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */
 async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
   const bytes: Record<string, number> = {};
   for (const kib of pageSizesKib(await readdir(folder).catch(() => []))) {
@@ -73,7 +73,7 @@ async function hugePageBytes(folder: string): Promise<Readonly<Record<string, nu
 }
 
 /**
- * Sizes as cgroups name them, the smallest first:
+ * Page sizes as cgroups name them, the smallest first:
  *
  *     hugepages-1048576kB, hugepages-2048kB → 2MB, 1GB
  */
@@ -92,7 +92,7 @@ function pageSizeName(kib: number): string {
   return kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`;
 }
 
-/** The first of `paths` that can be read and says something. Which of them exist depends on machine and rights. */
+/** Returns the first non-empty file. Which files exist depends on the machine and on permissions. */
 async function firstOf(paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await readFile(path, "utf8").catch(() => "");

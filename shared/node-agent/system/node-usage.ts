@@ -1,12 +1,12 @@
-/** What the whole machine uses, as its kernel counts it. */
+/** Usage of the whole machine, from /proc. */
 import { readFile } from "node:fs/promises";
-import type { MachineFigures, MachineUsage, NetworkInterface } from "../ports/machine.ts";
+import type { MachineStats, MachineUsage, NetworkInterface } from "../ports/machine.ts";
 
-/** Ticks of /proc/stat per second: 100 wherever Linux shows them to processes. Source: proc(5), sysconf(_SC_CLK_TCK). */
+/** Ticks of /proc/stat per second, always 100 in userspace. Source: proc(5), sysconf(_SC_CLK_TCK). */
 const TICKS_PER_SECOND = 100;
 const BYTES_PER_KB = 1024;
 
-/** Of the whole machine, for `/metrics/resource`, too. */
+/** The usage of the whole machine for `/metrics/resource`. */
 export interface TimedUsage extends MachineUsage {
   readonly timestampMs: number;
   readonly cpuSeconds: number;
@@ -19,7 +19,7 @@ export async function readMachineUsage(): Promise<TimedUsage> {
   return { timestampMs: Date.now(), ...machineUsage(stat, meminfo), ...processesOf(loadavg, [pidMax, threadsMax]) };
 }
 
-/** Source: pkg/kubelet/stats/pidlimit/pidlimit_linux.go Stats. @param loadavg as /proc/loadavg; @param limits of processes, as the kernel's files have them */
+/** Source: pkg/kubelet/stats/pidlimit/pidlimit_linux.go Stats. @param loadavg content of /proc/loadavg @param limits contents of pid_max and threads-max */
 export function processesOf(loadavg: string, limits: readonly string[]): Pick<MachineUsage, "processes"> {
   const count = Number(/ \d+\/(\d+) /u.exec(loadavg)?.[1] ?? NaN);
   const known = limits.flatMap((text) => (/^\d+\n?$/u.test(text) ? Number(text) : []));
@@ -29,7 +29,7 @@ export function processesOf(loadavg: string, limits: readonly string[]): Pick<Ma
 /**
  * The working set as cAdvisor computes it: used memory without inactive file pages.
  *
- * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat as /proc/stat; @param meminfo as /proc/meminfo
+ * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat content of /proc/stat @param meminfo of /proc/meminfo
  */
 export function machineUsage(stat: string, meminfo: string): Pick<TimedUsage, "cpuSeconds" | "memoryBytes" | "workingSetBytes"> {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = (/^cpu +(.*)$/mu.exec(stat)?.[1] ?? "").split(" ").map(Number);
@@ -42,25 +42,18 @@ export function machineUsage(stat: string, meminfo: string): Pick<TimedUsage, "c
 }
 
 /** For `/stats/summary`. */
-export async function readMachineFigures(): Promise<MachineFigures> {
+export async function readMachineStats(): Promise<MachineStats> {
   const paths = ["/proc/stat", "/proc/meminfo", "/proc/vmstat", "/proc/net/dev"];
   const [usage, ...texts] = await Promise.all([readMachineUsage(), ...paths.map((path) => readFile(path, "utf8").catch(() => ""))]);
   const [stat = "", meminfo = "", vmstat = "", netDev = ""] = texts;
-  return { ...usage, ...machineFigures({ stat, meminfo, vmstat, netDev }) };
+  return { ...usage, ...machineStats({ stat, meminfo, vmstat, netDev }) };
 }
 
-/** @param texts as the files of /proc of these names */
-export function machineFigures({
-  stat,
-  meminfo,
-  vmstat,
-  netDev,
-}: {
-  readonly stat: string;
-  readonly meminfo: string;
-  readonly vmstat: string;
-  readonly netDev: string;
-}): Omit<MachineFigures, keyof TimedUsage> {
+/** @param texts contents of the files of these names in /proc */
+export function machineStats(
+  texts: Readonly<Record<"stat" | "meminfo" | "vmstat" | "netDev", string>>,
+): Omit<MachineStats, keyof TimedUsage> {
+  const { stat, meminfo, vmstat, netDev } = texts;
   const number = (text: string, pattern: string): number => Number(new RegExp(`^${pattern}\\s+(\\d+)`, "mu").exec(text)?.[1] ?? 0);
   return {
     bootMs: number(stat, "btime") * 1000,
@@ -72,7 +65,7 @@ export function machineFigures({
   };
 }
 
-/** Two lines of headings, then `name: rxBytes packets errs drop fifo frame compressed multicast txBytes packets errs …`. Source: proc_net_dev(5). */
+/** Parses two header lines, then `name: rxBytes packets errs drop fifo frame compressed multicast txBytes packets errs …`. Source: proc_net_dev(5). */
 function networkOf(netDev: string): readonly NetworkInterface[] {
   return netDev.split("\n").flatMap((line) => {
     const [, name = "", columns = ""] = /^\s*([^\s:]+):\s*(\d.*)$/u.exec(line) ?? [];

@@ -1,7 +1,4 @@
-/**
- * Messages as D-Bus has them on its wire: the types that systemd's manager is spoken to with. See "Message Protocol" and "Type System"
- * in the D-Bus specification.
- */
+/** The D-Bus wire format, for the types of systemd's manager. See "Message Protocol" and "Type System" in the D-Bus specification. */
 export interface DBusMessage {
   readonly kind: "call" | "return" | "error" | "signal";
   readonly serial: number;
@@ -11,12 +8,12 @@ export interface DBusMessage {
   readonly errorName?: string;
   readonly replySerial?: number;
   readonly destination?: string;
-  /** Of the body: one type after the other. */
+  /** Types of the body, concatenated. */
   readonly signature: string;
   readonly body: readonly DBusValue[];
 }
 
-/** An array, a struct and a variant are lists: a variant's is its signature and its value. */
+/** Arrays, structs and variants are lists; a variant is `[signature, value]`. */
 export type DBusValue = string | number | bigint | boolean | readonly DBusValue[];
 
 const KINDS = ["call", "return", "error", "signal"] as const;
@@ -30,16 +27,16 @@ const FIELDS = [
   ["destination", 6, "s"],
   ["signature", 8, "g"],
 ] as const;
-/** Kind, flags and version, length and serial, and the length of the fields. */
+/** Byte order, kind, flags, version, body length, serial, and the length of the header fields. */
 const FIXED_BYTES = 16;
 const MESSAGE_BYTES_MAX = 2 ** 27;
-/** Alignment of a type: a multiple of its size in bytes. */
+/** Alignment in bytes, which for numbers is their size. Strings and arrays align like their 4-byte length, structs to 8. */
 const ALIGNMENTS: Readonly<Record<string, number>> = {
   ...{ y: 1, g: 1, v: 1, n: 2, q: 2, b: 4, i: 4, u: 4, h: 4, s: 4, o: 4, a: 4, x: 8, t: 8, d: 8 },
   ...{ "(": 8, "{": 8 },
 };
 
-/** In this order of bytes whatever the machine's is: a message says which it has. */
+/** Messages are written in little endian on every machine; the first byte states the byte order. */
 const LITTLE = "l".charCodeAt(0);
 
 export function encodeMessage(message: DBusMessage): Buffer {
@@ -56,7 +53,7 @@ export function encodeMessage(message: DBusMessage): Buffer {
   return Buffer.from([...header.bytes, ...body.bytes]);
 }
 
-/** The message that `bytes` begin with, and how many of them it is; undefined while it is not whole. @throws for what is none */
+/** Decodes the first message in `bytes`; undefined while it is incomplete. @throws for an invalid message */
 export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; readonly size: number } | undefined {
   if (bytes.length < FIXED_BYTES) return undefined;
   const reader = new Reader(bytes, bytes[0] === LITTLE);
@@ -65,19 +62,19 @@ export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; r
   const fieldBytes = reader.peekLength();
   const start = Math.ceil((FIXED_BYTES + fieldBytes) / 8) * 8;
   const size = start + bodyBytes;
-  if (kind === undefined || size > MESSAGE_BYTES_MAX) throw new Error("what was read is no D-Bus message");
+  if (kind === undefined || size > MESSAGE_BYTES_MAX) throw new Error("invalid D-Bus message");
   if (bytes.length < size) return undefined;
   const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // as the signature says
-  const said: Partial<Record<(typeof FIELDS)[number][0], string & number>> = {};
+  const header: Partial<Record<(typeof FIELDS)[number][0], string & number>> = {};
   for (const [code, [, value]] of fields) {
     const field = FIELDS.find(([, known]) => known === code);
-    if (field !== undefined) said[field[0]] = value;
+    if (field !== undefined) header[field[0]] = value;
   }
-  const { signature = "", ...rest } = said;
+  const { signature = "", ...rest } = header;
   return { message: { kind, serial, ...rest, signature, body: reader.from(start).all(signature) }, size };
 }
 
-/** The types in a row that a signature names: `sa(sv)u` are `s`, `a(sv)`, `u`. */
+/** Splits a signature into its types: `sa(sv)u` → `s`, `a(sv)`, `u`. */
 function typesOf(signature: string): readonly string[] {
   const types: string[] = [];
   for (let at = 0; at < signature.length;) {
@@ -98,7 +95,7 @@ function endOfType(signature: string, at: number): number {
 
 function alignmentOf(type: string): number {
   const alignment = ALIGNMENTS[type[0] ?? ""];
-  if (alignment === undefined) throw new Error(`D-Bus type ${type} is not spoken here`);
+  if (alignment === undefined) throw new Error(`unsupported D-Bus type ${type}`);
   return alignment;
 }
 
@@ -106,7 +103,7 @@ class Writer {
   readonly bytes: number[] = [];
 
   all(signature: string, values: readonly DBusValue[]): void {
-    for (const [index, type] of typesOf(signature).entries()) this.#one(type, values[index] as DBusValue); // as many as the signature names
+    for (const [index, type] of typesOf(signature).entries()) this.#one(type, values[index] as DBusValue); // one value per type
   }
 
   align(to: number): void {
@@ -149,7 +146,7 @@ class Writer {
         return;
       }
       default:
-        throw new Error(`nothing of D-Bus type ${type} is said here`);
+        throw new Error(`cannot encode D-Bus type ${type}`);
     }
   }
 
@@ -177,7 +174,7 @@ class Reader {
     return typesOf(signature).map((type) => this.#one(type));
   }
 
-  /** Of the array that comes next. */
+  /** The byte length of the next array. */
   peekLength(): number {
     const at = this.#at;
     const length = this.#unsigned();
@@ -244,7 +241,7 @@ class Reader {
     return type === "x" ? view.getBigInt64(0, this.#isLittle) : view.getBigUint64(0, this.#isLittle);
   }
 
-  /** Its last byte is a zero that does not count. */
+  /** Skips the trailing zero byte. */
   #text(length: number): string {
     this.#at += length + 1;
     return this.#bytes.toString("utf8", this.#at - length - 1, this.#at - 1);

@@ -1,18 +1,18 @@
-/** A group's limits as the properties that systemd has for them: it writes the kernel's files, and writes them anew when it likes. */
+/** Converts the limits of a group to systemd properties. systemd writes the kernel's files, and may write them again at any time. */
 import type { CgroupFile } from "../ports/cgroups.ts";
 import type { DBusValue } from "./dbus-message.ts";
 
-/** Its name, and its value with the type before it: `["TasksMax", ["t", 333n]]`. */
+/** A name, and a value with its type: `["TasksMax", ["t", 333n]]`. */
 export type UnitProperty = readonly [name: string, value: readonly [signature: string, value: DBusValue]];
 
 const INFINITY = 2n ** 64n - 1n;
 const SECOND_US = 1_000_000;
-/** What systemd counts CPU time in: percents of a second. */
+/** systemd rounds CPU time to percents of a second. */
 const PERCENT_US = SECOND_US / 100;
-/** The kernel's, where none is said. */
+/** The kernel's default. */
 const PERIOD_US = 100_000;
 
-/** Version 1's and version 2's names, which are never in one machine. */
+/** Names of cgroups versions 1 and 2, which never occur together. */
 const AMOUNTS: Readonly<Record<string, string>> = {
   "memory.max": "MemoryMax",
   "memory.limit_in_bytes": "MemoryLimit",
@@ -22,8 +22,8 @@ const AMOUNTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Converts cgroup files to systemd properties, and adjusts the files to agree: systemd keeps CPU time in whole percents, and
- * the last writer wins. Files without a property, like huge pages, are only written.
+ * Converts cgroup files to systemd properties, and rounds CPU quotas in the files as systemd does, so that both writers agree. Files without
+ * a property, such as huge pages, are only written.
  *
  *     memory.max 67108864, cpu.max "12345 100000" → MemoryMax 67108864, CPUQuotaPeriodUSec 100000, CPUQuotaPerSecUSec 130000, cpu.max "13000 100000"
  *
@@ -56,11 +56,11 @@ export function unitProperties(files: readonly CgroupFile[]): {
   };
 }
 
-/** How much of each second, up to the next percent; without a limit nothing. Undefined: nothing is said of it. */
+/** CPU time per second, rounded up to a percent; without `perSecondUs`: unlimited. Undefined: no CPU files. */
 function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number; readonly periodUs: number } | undefined {
-  const said = (name: string): string | undefined => files.find((file) => file.name === name)?.value;
-  const [maxQuota, maxPeriod] = said("cpu.max")?.split(" ") ?? [];
-  const [quota, period] = [maxQuota ?? said("cpu.cfs_quota_us"), maxPeriod ?? said("cpu.cfs_period_us")];
+  const valueOf = (name: string): string | undefined => files.find((file) => file.name === name)?.value;
+  const [maxQuota, maxPeriod] = valueOf("cpu.max")?.split(" ") ?? [];
+  const [quota, period] = [maxQuota ?? valueOf("cpu.cfs_quota_us"), maxPeriod ?? valueOf("cpu.cfs_period_us")];
   if (quota === undefined && period === undefined) return undefined;
   const periodUs = Number(period ?? PERIOD_US);
   const isBounded = quota !== undefined && quota !== "max" && Number(quota) > 0;
@@ -69,11 +69,7 @@ function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number;
   return { perSecondUs: Math.ceil(perSecondUs / PERCENT_US) * PERCENT_US, periodUs };
 }
 
-/**
- * A bit each, from the least of the first byte on: `0-2,9` → 0b111, 0b10.
- *
- * Source: github.com/opencontainers/cgroups systemd/cpuset.go RangeToBits.
- */
+/** A bit mask from the lowest bit of the first byte: `0-2,9` → 0b111, 0b10. Source: github.com/opencontainers/cgroups systemd/cpuset.go RangeToBits. */
 function bytesOfCpus(list: string): readonly number[] {
   const bytes: number[] = [];
   for (const range of list.split(",").filter((part) => part !== "")) {

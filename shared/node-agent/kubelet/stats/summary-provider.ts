@@ -1,6 +1,6 @@
 /** Collects the data of `/stats/summary` on request (node-agent §15). */
 import type { ContainerStats } from "../../ports/cri-types.ts";
-import type { MachineFigures } from "../../ports/machine.ts";
+import type { MachineStats } from "../../ports/machine.ts";
 import type { NodePorts } from "../node-ports/node-ports.ts";
 import { countsForEviction, type PodUsages } from "../eviction/usage.ts";
 import { CpuRates } from "./cpu-rates.ts";
@@ -13,11 +13,11 @@ type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
 /** The summary provider; the server starts before the agent, hence `attach`. */
 export class SummaryProvider {
-  readonly #machine: () => Promise<MachineFigures>;
+  readonly #machine: () => Promise<MachineStats>;
   readonly #rates = new CpuRates();
   #ports: SummaryPorts | undefined;
 
-  constructor(machine: () => Promise<MachineFigures>) {
+  constructor(machine: () => Promise<MachineStats>) {
     this.#machine = machine;
   }
 

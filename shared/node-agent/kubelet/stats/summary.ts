@@ -5,7 +5,7 @@
  * memory are the sum of its containers'.
  */
 import type { Container, ContainerStats, FilesystemUsage, PodSandbox } from "../../ports/cri-types.ts";
-import type { MachineFigures } from "../../ports/machine.ts";
+import type { MachineStats } from "../../ports/machine.ts";
 import type { DiskUsage, FileSystem } from "../../ports/node-files.ts";
 import type { PodUsage, PodUsages } from "../eviction/usage.ts";
 import { LABELS } from "../types/labels.ts";
@@ -13,7 +13,7 @@ import { LABELS } from "../types/labels.ts";
 export interface Measured {
   readonly nodeName: string;
   readonly nowMs: number;
-  readonly machine: MachineFigures;
+  readonly machine: MachineStats;
   readonly sandboxes: readonly PodSandbox[];
   /** Running containers. */
   readonly containers: readonly Container[];
@@ -73,7 +73,7 @@ function nodeStats({ nodeName, nowMs, machine, nanoCores, disk }: Measured): Sta
 }
 
 /** Without `eth0`, the node has no main interface. Source: pkg/kubelet/stats/helper.go cadvisorInfoToNetworkStats. */
-function networkStats(at: string, network: MachineFigures["network"]): Stats {
+function networkStats(at: string, network: MachineStats["network"]): Stats {
   const main = network.find(({ name }) => name === "eth0");
   return { time: at, ...(main ?? { name: "" }), interfaces: network };
 }

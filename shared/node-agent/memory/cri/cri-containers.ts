@@ -28,7 +28,7 @@ export interface MemoryContainer {
   state(): ContainerState;
   status(): ContainerStatus;
   summary(): Container;
-  /** @throws {CriError} when it was started before, or its script says so */
+  /** @throws {CriError} if it was started before, or if its script has a `startError` */
   start(): void;
   update(resources: LinuxContainerResources): void;
   stop(timeoutSeconds: number): Promise<void>;
@@ -61,9 +61,9 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
     exit = { atMs: clock.now(), code, reason, message };
     ended.abort("ended");
   };
-  /** Waits, unless it ends first. @returns whether it still runs */
+  /** Waits, or until the container ends. @returns whether it still runs */
   const lasts = async (ms: number): Promise<boolean> => {
-    await clock.after(ms, ended.signal).catch(() => undefined); // ended: no more to wait for
+    await clock.after(ms, ended.signal).catch(() => undefined); // the container ended
     return exit === undefined;
   };
   const after = (ms: number, code: number): void => {

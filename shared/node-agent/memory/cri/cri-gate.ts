@@ -1,15 +1,15 @@
-/** What may go wrong between a caller and a runtime: it is away, it does not know the verb, it is slow, its answer is lost. */
+/** Faults between a caller and a runtime: unavailable, unimplemented verb, slow, lost response. */
 import type { Clock, Random } from "@deltaloop/base";
 import { CriError } from "../../ports/cri-error.ts";
 import type { Cri } from "../../ports/cri.ts";
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface CriFaults {
-  /** Refused before anything happened: Unavailable. */
+  /** Fails with Unavailable before any effect. */
   readonly unavailable?: number;
-  /** Executed, and the answer lost: Unavailable as well, the caller cannot tell. */
+  /** Takes effect and then fails with Unavailable. */
   readonly lostAnswer?: number;
-  /** Begins up to `slowMsMax` later. */
+  /** Starts up to `slowMsMax` later. */
   readonly slow?: number;
   /** Default 10 s. */
   readonly slowMsMax?: number;
@@ -25,7 +25,7 @@ export interface CriGateOptions {
 
 const SLOW_MS_MAX = 10_000;
 
-/** Every verb of `cri`, behind the gate. */
+/** Wraps every verb of `cri` with fault injection. */
 export function gated(cri: Cri, options: CriGateOptions): Cri {
   const gate =
     <Arguments extends readonly unknown[], Answer>(verb: keyof Cri, run: (...args: Arguments) => Promise<Answer>) =>
@@ -73,6 +73,6 @@ async function pass<Answer>(verb: keyof Cri, run: () => Promise<Answer>, options
   const isLost = chance(lostAnswer);
   const answer = await run();
   // Killed meanwhile: the call may have taken effect without a response.
-  if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the answer came");
+  if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the response");
   return answer;
 }

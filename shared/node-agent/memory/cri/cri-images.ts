@@ -13,8 +13,8 @@ export interface CriImages extends Pick<Cri, "imageStatus" | "pullImage" | "remo
 }
 
 const DEFAULT_SIZE_BYTES = 1_000_000;
-/** A runtime looks at its disk now and then. Source: containerd pkg/cri/config StatsCollectPeriod. */
-const LOOK_MS = 10_000;
+/** A runtime measures its disk periodically. Source: containerd pkg/cri/config StatsCollectPeriod. */
+const COLLECT_MS = 10_000;
 
 export function createCriImages(
   clock: Clock,
@@ -65,7 +65,7 @@ export function createCriImages(
     listImages: async () => [...store].map(([name, script]) => describe(name, script)),
     async imageFsInfo() {
       const usedBytes = [...store.values()].reduce((sum, { sizeBytes = DEFAULT_SIZE_BYTES }) => sum + sizeBytes, 0);
-      return [{ timestampMs: Math.floor(clock.now() / LOOK_MS) * LOOK_MS, mountpoint: "/memory", usedBytes, inodesUsed: store.size }];
+      return [{ timestampMs: Math.floor(clock.now() / COLLECT_MS) * COLLECT_MS, mountpoint: "/memory", usedBytes, inodesUsed: store.size }];
     },
   };
 }

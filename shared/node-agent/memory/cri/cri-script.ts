@@ -1,23 +1,23 @@
-/** What the programs in the images of the memory runtime do, since nothing runs. */
+/** Behaviour of the programs in the images of the memory runtime, which runs nothing. */
 import type { ContainerConfig, ExecSyncResponse } from "../../ports/cri-types.ts";
 
 export interface ContainerScript {
-  /** Ends by itself so long after its start; absent: runs until it is stopped. */
+  /** Exits by itself after this time; absent: runs until stopped. */
   readonly exitAfterMs?: number;
   /** With `exitAfterMs`; default 0. */
   readonly exitCode?: number;
-  /** Answers on its pod's address from so long after its start; absent: never. */
+  /** Serves on its pod's address from this time after its start; absent: never. */
   readonly readyAfterMs?: number;
-  /** From the stop signal to the end, with `stopExitCode` (default 0); `"never"`: only SIGKILL helps. Default 0. */
+  /** Time from the stop signal to the exit with `stopExitCode` (default 0); `"never"`: only SIGKILL ends it. Default 0. */
   readonly stopAfterMs?: number | "never";
   readonly stopExitCode?: number;
-  /** The runtime cannot start it: `startContainer` fails with this message. */
+  /** `startContainer` fails with this message. */
   readonly startError?: string;
-  /** What it uses; default 0. */
+  /** Memory usage; default 0. */
   readonly memoryBytes?: number;
-  /** Written when it starts. */
+  /** Log lines written at its start. */
   readonly output?: readonly { readonly stream: "stdout" | "stderr"; readonly text: string }[];
-  /** What a command run in it does; default: nothing, exit code 0, at once. */
+  /** The result of a command in the container; default: empty output, exit code 0, no delay. */
   readonly exec?: (cmd: readonly string[], runningForMs: number) => Partial<ExecSyncResponse> & { readonly afterMs?: number };
 }
 
@@ -25,11 +25,11 @@ export interface ImageScript extends ContainerScript {
   readonly sizeBytes?: number;
   /** Numeric user of the image. */
   readonly uid?: number;
-  /** By command and args of the container, joined with spaces: instead of what stands above. */
+  /** Overrides by the container's command and args, joined with spaces. */
   readonly commands?: Readonly<Record<string, ContainerScript>>;
 }
 
-/** An image that is not there yet and can be pulled. */
+/** An image in the registry. */
 export interface RemoteImage extends ImageScript {
   readonly pullMs?: number;
   /** The pull fails with this message. */

@@ -1,6 +1,6 @@
 /**
- * A container runtime in memory, under the virtual clock: sandboxes with addresses, containers that do what their image's script
- * says, a log, and on request faults. Nothing runs; everything a caller can see through the port is as if it did.
+ * A container runtime in memory, under the virtual clock: sandboxes with addresses, containers scripted by their images, logs, and optional
+ * faults. No process runs, but callers of the port see the same behaviour.
  */
 import type { Clock, Random } from "@deltaloop/base";
 import { CriError } from "../../ports/cri-error.ts";
@@ -18,32 +18,32 @@ import type { ImageScript, RemoteImage } from "./cri-script.ts";
 
 export interface MemoryCriOptions {
   readonly clock: Clock;
-  /** For faults alone. */
+  /** Used for faults only. */
   readonly random: Random;
-  /** What is there, by name. */
+  /** Images in the store, by name. */
   readonly images: Readonly<Record<string, ImageScript>>;
-  /** What can be pulled; a pull of anything else is refused. */
+  /** Images that can be pulled; other pulls fail. */
   readonly remoteImages?: Readonly<Record<string, RemoteImage>> | ((image: string) => RemoteImage | undefined);
-  /** First three numbers of the pods' addresses; default `10.88.0`. */
+  /** First three octets of the pods' addresses; default `10.88.0`. */
   readonly subnet?: string;
-  /** Default: kept in memory, for `log()`. */
+  /** Default: keeps the logs in memory, for `log()`. */
   readonly writeLog?: WriteLog;
-  /** Verbs this runtime is too old for. */
+  /** Verbs that fail with Unimplemented. */
   readonly unimplemented?: readonly (keyof Cri)[];
-  /** Asked anew for each call. */
+  /** Read before each call. */
   readonly faults?: () => CriFaults;
 }
 
 export interface MemoryCri extends Cri {
-  /** What was written to `path`, unless `writeLog` was given. */
+  /** The log at `path`, unless `writeLog` was given. */
   log(path: string): string;
-  /** The runtime ends and starts; containers and sandboxes do not notice (CR12). */
+  /** Stops or starts the runtime; containers and sandboxes keep running (CR12). */
   setRunning(running: boolean): void;
-  /** What `status` answers. */
+  /** Sets the NetworkReady condition. */
   setNetworkReady(ready: boolean): void;
-  /** A sandbox is NOTREADY all at once; what runs in it runs on. */
+  /** Makes a sandbox NOTREADY; its containers keep running. */
   loseSandbox(id: string): void;
-  /** Whether some container behind this address would answer now (`readyAfterMs`). */
+  /** Whether a container at this address is ready (`readyAfterMs`). */
   answers(ip: string): boolean;
 }
 
@@ -52,11 +52,11 @@ interface Sandbox {
   readonly config: PodSandboxConfig;
   readonly createdAtMs: number;
   state: PodSandboxState;
-  /** Empty: none, or given back. */
+  /** Empty without an address, or after its release. */
   ip: string;
 }
 
-/** Addresses of one subnet: .1 is the machine. */
+/** Host numbers of a subnet; .1 is the machine. */
 const FIRST_HOST = 2;
 const HOSTS = 253;
 
@@ -182,7 +182,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
             is(id, each.id) && is(state, each.state) && is(podSandboxId, each.podSandboxId) && hasLabels(each.labels, labelSelector),
         );
     },
-    // Lines go by path, so whatever was renamed away is written to no more.
+    // Lines go by path, so there is no open file to reopen.
     reopenContainerLog: async (id) => void runningOne(id),
     async execSync(id, cmd, timeoutSeconds, { signal } = {}) {
       const { script, startedAtMs = 0 } = runningOne(id);

@@ -92,6 +92,6 @@ describe("the pod network of Docker [node-agent 409]", () => {
     await expect(cni().add(POD, [PORT])).rejects.toMatchObject({ code: "Unimplemented", message: expect.stringContaining("pods") });
     await expect(cni().add(POD, [])).rejects.toThrow('failed to find plugin "bridge"');
     configure("10-pods.conf", { name: "pods", type: "../bridge" });
-    await expect(cni().add(POD, [])).rejects.toThrow("no name of a CNI plugin");
+    await expect(cni().add(POD, [])).rejects.toThrow("invalid CNI plugin name");
   });
 });

@@ -5,12 +5,12 @@ import { describe, expect, it } from "vitest";
 
 import { containerStats, containerStatus, image, inspectedState, listedState } from "../../../../shared/docker/container-status.ts";
 import { demux } from "../../../../shared/docker/demux.ts";
-import type { KeptContainer } from "../../../../shared/docker/kept.ts";
+import type { ContainerRecord } from "../../../../shared/docker/records.ts";
 
 type Inspected = Parameters<typeof containerStatus>[0];
 type State = Inspected["State"];
 
-const KEPT: KeptContainer = {
+const KEPT: ContainerRecord = {
   metadata: { name: "main", attempt: 0 },
   podSandboxId: "5a",
   labels: {},

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { containerOptions, sandboxOptions, updateOptions } from "../../../../shared/docker/create-options.ts";
 import type { Machine } from "../../../../shared/docker/create-options.ts";
-import { keptContainer, keptSandbox, readContainer } from "../../../../shared/docker/kept.ts";
+import { containerRecord, sandboxRecord, readContainer } from "../../../../shared/docker/records.ts";
 import type { ContainerConfig, LinuxContainerResources, PodSandboxConfig } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const MACHINE: Machine = { oomScoreAdjMin: -1000 };
@@ -19,14 +19,14 @@ type Security = NonNullable<NonNullable<ContainerConfig["linux"]>["securityConte
 
 function container(config: Partial<ContainerConfig>, machine = MACHINE, sandbox = SANDBOX) {
   const whole = { ...CONTAINER, ...config };
-  return containerOptions(whole, sandbox, keptContainer("5a", whole, sandbox, 7), machine);
+  return containerOptions(whole, sandbox, containerRecord("5a", whole, sandbox, 7), machine);
 }
 function secured(securityContext: Security, machine = MACHINE) {
   return container({ linux: { securityContext } }, machine).HostConfig;
 }
 function sandbox(securityContext: NonNullable<NonNullable<PodSandboxConfig["linux"]>["securityContext"]>, machine = MACHINE) {
   const config = { ...SANDBOX, linux: { ...SANDBOX.linux, securityContext, sysctls: { "net.x": "1" } } };
-  return sandboxOptions(config, keptSandbox(config, 7), { image: "pause", machine });
+  return sandboxOptions(config, sandboxRecord(config, 7), { image: "pause", machine });
 }
 
 describe("a container as Docker is asked for it [node-agent 407]", () => {

@@ -278,7 +278,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     expect(await forwarded([{ port, input: "" }])).toEqual([
       expect.stringMatching(new RegExp(`^\\|error forwarding port ${port} to pod sandbox-1, uid : connect ECONNREFUSED .*\\|$`, "u")),
     ]);
-    expect(await forwarded([{ port: "0;ls", input: "" }])).toEqual(["|error forwarding port 0;ls to pod sandbox-1, uid : no such port|"]);
+    expect(await forwarded([{ port: "0;ls", input: "" }])).toEqual(["|error forwarding port 0;ls to pod sandbox-1, uid : invalid port|"]);
   });
 
   it("takes what is sent after the pod has said its last", async () => {

@@ -61,5 +61,5 @@ it("[node-agent 283] reads the other order of bytes, and types that only systemd
 });
 
 it("[node-agent 283] refuses what is no message", () => {
-  expect(() => decodeMessage(Buffer.alloc(32, 0x78))).toThrow("no D-Bus message");
+  expect(() => decodeMessage(Buffer.alloc(32, 0x78))).toThrow("invalid D-Bus message");
 });

@@ -88,8 +88,8 @@ it("[node-agent 283] waits for a job's end, and says how it ended", async () => 
   const { file, asked } = await answering([{ job: "done" }, { job: "failed" }, { job: "canceled" }]);
   const systemd = createSystemd([{ file }]);
   await systemd.startTransient("a.slice", []);
-  await expect(systemd.startTransient("b.slice", [])).rejects.toThrow("systemd did not start b.slice: its job ended as failed");
-  await expect(systemd.stop("a.slice")).rejects.toThrow("systemd did not stop a.slice: its job ended as canceled");
+  await expect(systemd.startTransient("b.slice", [])).rejects.toThrow("systemd failed to start b.slice: job result failed");
+  await expect(systemd.stop("a.slice")).rejects.toThrow("systemd failed to stop a.slice: job result canceled");
   expect(asked).toEqual(["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit a.slice"]);
 });
 
@@ -99,7 +99,7 @@ it("[node-agent 283] one that is there is started, one that is not is stopped al
   await systemd.startTransient("a.slice", []);
   await systemd.stop("a.slice");
   expect(asked).toEqual(["StartTransientUnit a.slice", "StartUnit a.slice", "StopUnit a.slice"]);
-  await expect(systemd.startTransient("a.slice", [])).rejects.toThrow("systemd did not start a.slice: BadUnitSetting");
+  await expect(systemd.startTransient("a.slice", [])).rejects.toThrow("systemd failed to start a.slice: BadUnitSetting");
 });
 
 it("[node-agent 283] asks again, once, when the connection ends meanwhile", async () => {
@@ -107,7 +107,7 @@ it("[node-agent 283] asks again, once, when the connection ends meanwhile", asyn
   const systemd = createSystemd([{ file }]);
   await systemd.setProperties("a.slice", []);
   expect(asked).toHaveLength(2);
-  await expect(systemd.setProperties("a.slice", [])).rejects.toThrow("the connection ended");
+  await expect(systemd.setProperties("a.slice", [])).rejects.toThrow("connection closed");
   expect(asked).toHaveLength(4);
 });
 
@@ -115,11 +115,11 @@ it("[node-agent 283] takes the next socket where there is none, or where it is n
   const { file } = await answering([{ body: [] }]);
   await createSystemd([{ file: join(folder, "none"), match: "m" }, { file }]).setProperties("a.slice", []);
   await expect(createSystemd([{ file: join(folder, "none"), match: "m" }]).stop("a.slice")).rejects.toThrow(
-    /cannot be asked: .*none: .*ENOENT/u,
+    /failed to connect to systemd: .*none: .*ENOENT/u,
   );
 });
 
 it("[node-agent 283] says so where it is not taken", async () => {
   const { file } = await answering([], { greeting: "REJECTED EXTERNAL\r\n" });
-  await expect(createSystemd([{ file }]).stop("a.slice")).rejects.toThrow("it does not take this process: REJECTED EXTERNAL");
+  await expect(createSystemd([{ file }]).stop("a.slice")).rejects.toThrow("authentication failed: REJECTED EXTERNAL");
 });

@@ -1,7 +1,7 @@
 /** Would catch: a figure under another name than upstream's, one of another pod or disk, and a sum that stands for a part. */
 import { describe, expect, it } from "vitest";
 
-import { machineFigures } from "../../../../shared/node-agent/system/node-usage.ts";
+import { machineStats } from "../../../../shared/node-agent/system/node-usage.ts";
 import type { PodUsage } from "../../../../shared/node-agent/kubelet/eviction/usage.ts";
 import { CpuRates } from "../../../../shared/node-agent/kubelet/stats/cpu-rates.ts";
 import { summaryOf } from "../../../../shared/node-agent/kubelet/stats/summary.ts";
@@ -136,7 +136,7 @@ it("[node-agent 309] a machine's figures are its kernel's", () => {
     "Inter-|   Receive                  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n";
   const row = (name: string, rx: number): string => `${name}: ${rx} 1 2 0 0 0 0 0 ${rx + 1} 1 3 0 0 0 0 0\n`;
   expect(
-    machineFigures({
+    machineStats({
       stat: "cpu  1 2 3\nbtime 1700000000\n",
       meminfo: "MemTotal:  1000 kB\nMemFree:  400 kB\nAnonPages:   50 kB\n",
       vmstat: "pgfault 77\npgmajfault 3\n",

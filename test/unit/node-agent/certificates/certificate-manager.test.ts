@@ -10,7 +10,7 @@ import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { createCertificateFiles } from "../../../../shared/node-agent/node-files/certificate-store.ts";
 import { readCertificate } from "../../../../shared/node-agent/kubelet/certificate/certificate-request.ts";
 import { clientTemplate } from "../../../../shared/node-agent/kubelet/certificate/rotation.ts";
-import { CertificateManager, tellUnmanaged } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
+import { CertificateManager, reportUnmanagedCertificates } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
 import type { CertificateManagerOptions } from "../../../../shared/node-agent/certificates/certificate-manager.ts";
 import { joinCluster } from "../../../../shared/node-agent/certificates/join-cluster.ts";
 import type { SigningKube } from "../../../../shared/node-agent/certificates/request-certificate.ts";
@@ -280,7 +280,7 @@ describe("what is told of it [node-agent 464]", () => {
 
   it("is +Inf for both where nobody manages them", () => {
     const metrics = counted();
-    tellUnmanaged(metrics);
+    reportUnmanagedCertificates(metrics);
     for (const kind of ["client", "server"]) expect(metrics.told(`kubelet_certificate_manager_${kind}_ttl_seconds`)).toEqual([Infinity]);
   });
 

@@ -15,7 +15,7 @@ function hosted(podProbe: (key: string) => Promise<void>) {
   const due = createDueWatch(createMemoryNodeStore(), "probes", clock);
   const queues = createNodeQueues({ clock, log });
   const nothing = async (): Promise<void> => undefined;
-  const handlers = { turns: { pods: nothing, statuses: nothing }, podProbe, ticks: [] };
+  const handlers = { queues: { pods: nothing, statuses: nothing }, podProbe, ticks: [] };
   void runNodeHost({ store: due.store, clock, log, due }, queues, handlers, new AbortController().signal);
   return { clock, store: due.store };
 }

@@ -23,7 +23,7 @@ it("[node-agent 307] health is told on a port of its own, which is waited for wh
       if (++waits === 12) await new Promise((resolve) => other.close(resolve));
     },
   };
-  const server = { host: "127.0.0.1", port, lastLoopMs: () => 1_000_000, clock, log, listening: listening.resolve };
+  const server = { host: "127.0.0.1", port, lastLoopMs: () => 1_000_000, clock, log, onListening: listening.resolve };
   const running = runHealthServer(server, ends.signal);
   const address = `http://127.0.0.1:${await listening.promise}`;
   const ask = async (path: string, method = "GET"): Promise<readonly [number, string]> => {

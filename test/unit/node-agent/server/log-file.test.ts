@@ -92,9 +92,9 @@ describe("a log file", () => {
 
   it("is a regular file: one that somebody has to write to first keeps nobody [node-agent 503]", async () => {
     execFileSync("mkfifo", [path]);
-    await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is no regular file");
+    await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is not a regular file");
     mkdirSync(join(root, "1.log"));
-    await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is no regular file");
+    await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is not a regular file");
   });
 
   it("is where the runtime's own link leads, and asked for by its place among the pods' logs alone", async () => {

@@ -352,7 +352,7 @@ describe("the server", () => {
     const path = process.env["PATH"];
     process.env["PATH"] = "/nonexistent";
     try {
-      await expect(startFixture()).rejects.toThrow(/--tls-cert-file and --tls-private-key-file.*no such command/u);
+      await expect(startFixture()).rejects.toThrow(/--tls-cert-file and --tls-private-key-file\): command not found/u);
     } finally {
       process.env["PATH"] = path;
     }

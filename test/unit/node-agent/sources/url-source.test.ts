@@ -103,13 +103,13 @@ describe("the HTTP source", () => {
   });
 
   it.each([
-    ["another status", text("{}", 404), "the server answers 404"],
+    ["another status", text("{}", 404), "the server responded with status 404"],
     ["what is no JSON and no YAML", text("{["), "manifest at http://127.0.0.1"],
     ["another kind", text('{"apiVersion":"apps/v1","kind":"Deployment"}'), "kind Pod expected"],
     ["one bad pod of two", text(list(pod("web"), { metadata: {} })), "item 2 of 2: manifest at"],
-    ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "no PodList of v1"],
+    ["a list of no items", text('{"apiVersion":"v1","kind":"PodList","items":5}'), "not a v1 PodList"],
     ["more than 1 MiB", text(" ".repeat(2 ** 20 + 1)), "larger than 1 MiB"],
-    ["a broken connection", ((response) => void response.destroy()) satisfies Answer, "no answer from 127.0.0.1"],
+    ["a broken connection", ((response) => void response.destroy()) satisfies Answer, "no response from 127.0.0.1"],
     ["redirects without end", ((response) => void response.writeHead(302, { location: "/again" }).end()) satisfies Answer, "more than 10"],
     [
       "a redirect to a file",
@@ -127,7 +127,7 @@ describe("the HTTP source", () => {
     serving.answer = text(JSON.stringify(pod("web", "registry.test/web:v2")));
     await source.period();
     expect(source.names()).toEqual([["web-n1"], ["web-n1"]]);
-    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "manifests are read again" });
+    expect(source.log.lines.at(-1)).toMatchObject({ level: "info", message: "manifests read again after an error" });
     expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
   });
 
@@ -136,7 +136,7 @@ describe("the HTTP source", () => {
     const source = start(`http://127.0.0.1:${serving.port}/`);
     await source.settled();
     expect(source.names()).toEqual([[]]);
-    expect(source.troubles()).toEqual([expect.stringContaining("the answer is empty")]);
+    expect(source.troubles()).toEqual([expect.stringContaining("the response is empty")]);
     for (const body of [JSON.stringify(pod("web")), "", JSON.stringify(pod("web"))]) {
       serving.answer = text(body);
       await source.period();
@@ -163,7 +163,7 @@ describe("the HTTP source", () => {
     expect(source.troubles()).toEqual([]);
     await source.clock.advance(1);
     await source.settled();
-    expect(source.troubles()).toEqual(["no whole answer within 10 s"]);
+    expect(source.troubles()).toEqual(["no complete response within 10 s"]);
   });
 
   it("a user and a password are sent, a header of that name is preferred; neither leaves the URL's origin nor stands in a log", async () => {

@@ -2,11 +2,11 @@
 // and an error that is hidden, or a request repeated, where retry budget cannot help.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
-import { patientKube } from "../../../../shared/node-agent/host/patient-kube.ts";
+import { createNodeKube } from "../../../../shared/node-agent/host/node-kube.ts";
 import { KubeApiError } from "../../../../shared/kube/client/errors.ts";
 import type { RetryBudget } from "../../../../shared/base/retry-budget.ts";
 
-type NodeKube = Parameters<typeof patientKube>[0]["calls"];
+type NodeKube = Parameters<typeof createNodeKube>[0]["calls"];
 
 const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
 
@@ -22,7 +22,7 @@ function start(...errors: readonly Error[]) {
   const object = { kind: "Pod", metadata: { name: "web" } };
   // Only what the cases below call.
   const kube = { get: () => answer(object), create: () => answer(object) } as unknown as NodeKube;
-  return { kube: patientKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
+  return { kube: createNodeKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }
 
 describe("a node's way to the API server", () => {
@@ -62,7 +62,7 @@ describe("a node's way to the API server", () => {
         throw forbidden;
       };
     const noted = { get: note("get"), list: note("list"), create: note("create"), replace: note("replace") } as unknown as NodeKube;
-    const kube = patientKube({ heartbeats: noted, calls: noted }, clock);
+    const kube = createNodeKube({ heartbeats: noted, calls: noted }, clock);
     const target = { resource: "leases", namespace: "kube-node-lease", name: "n" } as const;
     await expect(kube.replace({ ...target, body: {} })).rejects.toBe(forbidden);
     await expect(kube.create({ resource: "nodes", namespace: "", body: {} })).rejects.toBe(forbidden);
@@ -80,7 +80,7 @@ describe("a node's way to the API server", () => {
     const verbs = { get: answer, list: answer, create: answer, patch: answer, replace: answer };
     const never = async (): Promise<never> => await new Promise(() => undefined);
     const hung = { get: never, list: never, create: never, patch: never, replace: never };
-    const kube = patientKube({ heartbeats: verbs as unknown as NodeKube, calls: hung as unknown as NodeKube }, createVirtualClock(0));
+    const kube = createNodeKube({ heartbeats: verbs as unknown as NodeKube, calls: hung as unknown as NodeKube }, createVirtualClock(0));
     for (const resource of ["leases", "nodes"] as const) {
       const target = { resource, namespace: "", name: "n" };
       await expect(kube.get(resource, "", "n")).resolves.toEqual({});

@@ -1,7 +1,7 @@
 /**
- * A node's way to the API server: as patient as its turns can be, and patient with its authorizer: which objects are a node's is worked out there from a watch of its
- * own, so for some milliseconds after a pod was bound the node that has seen it already is refused the pod, its ConfigMaps, Secrets
- * and tokens ("no relationship found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
+ * The node's API client: it bounds retries by the time that a caller has, and retries refusals of the node authorizer. That authorizer learns
+ * of a binding from its own watch, so it may refuse the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
+ * found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
 import type { Resource } from "@deltaloop/kube/objects";
 import type { Clock, RetryBudget } from "@deltaloop/base";
@@ -9,30 +9,30 @@ import { isForbidden } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import { retryBudgetUntil, HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
 
-/** What is refused for good is said 1.3 s later. */
+/** Pauses between tries after 403; a permanent refusal is returned after 1.3 s. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
-/** Two ways to the same API server, with places of their own for calls that are on their way. */
-interface Ways {
-  /** Of the Node and its Lease: whatever pods need and who asks the agent, they do not wait behind it. Source: cmd/kubelet/app/server.go HeartbeatClient. */
+/** Two clients of the same API server with separate connection limits. */
+interface Clients {
+  /** For the Node and its Lease, which must not wait behind calls for pods. Source: cmd/kubelet/app/server.go HeartbeatClient. */
   readonly heartbeats: NodeKube;
   readonly calls: NodeKube;
 }
 
 /**
- * Refusals are waited out only for what is asked by name: lists, watches and what a node writes of itself do not depend on pods.
- * A Lease or the Node is tried again by its next tick, so a call for it ends within that.
+ * Retries 403 only for requests by name and for subresources: the authorizer allows lists, watches and writes of the node's own objects
+ * without a pod. Calls for the Lease or the Node end before the next heartbeat, which retries them.
  */
-export function patientKube({ heartbeats, calls }: Ways, clock: Clock): NodeKube {
+export function createNodeKube({ heartbeats, calls }: Clients, clock: Clock): NodeKube {
   const isHeartbeat = (resource: Resource): boolean => resource === "leases" || resource === "nodes";
   const kubeFor = (resource: Resource): NodeKube => (isHeartbeat(resource) ? heartbeats : calls);
   const retryBudgetFor = (resource: Resource): RetryBudget =>
     isHeartbeat(resource)
       ? retryBudgetUntil(clock, clock.now() + HEARTBEAT_WAIT_MS_MAX, HEARTBEAT_TIMEOUT_MS)
       : retryBudgetUntil(clock, clock.now() + NODE_CALL_WAIT_MS_MAX);
-  const patiently = async <T>(resource: Resource, call: (retryBudget: RetryBudget) => Promise<T>): Promise<T> => {
+  const retryForbidden = async <T>(resource: Resource, call: (retryBudget: RetryBudget) => Promise<T>): Promise<T> => {
     const retryBudget = retryBudgetFor(resource);
     for (const pauseMs of PAUSES_MS) {
       try {
@@ -47,15 +47,15 @@ export function patientKube({ heartbeats, calls }: Ways, clock: Clock): NodeKube
   return {
     ...calls,
     get: (resource, namespace, name) =>
-      patiently(resource, (retryBudget) => kubeFor(resource).get(resource, namespace, name, { retryBudget })),
+      retryForbidden(resource, (retryBudget) => kubeFor(resource).get(resource, namespace, name, { retryBudget })),
     list: (resource, namespace, options) =>
       kubeFor(resource).list(resource, namespace, { ...options, retryBudget: retryBudgetFor(resource) }),
     create: (request) =>
       request.of === undefined
         ? kubeFor(request.resource).create({ ...request, retryBudget: retryBudgetFor(request.resource) })
-        : patiently(request.resource, (retryBudget) => kubeFor(request.resource).create({ ...request, retryBudget })),
-    patch: (request) => patiently(request.resource, (retryBudget) => kubeFor(request.resource).patch({ ...request, retryBudget })),
-    delete: (request) => patiently(request.resource, (retryBudget) => kubeFor(request.resource).delete({ ...request, retryBudget })),
+        : retryForbidden(request.resource, (retryBudget) => kubeFor(request.resource).create({ ...request, retryBudget })),
+    patch: (request) => retryForbidden(request.resource, (retryBudget) => kubeFor(request.resource).patch({ ...request, retryBudget })),
+    delete: (request) => retryForbidden(request.resource, (retryBudget) => kubeFor(request.resource).delete({ ...request, retryBudget })),
     replace: (request) => kubeFor(request.resource).replace({ ...request, retryBudget: retryBudgetFor(request.resource) }),
   };
 }

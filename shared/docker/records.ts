@@ -1,10 +1,10 @@
 /**
- * CRI sandboxes and containers are stored in Docker names and labels, so they survive restarts of the agent.
+ * Stores CRI sandboxes and containers in Docker names and labels, so that they survive restarts of the agent.
  *
- * KE1 a container is this agent's when its name begins with `k8s_` and it has the agent's record; no other is listed or changed.
- * KE2 what CRI gave is in one label, as JSON, and read from there alone: Docker mixes the image's own labels among a container's,
- *     and an image must not be able to say what a pod's annotation says (a preStop hook stands in one).
- * KE3 the names are dockershim's, so two of {name, namespace, uid, attempt} cannot be at once: Docker refuses the second.
+ * KE1 a container is this agent's if its name begins with `k8s_` and it has the agent's record; no other is listed or changed.
+ * KE2 CRI's fields are read only from one label, as JSON. Docker merges the image's labels into the container's, and an image must not
+ *     be able to set a pod annotation (which may hold a preStop hook).
+ * KE3 names are dockershim's, so that Docker rejects a second container with the same {name, namespace, uid, attempt}.
  *
  * Source: pkg/kubelet/dockershim/naming.go makeSandboxName, makeContainerName; docker_service.go; libdocker (Kubernetes v1.23).
  */
@@ -24,21 +24,21 @@ export const TYPE = "io.kubernetes.docker.type";
 const SANDBOX_ID = "io.kubernetes.sandbox.id";
 const LOG_PATH = "io.kubernetes.container.logpath";
 
-interface Kept {
+interface BaseRecord {
   readonly labels: StringMap;
   readonly annotations: StringMap;
   readonly createdAtMs: number;
 }
 
-export interface KeptSandbox extends Kept {
+export interface SandboxRecord extends BaseRecord {
   readonly metadata: PodSandboxMetadata;
   readonly namespaces: NamespaceOption;
 }
 
-export interface KeptContainer extends Kept {
+export interface ContainerRecord extends BaseRecord {
   readonly metadata: ContainerMetadata;
   readonly podSandboxId: string;
-  /** As its pod says it, where that is known; else as it was created. */
+  /** The image in the pod's spec if known, else the image of the request. */
   readonly image: string;
   /** Absolute; empty: no log was requested. */
   readonly logPath: string;
@@ -54,17 +54,17 @@ export function containerName({ name, attempt }: ContainerMetadata, pod: PodSand
   return [PREFIX, name, pod.name, pod.namespace, pod.uid, attempt].join("_");
 }
 
-export function keptSandbox(config: PodSandboxConfig, createdAtMs: number): KeptSandbox {
+export function sandboxRecord(config: PodSandboxConfig, createdAtMs: number): SandboxRecord {
   const { metadata, labels = {}, annotations = {}, linux } = config;
   return { metadata, labels, annotations, createdAtMs, namespaces: linux?.securityContext?.namespaceOptions ?? {} };
 }
 
-export function keptContainer(
+export function containerRecord(
   podSandboxId: string,
   config: ContainerConfig,
   { logDirectory }: PodSandboxConfig,
   createdAtMs: number,
-): KeptContainer {
+): ContainerRecord {
   const { metadata, image, labels = {}, annotations = {}, logPath } = config;
   return {
     metadata,
@@ -77,23 +77,23 @@ export function keptContainer(
   };
 }
 
-/** The labels of CRI stand beside the record for people and their `docker ps --filter label=…`. */
-export function sandboxLabels(kept: KeptSandbox): Record<string, string> {
+/** CRI's labels are also Docker labels, for `docker ps --filter label=…`. */
+export function sandboxLabels(kept: SandboxRecord): Record<string, string> {
   return { ...kept.labels, [TYPE]: "podsandbox", [RECORD]: JSON.stringify(kept) };
 }
 
-export function containerLabels(kept: KeptContainer): Record<string, string> {
+export function containerLabels(kept: ContainerRecord): Record<string, string> {
   const { labels, podSandboxId, logPath } = kept;
   return { ...labels, [TYPE]: "container", [SANDBOX_ID]: podSandboxId, [LOG_PATH]: logPath, [RECORD]: JSON.stringify(kept) };
 }
 
-/** @param name as Docker says it, with a slash in front @returns `undefined`: it is not ours (KE1) */
-export function readSandbox(name: string | undefined, labels: StringMap | null): KeptSandbox | undefined {
-  return read(name, labels, "podsandbox") as KeptSandbox | undefined; // written by sandboxLabels
+/** @param name Docker's name, with a leading slash @returns `undefined` for a container of another owner (KE1) */
+export function readSandbox(name: string | undefined, labels: StringMap | null): SandboxRecord | undefined {
+  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // written by sandboxLabels
 }
 
-export function readContainer(name: string | undefined, labels: StringMap | null): KeptContainer | undefined {
-  return read(name, labels, "container") as KeptContainer | undefined; // written by containerLabels
+export function readContainer(name: string | undefined, labels: StringMap | null): ContainerRecord | undefined {
+  return read(name, labels, "container") as ContainerRecord | undefined; // written by containerLabels
 }
 
 function read(name: string | undefined, labels: StringMap | null, type: string): unknown {

@@ -1,16 +1,16 @@
-/** Places for pieces of long work, handed out in the order in which they were asked for. */
-export interface FairTurns {
-  /** @throws what `signal` was aborted with, when that happens first */
-  take(signal: AbortSignal): Promise<void>;
-  give(): void;
+/** A counting semaphore with a FIFO queue. */
+export interface FairSemaphore {
+  /** @throws the abort reason of `signal` */
+  acquire(signal: AbortSignal): Promise<void>;
+  release(): void;
 }
 
-/** A task that yields after each piece goes to the end of the queue, so no task waits longer than one piece. */
-export function fairTurns(count: number): FairTurns {
+/** A task that releases after each batch requeues at the end, so no task waits longer than one batch of each other task. */
+export function createFairSemaphore(count: number): FairSemaphore {
   let free = count;
   const waiting = new Set<() => void>();
   return {
-    async take(signal) {
+    async acquire(signal) {
       signal.throwIfAborted();
       if (free > 0) {
         free--;
@@ -19,7 +19,7 @@ export function fairTurns(count: number): FairTurns {
       await new Promise<void>((resolve, reject) => {
         const onAbort = (): void => {
           waiting.delete(next);
-          reject(signal.reason as Error); // what was given to abort()
+          reject(signal.reason as Error); // the argument of abort()
         };
         const next = (): void => {
           signal.removeEventListener("abort", onAbort);
@@ -30,7 +30,7 @@ export function fairTurns(count: number): FairTurns {
       });
     },
 
-    give() {
+    release() {
       const [next] = waiting;
       if (next === undefined) free++;
       else {
