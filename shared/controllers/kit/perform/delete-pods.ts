@@ -1,4 +1,4 @@
-/** Pod deletes: the owner read live and the intents registered before the first call, one write-through for all (informer §13). */
+/** Pod deletes: a live read of the owner and intents before the first call, one write-through for all (informer §13). */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "@deltaloop/kube/client";
