@@ -17,7 +17,7 @@ export interface Claimant {
 }
 
 /** The controller that the object's ownerReference names, compared as for its kind (api/owner-id.ts). */
-export type ControlledBy = "claimant" | "another" | "nobody";
+export type ControlledBy = "claimant" | "another" | "none";
 
 export type Claim = "claimed" | "adopt" | "release" | "ignore";
 

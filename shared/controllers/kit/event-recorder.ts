@@ -32,10 +32,10 @@ export interface Teller {
 }
 
 /** What the Store keeps of each note: digests, because a message may quote a webhook and the Store has other readers. */
-export function happeningsOf(told: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
+export function happeningsOf(notes: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
   const salt = createHash("sha256").update(token).digest().readUInt32BE(0);
   const groups = new Map<string, { readonly source: string; readonly group: string }>();
-  return told.map(({ owner, note, atMs }, index) => {
+  return notes.map(({ owner, note, atMs }, index) => {
     const { resource, namespace, name, uid } = owner;
     const whole = [EVENT_COMPONENT[controller], resource, namespace, name, uid, note.type, note.reason];
     const id = JSON.stringify(whole);
@@ -58,9 +58,9 @@ export type EventRequest =
  * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each note by itself:
  * notes of one run that share an Event are sent once, with the final count.
  */
-export function eventRequests(told: readonly ToldNote[], correlated: readonly Correlated[], teller: Teller): readonly EventRequest[] {
+export function eventRequests(notes: readonly ToldNote[], correlated: readonly Correlated[], teller: Teller): readonly EventRequest[] {
   const requests = new Map<string, EventRequest>();
-  for (const [i, each] of told.entries()) {
+  for (const [i, each] of notes.entries()) {
     const event = correlated[i];
     if (event === undefined || event.isHeldBack) continue;
     const { namespace, name: object } = each.owner;

@@ -63,8 +63,8 @@ export function createInquiry({ kube, clock, log }: InquiryPorts, found: (write:
       } catch (error) {
         const { resource, key } = claim;
         const fields = { resource, key, error: describeError(error) };
-        if (isGone(error) || tries === TRIES_MAX) return log.warn("who wrote a status cannot be looked up any more", fields);
-        if (tries === 1) log.warn("who wrote a status is not looked up yet", fields);
+        if (isGone(error) || tries === TRIES_MAX) return log.warn("gave up looking up the writer of a status", fields);
+        if (tries === 1) log.warn("failed to look up the writer of a status, retrying", fields);
         await clock.after(RETRY_MS, signal).catch(() => undefined);
       }
     }

@@ -405,10 +405,10 @@ export class LaneSender implements DeltaSink {
     const { entry, sequence, items, bare } = waiting;
     if (!bare) {
       // The queue cannot refuse a message without objects for its content: retry unchanged.
-      this.#ports.log.error("message refused for good though it holds no object, it is sent again", { id: entry.id, reason });
+      this.#ports.log.error("queue refused a message without objects permanently, retrying", { id: entry.id, reason });
       return waiting;
     }
-    this.#ports.log.error("message refused for good, it travels without its objects", {
+    this.#ports.log.error("queue refused the message permanently, sending it without objects", {
       id: entry.id,
       reason,
       items,
@@ -421,12 +421,11 @@ export class LaneSender implements DeltaSink {
   async #trySend(batch: readonly QueueEntry[]): Promise<ReadonlyMap<string, Failure>> {
     try {
       const { failed } = await this.#ports.queue.send(batch);
-      for (const { id, reason, permanent } of failed)
-        if (!permanent) this.#ports.log.warn("message not sent, it is sent again", { id, reason });
+      for (const { id, reason, permanent } of failed) if (!permanent) this.#ports.log.warn("message not sent, retrying", { id, reason });
       return new Map(failed.map((failure) => [failure.id, failure]));
     } catch (error) {
       const reason = describeError(error);
-      this.#ports.log.warn("batch not sent, it is sent again", {
+      this.#ports.log.warn("batch not sent, retrying", {
         resource: this.#options.resource,
         messages: batch.length,
         error: reason,

@@ -15,7 +15,7 @@ import type { Doorbells, Store } from "@deltaloop/store/ports";
 import type { KubeReader, KubeWatch } from "@deltaloop/kube/client";
 import { AUDIT_MS, AUDIT_SETTLE_MS, RESYNC_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "@deltaloop/base";
 import type { AffectedKeys } from "../affected-keys.ts";
-import { auditResource, wokenBy } from "./audit.ts";
+import { auditResource, primaryToEnqueue } from "./audit.ts";
 import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
 import { ring } from "../ring.ts";
@@ -93,7 +93,7 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
         await run();
         pending.delete(name);
       } catch (error) {
-        if (!signal.aborted) log.warn("upkeep failed, it is tried again", { job: name, error: describeError(error) });
+        if (!signal.aborted) log.warn("upkeep failed, retrying at the next tick", { job: name, error: describeError(error) });
       }
     }
   }
@@ -120,7 +120,7 @@ async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: Cache
     if (BY_LIST.has(kind)) rows.push(`${all.length} ${kind}`);
   }
   const read = differences.filter(({ kind }) => !BY_LIST.has(kind)).slice(0, REPAIRED_MAX);
-  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(wokenBy(each)))) await repairAll(ports, epoch, all);
+  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(primaryToEnqueue(each)))) await repairAll(ports, epoch, all);
   if (rows.length > 0) relist(resource, `the audit found rows that differ: ${rows.join(", ")}`);
 }
 
@@ -135,7 +135,7 @@ async function repairAll(ports: UpkeepPorts, epoch: string, all: readonly Differ
     if (first)
       await repair(
         ports,
-        { epoch, ...wokenBy(first), token: "" },
+        { epoch, ...primaryToEnqueue(first), token: "" },
         part.flatMap(({ stands }) => stands ?? []),
       );
   }

@@ -21,7 +21,7 @@ type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
   /** A success that created nothing (replicaset §7.1): upstream keeps its expectation, so the intent stays. */
   | { readonly kind: "namespaceTerminating" }
- { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
+  | { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
   | { readonly kind: "unanswered"; readonly error: Error }
   /** The lease ended first: no server refused the call, so no failure Event is emitted. */
   | { readonly kind: "notSent" };

@@ -24,7 +24,7 @@ export async function recover(session: SyncSession): Promise<SyncResult> {
     plan: findings.flatMap(({ op, end }) => (end === "plan" ? [{ id: op.id, mayLand: false }] : [])),
     gone: findings.flatMap(({ op, gone }) => (gone ? [{ key: objectKey(namespace, op.name), uid: op.uid ?? "" }] : [])),
   });
-  session.log.info("recovered the calls of a dead run", { key: session.key, calls: ops.length, found: found.size });
+  session.log.info("recovered the calls of a crashed run", { key: session.key, calls: ops.length, found: found.size });
   return { kind: "again", afterMs: 0 };
 }
 
@@ -56,7 +56,7 @@ interface Finding {
 }
 
 /**
- * A create whose pod exists is settled, whoever controls that pod: a pod of another owner has taken the name for good. A create
+ * A create whose pod exists is settled, even if another owner controls that pod and so has taken the name for good. A create
  * without a pod keeps its name for the next try. A delete whose pod is unchanged never arrived.
  */
 export function findingOf(op: Intent, object: KubeObject | undefined): Finding {
