@@ -59,7 +59,7 @@ export function stopAfter({ stop }: Pick<GuardState, "stop">, write: ForeignWrit
 
 /** Describes a stop for users. */
 export function describeStop(stop: Stop): string {
-  if (stop.kind === "unbelieved") return "stopped by a report that is not signed with a key of this deployment";
+  if (stop.kind === "unbelieved") return "stopped by a report that is signed with none of our keys";
   return `stopped since ${new Date(stop.sinceMs).toISOString()}: ${describeForeignWrite(stop.write)}`;
 }
 
