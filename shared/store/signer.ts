@@ -1,19 +1,19 @@
 /**
- * Nothing that the queue or Redis hands back is believed without its MAC (design decision 15): both have other writers than us.
+ * Texts from the queue or Redis are trusted only with a valid MAC (design decision 15), because other clients can write both.
  *
  * A signature is the id of the key (2 characters) and 132 bits of a MAC (22 characters of base64), over a domain and its parts.
- * Keys are derived per cluster, so what was signed for one says nothing to another, and from a secret of their own, so that whoever
- * may compare template digests cannot forge rows.
+ * Keys are derived per cluster, so that a signature is valid for one cluster only. Their secret is separate from the digest key, so that
+ * a client that may compare template digests cannot forge rows.
  *
- * The MAC is NMAC, HMAC's construction with two keys of their own, each filling one block of SHA-256: two one-shot hashes take half
- * the time of `createHmac`, and a snapshot of a thousand pods asks for a thousand.
+ * The MAC is NMAC, HMAC's construction with two separate keys, each filling one block of SHA-256: two one-shot hashes take half
+ * the time of `createHmac`, and a snapshot of a thousand pods needs a thousand.
  */
 import { hash, hkdfSync } from "node:crypto";
 
-/** What is signed, so that one kind of text never passes for another: Q1 message, row, slice entry, tombstone, part of a manifest, guard. */
+/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard. */
 export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g";
 
-/** `former`: a key that is accepted and does not sign any more. `unknown`: no key of ours. Only the first two are good. */
+/** `former`: an accepted key that no longer signs. `unknown`: no configured key. Only the first two are valid. */
 export type Verdict = "current" | "former" | "unknown" | "forged";
 
 export interface Signer {
@@ -26,7 +26,7 @@ export interface Signer {
 const KEY_ID_CHARACTERS = 2;
 const MAC_CHARACTERS = 22;
 export const SIGNATURE_CHARACTERS = KEY_ID_CHARACTERS + MAC_CHARACTERS;
-/** No part of what is signed holds one: keys, uids and versions cannot, and JSON escapes it. */
+/** Never occurs in the parts: keys, uids and versions cannot contain it, and JSON escapes it. */
 const SEPARATOR = "\x1f";
 const KEY_BYTES = 32;
 
@@ -39,7 +39,7 @@ interface Key {
 
 /**
  * @param secrets of `DELTALOOP_MAC_KEY`: the first signs, all are accepted.
- * @throws {RangeError} without a secret, and when two have the same id: then they cannot be told apart, and one must be drawn again.
+ * @throws {RangeError} without a secret, and if two have the same id: they are then indistinguishable, and one must be generated again.
  */
 export function createSigner(secrets: readonly string[], cluster: string): Signer {
   const keys = secrets.map((secret) => deriveKey(secret, cluster));

@@ -18,5 +18,5 @@ it.each([
   await harness.stream();
   await harness.sync();
   expect(harness.api.find("pods", "victim")).toEqual(victim);
-  expect(harness.logged).toEqual([`pod not deleted {"key":"shop/web","pod":"shop/victim","reason":"controlled by somebody else"}`]);
+  expect(harness.logged).toEqual([`pod not deleted {"key":"shop/web","pod":"shop/victim","reason":"controlled by another owner"}`]);
 });

@@ -372,7 +372,7 @@ function replicaScript(shared: SharedApiServer, dice: Dice, controller: "replica
     uid: "11111111-0000-4000-8000-000000000000",
     controller: true,
   };
-  // With the same owner or none: for whom a pod counts that matches, and is controlled by somebody else, the two do not agree (replicaset §8.1).
+  // With the same owner or none: for whom a pod counts that matches, and is controlled by another owner, the two do not agree (replicaset §8.1).
   const hasDeployment = isReplicaSet && dice.chance(0.6);
   const nodes = ["n1", "n2", "n3"];
   let made = 0;

@@ -171,7 +171,8 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
     /** Kinds of differences that audits have found. */
     found: () =>
       log.lines.filter(({ message }) => message === "the cache differs from the API server").map(({ fields }) => fields["difference"]),
-    failed: () => log.lines.filter(({ message }) => message === "upkeep failed, it is tried again").map(({ fields }) => fields["error"]),
+    failed: () =>
+      log.lines.filter(({ message }) => message === "upkeep failed, retrying at the next tick").map(({ fields }) => fields["error"]),
     /** As `auditResource` says without changing anything. */
     differences: async () => (await auditResource({ kube: watcher, store, clock }, "pods", 0, ends.signal)).differences,
     async stop() {

@@ -1,13 +1,12 @@
-/** What controllers say about a change: which work-queue keys it concerns. Pure; the informer does the looking up. */
+/** The work-queue keys that a change affects. Pure; the informer reads the cache and enqueues. */
 import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { Effect } from "@deltaloop/store/ports";
 
-/** A change as the index saw it: `old` is what the index held, never what a message claims. */
+/** A change as the index saw it: `old` is the indexed object, never one from a message. */
 export type Delta = { [R in CachedResource]: { readonly resource: R; readonly old?: Cached<R>; readonly new?: Cached<R> } }[CachedResource];
 
 /**
- * Cached objects a decision may ask for. The informer answers what it has read; what it has not, it reads, and asks the
- * decision again. So a decision simply looks up what it needs.
+ * Cached objects that a decision may look up. On a miss the informer reads the object and calls the decision again.
  */
 export interface Lookups {
   get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined;
@@ -15,5 +14,5 @@ export interface Lookups {
   primaries<R extends CachedResource>(resource: R, namespace: string): readonly Cached<R>[];
 }
 
-/** One controller's part of the registry. `delta` never pairs two uids: a replaced object comes as a delete and an add. */
+/** One controller's entry in the registry. `delta` never pairs two uids: a replaced object is a delete and an add. */
 export type AffectedKeys = (delta: Delta, lookups: Lookups) => readonly Effect[];

@@ -3,13 +3,13 @@ import { LAYOUT_VERSION } from "@deltaloop/kube/pod-template";
 import type { EpochRecord } from "@deltaloop/store/ports";
 
 /**
- * Version of `strip` and of the slices together. What this build caches differently gets another number, and so a new epoch.
+ * Version of `strip` and of the slices. A build that caches different data needs another number, which starts a new epoch.
  *
- * 2: annotations travel as digests, and messages and rows carry a MAC. What stood unsigned may be anybody's, so nothing is taken over.
+ * 2: annotations travel as digests, and messages and rows carry a MAC. Unsigned data of version 1 is not taken over.
  */
 const PROJECTION_VERSION = 2;
 
-/** What an epoch must say for this build to read and write it: watcher and functions of one installation agree on it. */
+/** Identity of an epoch that this build can read and write; watcher and functions of one installation must agree on it. */
 export function cacheIdentity(digester: Digester): Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout"> {
   return { projection: PROJECTION_VERSION, digestPrefix: digester.prefix, hashLayout: `v${LAYOUT_VERSION}` };
 }

@@ -1,6 +1,6 @@
 /**
- * What the Store holds and was never given (A14): the objects are read live and put in the place of exactly what was found there. Nothing
- * is decided on such rows; whoever met them runs again afterwards.
+ * Repairs rows that this deployment did not write (A14): reads the objects live and replaces exactly the forged text. No decision uses
+ * such rows; the run that met them is repeated.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { MalformedObjectError, objectKey, splitKey } from "@deltaloop/kube/objects";
@@ -23,15 +23,15 @@ export interface RepairPorts {
   readonly log: Log;
 }
 
-/** Objects of one resource that one run reads live; the rest is found again by the next one. */
+/** Objects of one resource that one run reads live; the next run finds the others. */
 const OBJECTS_MAX = 50;
-/** How often somebody may write in between. */
+/** Retries after concurrent writes. */
 const ATTEMPTS_MAX = 3;
 const NAMED_MAX = 10;
 
 /**
- * `run` names the key that is queued when something was put back; it need not hold it.
- * @throws {Error} when an object cannot be read, or the cache is of another epoch.
+ * `run` names the key that is enqueued after a repair; the caller need not hold it.
+ * @throws {Error} if an object cannot be read, or the cache is of another epoch
  */
 export async function repair(ports: RepairPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
   for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
@@ -50,7 +50,7 @@ export async function repair(ports: RepairPorts, run: Taken, forged: readonly Fo
   }
 }
 
-/** @returns how many of them are done. */
+/** @returns the number of repaired rows */
 async function putBack(
   ports: RepairPorts,
   run: Taken,
@@ -80,7 +80,7 @@ async function putBack(
   return result.kind === "ok" ? left.length : result.index;
 }
 
-/** An object as it is now; one that is not there, or cannot be cached (AP1), is a delete at no version, which only removes. */
+/** The live object. If it is gone, or cannot be cached (AP1), a delete at no version, which only removes. */
 export async function readLive(
   { reader, digester }: Pick<RepairPorts, "reader" | "digester">,
   resource: CachedResource,

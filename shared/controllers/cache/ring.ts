@@ -5,8 +5,8 @@ import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";
 
 /**
- * A doorbell that cannot be rung is no failure: the key is dirty and the sweeper rings it. `metrics`: these keys were added, each for
- * the first time since it was taken last; absent for bells that ring again.
+ * Rings doorbells. Failure is harmless: the key is dirty and the sweeper rings it. `metrics`: counts the keys as added, each for the
+ * first time since it was last taken; absent for repeated bells.
  */
 export async function ring(
   ports: { readonly doorbells: Doorbells; readonly log: Log; readonly metrics?: Metrics | undefined },
@@ -16,6 +16,6 @@ export async function ring(
   try {
     await ports.doorbells.ring(bells);
   } catch (error) {
-    ports.log.warn("doorbells not rung, the sweeper will", { count: bells.length, error: describeError(error) });
+    ports.log.warn("doorbells not rung, left to the sweeper", { count: bells.length, error: describeError(error) });
   }
 }

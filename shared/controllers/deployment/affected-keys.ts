@@ -1,5 +1,5 @@
 /**
- * Which Deployments a change concerns (deployment §2).
+ * The Deployments that a change affects (deployment §2).
  *
  *     | what changed                              | queued                                             | urgency |
  *     |-------------------------------------------|----------------------------------------------------|---------|
@@ -7,7 +7,7 @@
  *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
  *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
  *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, if it was the last pod there | act |
- *     | a controller reference names what no object can be called | nobody: nothing is looked up, nothing is queued | none |
+ *     | a controller reference that names no valid object | nothing is looked up or queued | none |
  *
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */
@@ -19,7 +19,7 @@ import type { Effect } from "@deltaloop/store/ports";
 
 type Urgency = Effect["urgency"];
 
-/** The Deployment controller's part of the registry. */
+/** The Deployment controller's entry in the registry. */
 export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
   switch (delta.resource) {
     case "deployments":
@@ -35,7 +35,7 @@ export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
   }
 };
 
-/** Own status writes come back here too; they change nothing that matters and wait for the end of the run. */
+/** Own status writes return here too; they change nothing relevant and wait for the end of the run. */
 function deploymentEffects(before: CachedDeployment | undefined, after: CachedDeployment | undefined): readonly Effect[] {
   const d = after ?? before;
   if (d === undefined) return [];
@@ -58,7 +58,7 @@ function sameSelector(a: CachedDeployment, b: CachedDeployment): boolean {
 
 function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined, lookups: Lookups): readonly Effect[] {
   if (after === undefined) return before === undefined ? [] : ownerEffects(before.metadata, "act");
-  // Seen for the first time while it is being deleted: as if deleted, so an orphan concerns nobody.
+  // First seen while it is being deleted: treated as deleted, so an orphan affects no Deployment.
   if (before === undefined && after.metadata.deletionTimestamp !== undefined) return ownerEffects(after.metadata, "act");
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return [];
 
@@ -72,7 +72,7 @@ function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedRe
   return distinct([...former, ...ownerEffects(after.metadata, act ? "act" : "status")]);
 }
 
-/** The controller, if it is a Deployment; that it still is the one of that uid is checked where the effect is carried out. */
+/** The controller, if it is a Deployment; the Store checks its uid when it enqueues the key. */
 function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[] {
   const ref: OwnerReference | undefined = controllerRef(metadata);
   if (ref?.kind !== "Deployment") return [];
@@ -80,7 +80,7 @@ function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[]
   return key === undefined ? [] : [{ controller: "deployment", key, uid: ref.uid, urgency }];
 }
 
-/** Every Deployment that could adopt it; whose adoption is first wins. Source: deployment/util GetDeploymentsForReplicaSet. */
+/** Every Deployment that could adopt it; the first adoption wins. Source: deployment/util GetDeploymentsForReplicaSet. */
 function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effect[] {
   const labels = rs.metadata.labels;
   if (labels === undefined || Object.keys(labels).length === 0) return [];
@@ -97,8 +97,8 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
 }
 
 /**
- * A Recreate Deployment waits for its old pods. Whether this was the last one of its ReplicaSet only the Store can tell, in
- * the step that removes it (informer §11.2 step 4): two last pods may leave by two lanes, and neither would see zero.
+ * A Recreate Deployment waits for its old pods. Only the Store knows whether this was the last pod of its ReplicaSet, in the step that
+ * removes it (informer §11.2 step 4): the last two pods may leave by two lanes, and neither would see zero.
  */
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;
@@ -118,7 +118,7 @@ function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {
   return { controller: "deployment", key: objectKey(metadata.namespace, metadata.name), uid: metadata.uid, urgency };
 }
 
-/** A reference that changed in another field than its uid names one Deployment twice. */
+/** Removes duplicates: a reference that changed in a field other than its uid names one Deployment twice. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return effects.filter(({ key, uid }, index) => effects.findIndex((other) => other.key === key && other.uid === uid) === index);
 }

@@ -1,4 +1,4 @@
-/** The annotations that Deployments and their ReplicaSets carry for each other (deployment §8.1). */
+/** Annotations that Deployments and their ReplicaSets carry for each other (deployment §8.1). */
 import type { CachedDeployment, CachedReplicaSet, Labels } from "@deltaloop/kube/objects";
 import type { CopiedAnnotations } from "../kit/writes.ts";
 import { maxSurge } from "./max-surge-max-unavailable.ts";
@@ -14,19 +14,19 @@ const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 /** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */
 const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO]);
 
-/** The revision a rollback is asked for, 0 for the last one; a value that is no int64 is no request (quirk Q6). Source: rollback.go getRollbackTo. */
+/** The requested rollback revision, 0 for the last one; a value that is no int64 is no request (quirk Q6). Source: rollback.go getRollbackTo. */
 export function rollbackTo(d: CachedDeployment): bigint | undefined {
   return parseRevision(rollbackRequest(d)[ROLLBACK_TO]);
 }
 
-/** The annotation that asks for a rollback, as it stands. */
+/** The annotation that requests a rollback. */
 export function rollbackRequest({ metadata: { annotations = {} } }: CachedDeployment): { readonly [ROLLBACK_TO]: string } {
   return { [ROLLBACK_TO]: annotations[ROLLBACK_TO] ?? "" };
 }
 
 /**
- * What a rollback sets in the Deployment's annotations, as a merge patch: those of the ReplicaSet for its own, but what is never
- * copied stays; the request goes.
+ * The Deployment's annotations after a rollback, as a merge patch: the ReplicaSet's annotations replace its own, those that are never
+ * copied stay, and the request is removed.
  *
  *     D: a "1", b "2", revision "2", the request; the ReplicaSet: a "0", c "3", revision "1" → a "0", b null, c "3", the request null
  *
@@ -44,22 +44,22 @@ export const REQUEST_ENDED = { [ROLLBACK_TO]: null };
 const REVISION_HISTORY_LENGTH_MAX = 2000;
 const INT32_MAX = 2_147_483_647;
 
-/** What the new ReplicaSet's annotations should become. Only what is missing or differs is named. */
+/** Changes to the new ReplicaSet's annotations; only missing or different ones. */
 export interface AnnotationChanges {
-  /** With their values: those that travel in clear. */
+  /** Annotations whose values are known in clear. */
   readonly set: Labels;
-  /** Those of which only digests are known here. */
+  /** Annotations of which only the digests are known. */
   readonly copied: CopiedAnnotations | undefined;
   /**
-   * Whether they are worth a write of their own. With a revision that cannot be read they are not, although `set` and `copied`
-   * hold what was copied: such a copy only rides along when something else is written.
+   * Whether the changes need a write of their own. With an unreadable revision they do not, although `set` and `copied` hold the copied
+   * annotations: these are sent only with another change.
    */
   readonly changed: boolean;
 }
 
 /**
- * Brings an existing ReplicaSet's annotations to those of the Deployment's new ReplicaSet: the Deployment's own are copied
- * (those removed there stay here), the revision only ever rises, and the one it leaves behind joins the history.
+ * Updates an existing ReplicaSet's annotations for the Deployment's new ReplicaSet. It copies the Deployment's own annotations (those
+ * removed there stay here). The revision only rises, and the previous one joins the history.
  *
  *     revision "1", newRevision 3           → revision "3", history "1"
  *     revision "3", history "1", new 5      → revision "5", history "1,3"
@@ -86,15 +86,14 @@ export function existingReplicaSetAnnotations(
   return { set, copied, changed: Object.keys(set).length > 0 || copied !== undefined };
 }
 
-/** All annotations of a ReplicaSet about to be created; no revision below 1. Source: SetNewReplicaSetAnnotations with exists = false. */
+/** All annotations of a ReplicaSet to create; no revision below 1. Source: SetNewReplicaSetAnnotations with exists = false. */
 export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Omit<AnnotationChanges, "changed"> {
   const revision = newRevision > 0n ? { [REVISION]: String(newRevision) } : {};
   return { set: { ...clearAnnotations(d, {}), ...revision, ...sizeAnnotations(d) }, copied: copiedAnnotations(d, {}) };
 }
 
 /**
- * The history with one more entry; oldest entries go first when it grows past `lengthMax`, and an entry that fits not even
- * alone is left out (undefined).
+ * The history with one more entry. Oldest entries are dropped when it exceeds `lengthMax`; undefined if the entry alone does not fit.
  *
  *     history "11,12", entry "13", at most 5 characters: 5 + 2 + 1 = 8 > 5, drop "11" → 8 − 3 = 5 → "12,13"
  */
@@ -116,20 +115,20 @@ function clearAnnotations(d: CachedDeployment, own: Labels): Record<string, stri
 }
 
 /**
- * By digest. What is skipped is never among the digests: it travels in clear, or not at all. Both digests are of one key, for
- * the ReplicaSet is the new one by its template's digest, which names the key.
+ * Annotations that differ by digest. Skipped annotations have no digest: they are stored in clear or not at all. Both digests are of one
+ * key, because the equal template digest of the new ReplicaSet names that key.
  */
 function copiedAnnotations({ metadata: { annotationDigests = {} } }: CachedDeployment, own: Labels = {}): CopiedAnnotations | undefined {
   const keys = Object.keys(annotationDigests).filter((key) => own[key] !== annotationDigests[key]);
   return keys.length > 0 ? { keys, digests: annotationDigests } : undefined;
 }
 
-/** What a ReplicaSet remembers of the Deployment that sized it. Source: deployment/util SetReplicasAnnotations. */
+/** The size annotations of a ReplicaSet, which record the Deployment that sized it. Source: deployment/util SetReplicasAnnotations. */
 function sizeAnnotations(d: CachedDeployment): Labels {
   return { [DESIRED_REPLICAS]: String(replicasOf(d)), [MAX_REPLICAS]: String(replicasOf(d) + maxSurge(d)) };
 }
 
-/** Those of `sizeAnnotations` that the ReplicaSet lacks or has otherwise, compared as text. Source: ReplicasAnnotationsNeedUpdate. */
+/** Size annotations that the ReplicaSet lacks or that differ, compared as text. Source: ReplicasAnnotationsNeedUpdate. */
 export function outdatedSizeAnnotations(d: CachedDeployment, rs: CachedReplicaSet): Labels {
   return Object.fromEntries(Object.entries(sizeAnnotations(d)).filter(([key, value]) => rs.metadata.annotations?.[key] !== value));
 }

@@ -2,7 +2,7 @@ const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
 
 /**
- * An int64 in base 10 as Go reads it, or Go's error text: a sign is allowed, spaces and `_` are not.
+ * Parses a decimal int64 as Go does, or returns Go's error text: a sign is allowed, spaces and `_` are not.
  *
  *     atoi("+2") → 2n      atoi("2%") → `strconv.Atoi: parsing "2%": invalid syntax`
  *

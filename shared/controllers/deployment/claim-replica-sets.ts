@@ -1,4 +1,4 @@
-/** Whose ReplicaSets are whose (deployment §5.1). */
+/** Ownership of ReplicaSets (deployment §5.1). */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { controllerRef } from "@deltaloop/kube/objects";
 import { formatLabels, formatSelector, matches, type Selector } from "@deltaloop/kube/selectors";
@@ -8,11 +8,11 @@ import type { DeploymentReason } from "./reasons.ts";
 import { ownerOf } from "./writes.ts";
 
 export interface ReplicaSetClaims {
-  /** Already ours, whatever becomes of the writes. */
+  /** Already controlled by the Deployment, whatever the result of the writes. */
   readonly owned: readonly CachedReplicaSet[];
   /** Adoptions and releases, in the order of the ReplicaSets. */
   readonly writes: readonly Extract<Write, { kind: "Adopt" | "Release" }>[];
-  /** Of each write. */
+  /** One reason per write. */
   readonly why: readonly DeploymentReason[];
 }
 
@@ -25,8 +25,8 @@ export function claimReplicaSets(d: CachedDeployment, selector: Selector, rss: r
   for (const rs of rss) {
     const controllerUid = controllerRef(rs.metadata)?.uid;
     const { name, uid } = rs.metadata;
-    // As upstream: of the same namespace and uid; the reference's kind and name are not looked at.
-    const by = controllerUid === undefined ? "nobody" : controllerUid === d.metadata.uid ? "claimant" : "another";
+    // As upstream: compares namespace and uid; ignores the reference's kind and name.
+    const by = controllerUid === undefined ? "none" : controllerUid === d.metadata.uid ? "claimant" : "another";
     const claim = claimObject(d.metadata, rs.metadata, by, matches(selector, rs.metadata.labels));
     if (claim === "claimed") owned.push(rs);
     else if (claim !== "ignore") {

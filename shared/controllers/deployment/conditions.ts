@@ -1,4 +1,4 @@
-/** A Deployment's conditions (deployment §13.6); when they are rewritten is `setDeploymentCondition` of shared/kube. */
+/** A Deployment's conditions (deployment §13.6); `setDeploymentCondition` of shared/kube decides when to rewrite them. */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { Condition } from "@deltaloop/kube/objects";
 
@@ -16,7 +16,7 @@ export type DeploymentConditionReason =
   | "MinimumReplicasAvailable"
   | "MinimumReplicasUnavailable";
 
-/** A condition of one of our types; others on the object are carried along untouched. */
+/** A condition of one of these types; other conditions on the object stay unchanged. */
 export type DeploymentCondition = Condition & { readonly type: DeploymentConditionType };
 
 /** Source: deployment/util NewDeploymentCondition. */

@@ -1,4 +1,4 @@
-/** Which old ReplicaSets are no longer worth keeping for a rollback (deployment §14). */
+/** Chooses the old ReplicaSets to delete (deployment §14). */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import type { Decision } from "../kit/reason.ts";
 import type { DeploymentReason } from "./reasons.ts";
@@ -10,9 +10,9 @@ import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
 const NO_LIMIT = 2_147_483_647;
 
 /**
- * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only as many are looked at as
- * are too many: one of them that still has pods, wants some, or has not been seen by its controller stays, and no later one
- * goes in its place (quirk Q7). `oldRSs` are in creation order, or youngest first after a change of size.
+ * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only the excess ones are candidates. A
+ * candidate stays if it has or wants pods, or its controller has not observed it; no later one replaces it (quirk Q7). `oldRSs`
+ * are in creation order, or youngest first after a change of size.
  *
  *     limit 2; old rs1–rs4 with revisions 3, 1, 4, 2: two too many, so rs2 (1) and rs4 (2)
  *     limit 1; revisions 1 (2 replicas), 2, 3: candidates rs1 and rs2; rs1 has replicas, so only rs2
@@ -46,22 +46,22 @@ export function cleanupDeployment(
   };
 }
 
-/** Undefined: nothing. */
+/** Why the ReplicaSet stays; undefined: it may be deleted. */
 function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undefined {
   if ((rs.status.replicas ?? 0) !== 0) return "populated";
   if (replicasOf(rs) !== 0) return "wanted";
   return (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0) ? undefined : "unseen";
 }
 
-/** The version that was judged is the one that may be deleted: growing it again makes the delete miss (S16). */
+/** Deletes exactly the version that was judged: after a scale-up the delete conflicts (S16). */
 function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
   const { name, uid, resourceVersion } = rs.metadata;
   return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };
 }
 
 /**
- * Go's own sort of up to twelve elements. It only matters where `byRevision` goes round in a circle, which three can, one of them with
- * an unreadable revision: 3 (oldest), "", 1 (youngest). Source: Go sort.Sort, insertionSort.
+ * Go's sort for up to twelve elements. The algorithm matters only where `byRevision` is cyclic, as with three ReplicaSets of which one
+ * has an unreadable revision: 3 (oldest), "", 1 (youngest). Source: Go sort.Sort, insertionSort.
  */
 function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
   const sorted: T[] = [];
@@ -76,7 +76,7 @@ function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number
   return sorted;
 }
 
-/** Equal and unreadable revisions go by age. Source: deployment/util ReplicaSetsByRevision. */
+/** By revision; equal and unreadable revisions by age. Source: deployment/util ReplicaSetsByRevision. */
 function byRevision(a: CachedReplicaSet, b: CachedReplicaSet): number {
   const [left, right] = [revisionOf(a), revisionOf(b)];
   if (left === undefined || right === undefined || left === right) return byCreation(a, b);

@@ -1,14 +1,14 @@
-/** How far a rolling update may go above and below the wanted number of pods (deployment §9). */
+/** Bounds of a rolling update above and below the wanted number of pods (deployment §9). */
 import type { CachedDeployment } from "@deltaloop/kube/objects";
 import type { Decision } from "../kit/reason.ts";
 import { atoi } from "./atoi.ts";
 import type { DeploymentReason } from "./reasons.ts";
 import { replicasOf } from "./replica-sets.ts";
 
-/** An int-or-string as it stands in `strategy.rollingUpdate`. */
+/** An int-or-string as in `strategy.rollingUpdate`. */
 export type IntOrPercent = number | string;
 
-/** Both numbers resolved; `error` says why they are 0 when a value could not be read. */
+/** Both numbers, resolved; `error` explains why they are 0 if a value could not be read. */
 export interface Fenceposts {
   readonly surge: number;
   readonly unavailable: number;
@@ -16,8 +16,8 @@ export interface Fenceposts {
 }
 
 /**
- * Resolves both values against the wanted number of pods: surge rounds up, unavailable rounds down, and when both come to 0
- * one pod may be unavailable, or nothing could ever move.
+ * Resolves both values against the wanted number of pods: surge rounds up, unavailable rounds down. If both are 0, one pod may be
+ * unavailable, because otherwise the rollout could not proceed.
  *
  *     25% and 25% of 10 → surge 3, unavailable 2      1% and 1% of 10 → surge 1, unavailable 0
  *     0 and 25% of 2    → surge 0, unavailable 1 (floor(0.5) = 0, so it is raised)
@@ -77,7 +77,7 @@ export function maxUnavailable(d: CachedDeployment): number {
   return unavailableOf(d).decided;
 }
 
-/** What the value came to, where that is not the value itself: a percentage, one that was raised to 1, one above all pods. */
+/** Explains a resolved value that differs from the given one: a percentage, one raised to 1, or one above all pods. */
 export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable", pods: number): readonly DeploymentReason[] {
   const given = d.spec.strategy?.rollingUpdate?.[field] ?? 0;
   if (!isRollingUpdate(d) || given === pods) return [];

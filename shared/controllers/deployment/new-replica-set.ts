@@ -1,4 +1,4 @@
-/** Bringing the new ReplicaSet into being and keeping its revision and the Deployment's in step (deployment §8). */
+/** Creates the new ReplicaSet and keeps its revision and the Deployment's equal (deployment §8). */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "@deltaloop/kube/objects";
 import { getCondition, setDeploymentCondition } from "@deltaloop/kube/objects";
 import { podTemplateHash } from "@deltaloop/kube/pod-template";
@@ -18,8 +18,8 @@ import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "
 const NAME_LENGTH_MAX = 253;
 
 /**
- * What an existing new ReplicaSet needs, at most one of the two: its own annotations and minReadySeconds first; only when
- * those are right does the Deployment get the ReplicaSet's revision, and a first Progressing condition if it has none.
+ * The write that an existing new ReplicaSet needs, at most one. Its own annotations and minReadySeconds come first. Once they are right, the
+ * Deployment gets the ReplicaSet's revision, and a first Progressing condition if it has none.
  * Source: sync.go getNewReplicaSet.
  */
 export function syncExistingReplicaSet(
@@ -53,8 +53,8 @@ export function syncExistingReplicaSet(
 }
 
 /**
- * A write to the new ReplicaSet with what it should have of the Deployment's annotations. It makes a difference only while its
- * revision cannot be read, when that is no reason for a write of its own: then it rides along with a change of size.
+ * Adds the Deployment's annotations to a write to the new ReplicaSet. This matters only while its revision cannot be read: then missing
+ * annotations are no reason for a write of their own, and are sent with a change of size.
  */
 export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedReplicaSet[], write: PatchReplicaSet): PatchReplicaSet {
   const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
@@ -64,12 +64,12 @@ export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedR
   return { ...write, ...(Object.keys(annotations).length > 0 && { annotations }), ...(copied && { copied }) };
 }
 
-/** The empty text is none at all. */
+/** Empty text counts as absent. */
 function hasUnreadableRevision({ metadata: { annotations = {} } }: CachedReplicaSet): boolean {
   return parseRevision(annotations[REVISION] || "0") === undefined;
 }
 
-/** The Deployment's revision annotation, with a condition if there is one to set; undefined if both are in place. */
+/** The Deployment's revision annotation, and a condition if needed; undefined if both are set. */
 function revisionStatus(d: CachedDeployment, revision: string, condition: DeploymentCondition | undefined): UpdateStatus | undefined {
   const annotations = d.metadata.annotations?.[REVISION] === revision ? undefined : { [REVISION]: revision };
   if (condition === undefined) return annotations && updateStatus(d, d.status, annotations);
@@ -78,11 +78,11 @@ function revisionStatus(d: CachedDeployment, revision: string, condition: Deploy
 }
 
 /**
- * The ReplicaSet to create: named by the hash, with as many replicas as the surge leaves room for beside the old ones.
+ * The ReplicaSet to create: named by the hash, with as many replicas as the surge allows beside the old ones.
  *
  *     web, hash 7f8fbb96d, R 3, surge 1, old 3 → web-7f8fbb96d with min(4 − 3, 3) = 1 replica, revision max(old) + 1
  *
- * @throws {Error} when the size cannot be computed (§11.2), or the cached Deployment carries no hash state: a bug.
+ * @throws {Error} if the size cannot be computed (§11.2), or the cached Deployment has no hash state, which is a bug.
  * Source: sync.go getNewReplicaSet.
  */
 export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): Decision<CreateReplicaSet, DeploymentReason> {
@@ -106,7 +106,7 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
 }
 
 /**
- * `<deployment>-<hash>`, at most 253 characters: the Deployment's part is cut, unless nothing of it would be left.
+ * `<deployment>-<hash>`, at most 253 characters: the Deployment's part is truncated, unless nothing of it would remain.
  *
  *     250 × "b", hash of 10: 253 − 1 − 10 = 242 characters of the name remain
  *
@@ -117,12 +117,12 @@ export function replicaSetName(deployment: string, hash: string): string {
   return `${lengthMax > 0 ? deployment.slice(0, lengthMax) : deployment}-${hash}`;
 }
 
-/** Created: the Event is for replicas that now start; none of them, no Event. */
+/** The Event of a created ReplicaSet; none if it has no replicas. */
 export function createdNote({ name, replicas }: CreateReplicaSet): EventNote | undefined {
   return replicas > 0 ? scaledNote(name, 0, replicas) : undefined;
 }
 
-/** Created: the Deployment takes the revision, and the rollout begins to count. */
+/** Status after the create: the Deployment takes the revision, and progress tracking starts. */
 export function createdStatus(d: CachedDeployment, write: CreateReplicaSet, nowMs: number): UpdateStatus | undefined {
   const condition = hasProgressDeadline(d)
     ? newCondition("Progressing", "True", "NewReplicaSetCreated", `Created new replica set "${write.name}"`, nowMs)
@@ -130,22 +130,22 @@ export function createdStatus(d: CachedDeployment, write: CreateReplicaSet, nowM
   return revisionStatus(d, revisionGiven(write), condition);
 }
 
-/** The name was taken by this very ReplicaSet, made a moment ago: only the revision is noted. */
+/** Status if an earlier create already made this ReplicaSet: only the revision is set. */
 export function foundStatus(d: CachedDeployment, write: CreateReplicaSet): UpdateStatus | undefined {
   return revisionStatus(d, revisionGiven(write), undefined);
 }
 
-/** The revision it was made for, which the ReplicaSet itself has if it is above 0. */
+/** The revision of the create; the ReplicaSet itself has it if it is above 0. */
 function revisionGiven({ annotations }: CreateReplicaSet): string {
   return annotations[REVISION] ?? String(LEAST_REVISION);
 }
 
-/** The name belongs to something else: the next attempt hashes with this count. It never goes down. */
+/** Status after a name collision: the next attempt hashes with this count, which never decreases. */
 export function collisionStatus(d: CachedDeployment): UpdateStatus {
   return updateStatus(d, { ...d.status, collisionCount: (d.status.collisionCount ?? 0) + 1 });
 }
 
-/** Refused: told as an Event each time, and as a condition (which the write rule writes once) if there is a deadline. */
+/** A refused create: an Event each time, and with a deadline also a condition, which the write rule writes once. */
 export function createFailed(
   d: CachedDeployment,
   { name }: CreateReplicaSet,
@@ -159,7 +159,7 @@ export function createFailed(
   return status.conditions === d.status.conditions ? { note } : { note, write: updateStatus(d, status) };
 }
 
-/** `d.status` itself, with the condition set; the same array of conditions if the write rule leaves them alone. */
+/** `d.status` with the condition set; the same array of conditions if the write rule keeps them. */
 function withCondition(d: CachedDeployment, condition: DeploymentCondition): DeploymentStatus {
   return { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
 }

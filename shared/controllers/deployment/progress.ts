@@ -1,4 +1,4 @@
-/** Whether a rollout moves, stands still, is paused or done (deployment §13.3–§13.5). */
+/** Whether a rollout progresses, is stuck, paused or complete (deployment §13.3–§13.5). */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus, Condition } from "@deltaloop/kube/objects";
 import { getCondition, removeCondition, setDeploymentCondition, parseTime } from "@deltaloop/kube/objects";
 import type { Decision } from "../kit/reason.ts";
@@ -17,8 +17,8 @@ export function hasProgressDeadline(d: CachedDeployment): boolean {
 }
 
 /**
- * The status that ends a rollout sync: the sums plus what they say about progress and failures. A Deployment that has
- * settled (all replicas updated, reason NewReplicaSetAvailable) is not judged again until a rollout changes that.
+ * The status that ends a rollout sync: the sums, and the conditions for progress and failures. The progress of a settled Deployment (all
+ * replicas updated, reason NewReplicaSetAvailable) is evaluated again only after a rollout changes that.
  * Source: progress.go syncRolloutStatus.
  */
 export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
@@ -32,7 +32,7 @@ export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs
 
 type Verdict = Extract<DeploymentReason, { rule: "progress" }>["facts"]["verdict"];
 
-/** What is said about it: nothing without a deadline, nothing new where it has settled. */
+/** The Progressing condition: none without a deadline, unchanged once settled. */
 function progress(
   d: CachedDeployment,
   newRS: CachedReplicaSet | undefined,
@@ -77,7 +77,7 @@ function progressConditions(
   if (deploymentProgressing(d, status)) {
     const current = getCondition(d.status.conditions, "Progressing");
     const condition = newCondition("Progressing", "True", "ReplicaSetUpdated", `${subject} is progressing.`, nowMs);
-    // Rewritten even with the same reason, past the write rule: lastUpdateTime is what the deadline counts from.
+    // Rewritten even with the same reason, against the write rule: the deadline counts from lastUpdateTime.
     const since = current?.status === "True" ? current.lastTransitionTime : undefined;
     const others = removeCondition(status.conditions, "Progressing");
     return { verdict: "moves", conditions: [...others, since === undefined ? condition : { ...condition, lastTransitionTime: since }] };
@@ -118,8 +118,8 @@ export function deploymentProgressing(d: CachedDeployment, status: DeploymentSta
 }
 
 /**
- * Whether nothing has moved for the deadline. Strictly later: updated 10:00:00, deadline 60 s: not at 10:01:00.000, but a
- * millisecond after. Source: deployment/util DeploymentTimedOut.
+ * Whether there was no progress for longer than the deadline. Strictly later: updated 10:00:00, deadline 60 s: not at 10:01:00.000,
+ * but a millisecond after. Source: deployment/util DeploymentTimedOut.
  */
 export function deploymentTimedOut(d: CachedDeployment, status: DeploymentStatus, nowMs: number): boolean {
   const condition = getCondition(status.conditions, "Progressing");
@@ -129,13 +129,13 @@ export function deploymentTimedOut(d: CachedDeployment, status: DeploymentStatus
 }
 
 /**
- * When to look at the deadline again, in milliseconds from now; undefined = never. Only asked for when the status did not
- * change, because a change is followed by another sync.
+ * When to check the deadline again, in milliseconds from now; undefined = never. Called only if the status did not change, because a
+ * change is followed by another sync.
  *
  *     updated 18:49:00, deadline 60 s: at 18:49:30 → 30 s + 1 s = 31000; at 18:49:59.500 → just past the deadline, 501
  *
- * Differs from upstream: less than a second before the deadline upstream re-adds the key at once, over and over; we wait
- * for the moment it has passed. And with reason NewReplicaSetAvailable nothing can time out, so nothing is scheduled (S20).
+ * Differs from upstream, which re-adds the key in a loop during the last second before the deadline; we wait until it has passed.
+ * With reason NewReplicaSetAvailable nothing can time out, so nothing is scheduled (S20).
  * Source: progress.go requeueStuckDeployment.
  */
 export function progressRecheckMs(
@@ -154,10 +154,10 @@ export function progressRecheckMs(
 }
 
 /**
- * What a status write leaves to do, in milliseconds from now; undefined = nothing. Upstream's own status write comes back as
- * an update and starts another sync: there, a rollout that has just become complete is cleaned up (quirk Q12) and the
- * deadline is scheduled. Our own status writes wake nobody (informer §13 layer 2), so the sync asks for what is left itself.
- * `d` is the Deployment as that write was answered.
+ * The follow-up after a status write, in milliseconds from now; undefined = none. Upstream's own status write returns as an update and
+ * starts another sync, which cleans up after a rollout that has just completed (quirk Q12) and schedules the deadline. Here own status
+ * writes enqueue no keys (informer §13 layer 2), so the sync requeues itself.
+ * `d` is the Deployment in the answer to that write.
  */
 export function followUpMs(
   d: CachedDeployment,
@@ -169,14 +169,14 @@ export function followUpMs(
   return progressRecheckMs(d, d.status, nowMs);
 }
 
-/** Without a readable lastUpdateTime the deadline has passed, as Go's zero time has. */
+/** Without a readable lastUpdateTime the deadline has passed, as with Go's zero time. */
 function dueMs(d: CachedDeployment, condition: Condition): number {
   return (parseTime(condition.lastUpdateTime) ?? 0) + (d.spec.progressDeadlineSeconds ?? 0) * SECOND_MS;
 }
 
 /**
- * The status with the pause or its end written down, undefined if it is already (deployment §13.5). After a resume the
- * deadline counts from this condition. A rollout that has timed out keeps saying so.
+ * The status that records the pause or its end; undefined if recorded already (deployment §13.5). After a resume the deadline counts
+ * from this condition. A rollout that has timed out keeps that condition.
  * Source: sync.go checkPausedConditions.
  */
 export function pausedStatus(d: CachedDeployment, nowMs: number): Decision<DeploymentStatus | undefined, DeploymentReason> {

@@ -1,4 +1,4 @@
-/** Spreading a change of `spec.replicas` over the ReplicaSets of an unfinished rollout (deployment §10.1). */
+/** Distributes a change of `spec.replicas` over the ReplicaSets of an unfinished rollout (deployment §10.1). */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { annotatedReplicas, MAX_REPLICAS } from "./annotations.ts";
 import { maxSurge } from "./max-surge-max-unavailable.ts";
@@ -11,9 +11,9 @@ export interface Proportion {
 }
 
 /**
- * How many replicas are to be added (less than 0: removed), and the sizes of the active ReplicaSets, largest first. Each gets its fraction of what is to be added or removed; what
- * rounding leaves over goes to the largest. Of equal sizes the newer grows first and the older shrinks first. Where nothing is to be
- * added they stay in the given order.
+ * The number of replicas to add (below 0: to remove), and the sizes of the active ReplicaSets, largest first. Each gets its
+ * fraction; the largest gets the rounding remainder. Of equal sizes the newer grows first and the older shrinks first. If nothing is
+ * added they keep the given order.
  *
  *     R 5 → 10, surge 0; new 2, old 3, both with max-replicas 5: to add 10 − 5 = 5
  *       old 3: round(3 × 10 / 5) − 3 = 3 → 6      new 2: min(round(2 × 10 / 5) − 2, 5 − 3) = 2 → 4
@@ -40,7 +40,7 @@ export function proportionalScaling(
   return { toAdd, proportions };
 }
 
-/** The part one ReplicaSet takes, at most what is left. Source: deployment/util GetReplicaSetProportion. */
+/** The share of one ReplicaSet, limited to the remainder. Source: deployment/util GetReplicaSetProportion. */
 function replicaSetProportion(rs: CachedReplicaSet, d: CachedDeployment, toAdd: number, added: number): number {
   if (toAdd === 0 || toAdd === added) return 0;
   const fraction = replicaSetFraction(rs, d);
@@ -49,14 +49,14 @@ function replicaSetProportion(rs: CachedReplicaSet, d: CachedDeployment, toAdd: 
 }
 
 /**
- * How much the ReplicaSet would grow if it kept its share, from what was allowed when it was last sized (max-replicas) to
- * what is allowed now. Without a usable annotation the Deployment's `status.replicas` stands in.
+ * The change of the ReplicaSet if it keeps its share, from the limit when it was last sized (max-replicas) to the present limit.
+ * Without a usable annotation the Deployment's `status.replicas` is used.
  *
  *     size 50, R 120, surge 10, max-replicas 110 → round(50 × 130 / 110) − 50 = round(59.09) − 50 = 9
  *     size 50, R 100, surge 10, max-replicas 130 → round(50 × 110 / 130) − 50 = round(42.3) − 50 = −8
  *     R 0 → −size
  *
- * The product is exact (BigInt); upstream's is a 32-bit one that can wrap. Differs from upstream: only there.
+ * The product is exact (BigInt). Differs from upstream only where its 32-bit product wraps.
  * Source: deployment/util getReplicaSetFraction.
  */
 export function replicaSetFraction(rs: CachedReplicaSet, d: CachedDeployment): number {

@@ -1,12 +1,12 @@
-/** Why a Deployment's sync decided as it did (controller/reason.ts); the rules are those of docs/internals/spec/deployment.md. */
+/** Reasons of a Deployment's sync (kit/reason.ts); the rules are those of docs/internals/spec/deployment.md. */
 import type { Reason } from "../kit/reason.ts";
 
 type None = Readonly<Record<never, never>>;
 type Numbers<Names extends string> = Readonly<Record<Names, number>>;
 
-/** What a rolling update keeps to: sizes wanted and there, and how many may be too many. */
+/** Inputs of a rolling update: wanted and present sizes, and the surge. */
 type Surge = Numbers<"replicas" | "maxSurge" | "total" | "size" | "to">;
-/** Of one ReplicaSet that shrinks. */
+/** One ReplicaSet that shrinks. */
 type Cut = Numbers<"size" | "to">;
 
 export type DeploymentReason =
@@ -16,7 +16,7 @@ export type DeploymentReason =
   // §4: which branch
   | Reason<"paused", None>
   | Reason<"asked to roll back", { readonly revision: string }>
-  // §4.2: the ReplicaSet remembers another size of the Deployment, or all that have replicas the same.
+  // §4.2: a ReplicaSet with replicas records another size of the Deployment, or all record the same.
   | Reason<"resized" | "not resized", Numbers<"replicas" | "remembered">>
   // §6, §8. `among`: ReplicaSets of the Deployment.
   | Reason<"template has a ReplicaSet" | "template has no ReplicaSet", Numbers<"among">>
@@ -25,7 +25,7 @@ export type DeploymentReason =
       { readonly revision: string | undefined; readonly newest: string; readonly minReadySeconds: number; readonly its: number }
     >
   | Reason<"revision noted", { readonly revision: string; readonly its: string | undefined }>
-  // §9: of maxSurge or maxUnavailable, where it is not what was `given`. `isRaised`: both came to 0, and nothing could ever move.
+  // §9: maxSurge or maxUnavailable, where it differs from `given`. `isRaised`: both were 0, which would block the rollout.
   | Reason<
       "in pods",
       {
@@ -46,7 +46,7 @@ export type DeploymentReason =
   | Reason<"at the minimum" | "above the minimum", Numbers<"available" | "replicas" | "maxUnavailable" | "excess">>
   | Reason<"available ones go", Cut & Numbers<"excess">>
   | Reason<"newest by a live list is another", None>
-  // §12. `by`: a status that reports pods, or a pod that lives.
+  // §12. `by`: a status that reports pods, or a running pod.
   | Reason<"goes to 0", Numbers<"size">>
   | Reason<"old pods live", { readonly by: "status" | "pod"; readonly shows: number | string }>
   // §10
@@ -54,7 +54,7 @@ export type DeploymentReason =
   | Reason<"saturated", Numbers<"replicas" | "available">>
   | Reason<"sizes stay", None>
   | Reason<"its share", Cut & Numbers<"replicas" | "maxSurge" | "total" | "toAdd">>
-  // §14. `is`: what keeps it.
+  // §14. `is`: why it stays.
   | Reason<"history limit", Numbers<"limit" | "old" | "excess">>
   | Reason<"is history", { readonly revision: string | undefined }>
   | Reason<"is kept", { readonly is: "wanted" | "populated" | "unseen" }>

@@ -6,7 +6,7 @@ import type { DeploymentReason } from "./reasons.ts";
 import { activeReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
 import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
-/** Everything old to 0. Source: recreate.go scaleDownOldReplicaSetsForRecreate. */
+/** Scales all old ReplicaSets to 0. Source: recreate.go scaleDownOldReplicaSetsForRecreate. */
 export function scaleDownOldReplicaSetsForRecreate(
   d: CachedDeployment,
   oldRSs: readonly CachedReplicaSet[],
@@ -19,8 +19,8 @@ export function scaleDownOldReplicaSetsForRecreate(
 }
 
 /**
- * What shows that something old still lives: an old ReplicaSet reports replicas, or a pod of a ReplicaSet other than the new one has
- * not ended. Terminating pods count as long as they exist, whatever their phase but `Failed` and `Succeeded`.
+ * Evidence that an old pod still runs: an old ReplicaSet reports replicas, or a pod of a ReplicaSet other than the new one has
+ * not ended. Terminating pods count while they exist, except in phase `Failed` or `Succeeded`.
  * `pods` are those of all claimed ReplicaSets; orphans never count. Source: recreate.go oldPodsRunning.
  */
 export function oldPodsRunning(split: ReplicaSetSplit, pods: readonly CachedPod[]): DeploymentReason | undefined {
@@ -30,7 +30,7 @@ export function oldPodsRunning(split: ReplicaSetSplit, pods: readonly CachedPod[
   return pod && { rule: "old pods live", about: pod.name, facts: { by: "pod", shows: pod.phase ?? "Unknown" } };
 }
 
-/** Pods controlled by one of the old ReplicaSets. Differs from upstream, which compares kind and uid: a reference that matches in part is nobody's. */
+/** Pods controlled by an old ReplicaSet. Differs from upstream, which compares kind and uid: here a partly matching reference does not count. */
 export function oldPods({ oldRSs }: ReplicaSetSplit, pods: readonly CachedPod[]): readonly CachedPod[] {
   const owners = new Set(oldRSs.map(({ metadata }) => podOwnerId(metadata.namespace, { kind: "ReplicaSet", ...metadata })));
   return pods.filter((pod) => owners.has(ownerOfCached("pods", pod) ?? ""));

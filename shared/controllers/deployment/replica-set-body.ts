@@ -4,16 +4,16 @@ import { copiedValues } from "../kit/copied-annotations.ts";
 import { Sealed } from "../kit/sealed.ts";
 import type { CreateReplicaSet } from "./writes.ts";
 
-/** On a ReplicaSet, its selector, its template and so its pods. Source: pkg/apis/apps/types.go DefaultDeploymentUniqueLabelKey. */
+/** Label on a ReplicaSet, its selector, its template and so its pods. Source: pkg/apis/apps/types.go DefaultDeploymentUniqueLabelKey. */
 export const HASH_LABEL = "pod-template-hash";
 
 /**
- * The ReplicaSet to create, from the Deployment as it stands in the API server: its template and selector, each with the
- * hash label, and the values of its annotations (deployment §8.2). Fields we do not know are carried along in the template.
+ * The ReplicaSet to create, from the live Deployment: its template and selector, each with the hash label, and the values of its
+ * annotations (deployment §8.2). Unknown fields of the template are kept.
  * Source: sync.go getNewReplicaSet.
  */
 export function replicaSetBody(live: KubeObject, write: CreateReplicaSet): Sealed<object> {
-  // An apps/v1 Deployment as served: selector and template are required there.
+  // An apps/v1 Deployment from the API server: it requires selector and template.
   const { spec } = live as KubeObject & {
     readonly spec: { readonly minReadySeconds?: number; readonly selector: LabelSelector; readonly template: PodTemplateSpec };
   };

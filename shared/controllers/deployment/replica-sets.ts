@@ -1,14 +1,14 @@
-/** What every decision about a Deployment asks of its ReplicaSets: sizes, orders, and which of them is the new one. */
+/** Properties of a Deployment's ReplicaSets: sizes, orders, and which of them is the new one. */
 import type { CachedDeployment, CachedReplicaSet, CachedTemplate } from "@deltaloop/kube/objects";
 
-/** The claimed ReplicaSets of a Deployment, told apart by template. `oldRSs` are in creation order. */
+/** The claimed ReplicaSets of a Deployment, split by template. `oldRSs` are in creation order. */
 export interface ReplicaSetSplit {
   readonly newRS: CachedReplicaSet | undefined;
   readonly oldRSs: readonly CachedReplicaSet[];
 }
 
 /**
- * The new ReplicaSet is the oldest one whose template is the Deployment's; with several equal ones the younger are old.
+ * The new ReplicaSet is the oldest one with the Deployment's template; younger ones with the same template are old.
  * Source: deployment/util FindNewReplicaSet, FindOldReplicaSets.
  */
 export function splitReplicaSets(d: CachedDeployment, rss: readonly CachedReplicaSet[]): ReplicaSetSplit {
@@ -23,9 +23,9 @@ export function allReplicaSets({ newRS, oldRSs }: ReplicaSetSplit): readonly Cac
 }
 
 /**
- * Whether both digests were made of equal templates.
- * @throws {Error} when the digests are of different keys or forms. One epoch holds one kind of digest (design decision 5), so
- *   this is a bug or a mixed deployment; guessing "different" would start a rollout of every Deployment.
+ * Whether both digests are of equal templates.
+ * @throws {Error} if the digests have different keys or forms. An epoch has one kind of digest (design decision 5), so this is a
+ *   bug or a mixed deployment; the answer "different" would start a rollout of every Deployment.
  */
 export function sameTemplate(a: CachedTemplate, b: CachedTemplate | undefined): boolean {
   if (b === undefined) return false;
@@ -39,7 +39,7 @@ function digestPrefix(digest: string): string {
   return digest.slice(0, digest.lastIndexOf("."));
 }
 
-/** `spec.replicas`, which the API server always fills in (default 1). */
+/** `spec.replicas`, which the API server always sets (default 1). */
 export function replicasOf(object: CachedDeployment | CachedReplicaSet): number {
   return object.spec.replicas ?? 1;
 }
@@ -62,14 +62,14 @@ export function sum<T>(items: readonly T[], valueOf: (item: T) => number): numbe
   return items.reduce((total, item) => total + valueOf(item), 0);
 }
 
-/** Those whose `spec.replicas` is above 0. Source: pkg/controller FilterActiveReplicaSets. */
+/** ReplicaSets with `spec.replicas` above 0. Source: pkg/controller FilterActiveReplicaSets. */
 export function activeReplicaSets(rss: readonly CachedReplicaSet[]): readonly CachedReplicaSet[] {
   return rss.filter((rs) => replicasOf(rs) > 0);
 }
 
 /** Oldest first, ties by name. Source: pkg/controller ReplicaSetsByCreationTimestamp. */
 export function byCreation(a: CachedReplicaSet, b: CachedReplicaSet): number {
-  // Stored times are UTC in whole seconds, so their texts order as the instants do; an absent one is Go's zero time.
+  // Stored times are UTC in whole seconds, so text order is time order; an absent one is Go's zero time.
   return (
     compareText(a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? "") || compareText(a.metadata.name, b.metadata.name)
   );

@@ -1,4 +1,4 @@
-/** Revisions are int64 in upstream; conformance uses some beyond 2^53, so they are BigInt here and text everywhere else. */
+/** Revisions are int64 in upstream; conformance uses some beyond 2^53, so they are BigInt here and text elsewhere. */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { atoi } from "./atoi.ts";
 
@@ -18,7 +18,7 @@ export function revisionOf(object: CachedDeployment | CachedReplicaSet): bigint 
 }
 
 /**
- * The second highest revision, 0 without one; unreadable ones are skipped. A revision that two have is both the highest and the second.
+ * The second highest revision, 0 without one; unreadable ones are skipped. A revision that occurs twice is both.
  *
  *     1, 3, 2 → 2      1, 2, 2 → 2      1 → 0
  *
@@ -35,12 +35,12 @@ export function lastRevision(rss: readonly CachedReplicaSet[]): bigint {
   return second;
 }
 
-/** Of what is new beside `oldRSs`. An int64, so after the greatest comes the least. Source: sync.go getNewReplicaSet. */
+/** The revision of a new ReplicaSet beside `oldRSs`. An int64, so it wraps to the least. Source: sync.go getNewReplicaSet. */
 export function nextRevision(oldRSs: readonly CachedReplicaSet[]): bigint {
   return BigInt.asIntN(64, maxRevision(oldRSs) + 1n);
 }
 
-/** The only revision below 0 that `nextRevision` gives. */
+/** The only revision below 0 that `nextRevision` returns. */
 export const LEAST_REVISION: bigint = -(2n ** 63n);
 
 /** The highest revision, 0 without any; unreadable ones are skipped. Source: deployment/util MaxRevision. */

@@ -1,4 +1,4 @@
-/** Going back to an earlier revision because an annotation asks for it (deployment §15.1). */
+/** Rollback to an earlier revision, requested by an annotation (deployment §15.1). */
 import type { CachedDeployment, KubeObject, Labels } from "@deltaloop/kube/objects";
 import type { JsonObject } from "@deltaloop/base";
 import { isObject, ownAt } from "@deltaloop/base";
@@ -13,16 +13,16 @@ import { ownerOf, type RollBack, templateOf } from "./writes.ts";
 
 export interface Rollback {
   readonly write: RollBack;
-  /** Told before the write, whatever becomes of it. */
+  /** Emitted before the write, whatever its result. */
   readonly warning?: EventNote;
-  /** Told when it is written. */
+  /** Emitted after the write succeeded. */
   readonly note?: EventNote;
   readonly why: DeploymentReason;
 }
 
 /**
- * What becomes of a request for a revision. Each ends it by one write to the Deployment, and sizes nothing: the change of template
- * starts a rollout, in which the ReplicaSet gone back to gets the next revision.
+ * The write and the Event that end a rollback request. Each outcome is one write to the Deployment and changes no size: the changed
+ * template starts a rollout, in which the target ReplicaSet gets the next revision.
  *
  *     revisions 1, 2, 3 (new), asked for 0 → to 2, `Rolled back deployment "web" to revision 2`
  *     asked for 3 → the request alone goes, DeploymentRollbackTemplateUnchanged      asked for 9 → DeploymentRollbackRevisionNotFound
@@ -63,8 +63,8 @@ function notFound(message: string): EventNote {
 }
 
 /**
- * The merge patch that makes the Deployment's template and annotations those of the ReplicaSet, or only ends the request. It names
- * what has to go, so it means this only on the version of the Deployment that it was made of.
+ * The merge patch that gives the Deployment the ReplicaSet's template and annotations, or only removes the request. It names the
+ * fields to remove, so it is valid only for the Deployment version that it was made from.
  */
 export function rollbackBody(live: KubeObject, target: KubeObject | undefined, { owner, resourceVersion, to }: RollBack): Sealed<object> {
   const identity = { uid: owner.uid, resourceVersion };
@@ -74,7 +74,7 @@ export function rollbackBody(live: KubeObject, target: KubeObject | undefined, {
   return new Sealed({ metadata: { ...identity, annotations }, spec: { template } }, to?.digest ?? "no template");
 }
 
-/** As served: every Deployment and ReplicaSet has one. */
+/** Every Deployment and ReplicaSet from the API server has a template. */
 function templateIn(object: KubeObject): JsonObject {
   return (object as KubeObject & { readonly spec: { readonly template: JsonObject } }).spec.template;
 }
@@ -86,7 +86,7 @@ function withoutHash(template: JsonObject): JsonObject {
 }
 
 /**
- * The merge patch (RFC 7396) that makes `to` of `from`: objects key by key, lists and all else whole.
+ * The merge patch (RFC 7396) from `from` to `to`: objects key by key, lists and other values as a whole.
  *
  *     { a: 1, b: { c: 2, d: 3 } }, { b: { c: 2 }, e: [4] } → { a: null, b: { d: null }, e: [4] }
  */

@@ -8,7 +8,7 @@ import { activeReplicaSets, allReplicaSets, availableOf, byCreation, replicasOf,
 import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
 /**
- * Grows the new ReplicaSet as far as the surge allows, or cuts it to `spec.replicas`.
+ * Grows the new ReplicaSet as far as the surge allows, or shrinks it to `spec.replicas`.
  *
  *     R 10, surge 2: old 2, new 11 → 10        old 10, new 2 → stays        old 5, new 0 → 7
  *
@@ -30,21 +30,21 @@ export function reconcileNewReplicaSet(
   return { decided: scaleReplicaSet(d, newRS, to), why: saidOf(about, why) };
 }
 
-/** Reasons of a size, said of the ReplicaSet that has it; what a percentage comes to is the Deployment's. */
+/** Attributes reasons of a size to the ReplicaSet; a resolved percentage belongs to the Deployment. */
 export function saidOf(about: string, why: readonly DeploymentReason[]): readonly DeploymentReason[] {
   return why.map((reason) => (reason.rule === "in pods" ? reason : { ...reason, about }));
 }
 
 /**
- * The size the new ReplicaSet should have now (deployment §11.2). `current` is its size today, 0 if it is about to be
- * created; `others` are all other ReplicaSets.
+ * The size of the new ReplicaSet (deployment §11.2). `current` is its present size, 0 if it is to be created; `others` are all
+ * other ReplicaSets.
  *
  *     R 10, surge 2, old 5, new 0: cap 12, total 5 → 0 + min(12 − 5, 10 − 0) = 7
  *     R 10, surge 2, old 10, new 2: total 12 ≥ cap 12 → stays 2
  *     R 6, surge 10, old 5, new 2: cap 16, total 7 → 2 + min(9, 4) = 6
- *     Recreate → R, whatever else exists
+ *     Recreate → R, whatever other ReplicaSets exist
  *
- * @throws {Error} on another strategy, or a maxSurge that cannot be resolved.
+ * @throws {Error} for another strategy, or a maxSurge that cannot be resolved.
  * Source: deployment/util NewRSNewReplicas.
  */
 export function newRSNewReplicas(
@@ -67,8 +67,8 @@ export function newRSNewReplicas(
 }
 
 /**
- * How many old replicas may go without the available ones falling below the minimum, however many of the new ones never
- * become available. 0 or less: nothing may be shrunk.
+ * The number of old replicas that may be removed without violating the minimum, even if unavailable new replicas never become
+ * available. 0 or less: no old ReplicaSet may shrink.
  *
  *     R 10, unavailable 2, surge 3; old 8, new 5 of which 1 available:
  *       total 13 − minAvailable 8 − unavailable new ones 4 = 1
@@ -86,12 +86,12 @@ export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decis
   return { decided: budget, why: [...why, { rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
-/** Size writes in order, and whether the guard stands at their end. */
+/** Size writes in order, and whether the guard ended them. */
 export interface UnhealthyCleanup {
   readonly steps: readonly NotedWrite<PatchReplicaSet>[];
   /**
-   * An old ReplicaSet reports more available pods than its size: it was shrunk and its controller has not followed yet. The
-   * counts lie, so nothing more is shrunk in this sync. Upstream's error "when cleaning up unhealthy replicas, got invalid
+   * An old ReplicaSet reports more available pods than its size: it was scaled down and its controller has not followed yet. The counts
+   * are stale, so this sync scales down no further. Upstream's error "when cleaning up unhealthy replicas, got invalid
    * request to scale down …", which its caller swallows (quirk Q1).
    */
   readonly guard: boolean;
@@ -99,7 +99,7 @@ export interface UnhealthyCleanup {
 }
 
 /**
- * Replicas of old ReplicaSets that are not available go first: they serve nobody, and a rollout must not wait for them.
+ * Removes unavailable replicas of old ReplicaSets first: they serve no traffic, and a rollout must not wait for them.
  *
  *     budget 3, old 10 of which 8 available: cut min(3, 10 − 8) = 2 → 8
  *     old 2 of which 3 available: cut −1 → guard
@@ -127,7 +127,7 @@ export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly C
 }
 
 /**
- * Then available replicas of old ReplicaSets go, down to the minimum. `split` has the sizes after the unhealthy ones went.
+ * Then removes available replicas of old ReplicaSets, down to the minimum. `split` has the sizes after the unhealthy ones went.
  *
  *     R 10, unavailable 2; old 10 of which 10 available, new 0: available 10 − minAvailable 8 = 2 → old 8
  *     R 10, unavailable 2; old 10 of which 8 available: 8 − 8 = 0 → nothing

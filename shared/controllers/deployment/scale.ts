@@ -1,4 +1,4 @@
-/** Following `spec.replicas` outside a rollout step: while paused, or when it has just changed (deployment §10). */
+/** Applies `spec.replicas` outside a rollout step: while paused, or just after a change (deployment §10). */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { atoi } from "./atoi.ts";
 import { annotatedReplicas, DESIRED_REPLICAS } from "./annotations.ts";
@@ -10,8 +10,8 @@ import { activeReplicaSets, allReplicaSets, availableOf, type ReplicaSetSplit, r
 import { type PatchReplicaSet, scaleReplicaSet, type NotedWrite } from "./writes.ts";
 
 /**
- * What shows that the Deployment was resized since its ReplicaSets were: one that has replicas remembers another size than
- * `spec.replicas` (deployment §4.2). Those at 0 and those whose annotation is missing or unreadable say nothing.
+ * Evidence that the Deployment was resized: a ReplicaSet with replicas records a desired size other than `spec.replicas`
+ * (deployment §4.2). ReplicaSets at 0, or with a missing or unreadable annotation, are ignored.
  * Source: sync.go isScalingEvent.
  */
 export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet[]): Decision<boolean, DeploymentReason> {
@@ -31,11 +31,11 @@ export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet
 /**
  * The size writes of the scale path, in order; the first error ends them.
  *
- * 1. At most one ReplicaSet has replicas: it (or the new one, or the newest old one) gets them all. If its size already
- *    fits, nothing is written, not even outdated annotations.
- * 2. The new one is saturated: the others go to 0, youngest first. This ends a rollout that adoption left over.
- * 3. RollingUpdate: proportionally, in forced mode, so that a retry after a failure half-way recognises those it has done
- *    by their refreshed annotations; where nothing is to be added, old ones first, youngest first. Recreate: nothing.
+ * 1. At most one ReplicaSet has replicas: it (or the new one, or the newest old one) gets them all. If its size is right,
+ *    nothing is written, not even outdated annotations.
+ * 2. The new one is saturated: the others go to 0, youngest first. This ends a rollout that adoption left unfinished.
+ * 3. RollingUpdate: proportionally, in forced mode, so that a retry after a partial failure recognises finished ReplicaSets by
+ *    their refreshed annotations. If nothing is added: old ones first, youngest first. Recreate: nothing.
  *
  * Source: sync.go scale.
  */
@@ -80,8 +80,8 @@ export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<rea
 }
 
 /**
- * Whether this ReplicaSet has all the pods the Deployment wants, knows so, and all are available. Its annotation is read otherwise
- * than elsewhere: with a sign it counts, and of 64 bits the lower 32 do, as upstream's conversion has it.
+ * Whether this ReplicaSet has and records all wanted pods, and all are available. Its annotation is parsed differently here, as upstream's
+ * conversion does: a sign is accepted, and of 64 bits the lower 32 count.
  *
  *     R 2: "2", "+2" and "4294967298" are 2
  *

@@ -1,4 +1,4 @@
-/** What a Deployment reports of its ReplicaSets (deployment §13.1), and when that is worth a write. */
+/** The status of a Deployment, summed over its ReplicaSets (deployment §13.1), and when to write it. */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus, Condition } from "@deltaloop/kube/objects";
 import { setDeploymentCondition } from "@deltaloop/kube/objects";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
@@ -9,8 +9,8 @@ import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, 
 import { COUNTERS, explicit } from "./writes.ts";
 
 /**
- * The status the ReplicaSets add up to, every counter explicit. Sizes are those the sync began with: what it wrote itself
- * shows in the next one (quirk Q8).
+ * The status as the sum over the ReplicaSets, every counter explicit. Sizes are those from the start of the sync; its own writes
+ * show in the next sync (quirk Q8).
  *
  *     R 10, unavailable 2; new 3 (1 available), old 8 (8 available): replicas 11, updated 3, available 9,
  *     unavailable max(0, 11 − 9) = 2; 9 ≥ 10 − 2, so Available is True
@@ -52,15 +52,15 @@ function availability(
 }
 
 /**
- * The sum, or undefined while a ReplicaSet that its controller has seen does not report it (a server without the feature
- * gate). One never observed counts 0. Source: deployment/util GetTerminatingReplicaCountForReplicaSets.
+ * The sum, or undefined if an observed ReplicaSet does not report it (a server without the feature gate). One never observed counts
+ * as 0. Source: deployment/util GetTerminatingReplicaCountForReplicaSets.
  */
 function terminatingReplicas(rss: readonly CachedReplicaSet[]): number | undefined {
   const silent = rss.some((rs) => rs.status.terminatingReplicas === undefined && (rs.status.observedGeneration ?? 0) > 0);
   return silent ? undefined : sum(rss, (rs) => rs.status.terminatingReplicas ?? 0);
 }
 
-/** Deep equality as the API server stores statuses: a plain counter of 0 is an absent one, a pointer field is not. */
+/** Deep equality as the API server stores statuses: a plain counter of 0 equals an absent one, a pointer field does not. */
 export function sameStatus(a: DeploymentStatus, b: DeploymentStatus): boolean {
   const [left, right] = [explicit(a), explicit(b)];
   const counters = COUNTERS.every((counter) => left[counter] === right[counter]);

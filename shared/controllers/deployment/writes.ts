@@ -10,7 +10,7 @@ export type DeleteReplicaSet = Extract<Write, { kind: "DeleteReplicaSet" }>;
 export type RollBack = Extract<Write, { kind: "RollBack" }>;
 export type UpdateStatus = Extract<Write, { kind: "UpdateStatus" }>;
 
-/** A write and the Event that tells of it once it has succeeded. */
+/** A write and the Event to emit after it has succeeded. */
 export interface NotedWrite<W extends Write = Write> {
   readonly write: W;
   readonly note?: EventNote;
@@ -24,7 +24,7 @@ export function templateOf(d: CachedDeployment): TemplateRef {
   return { generation: d.metadata.generation ?? 0, digest: d.spec.template.digest };
 }
 
-/** A patch of the keys that change; with none of them it must not be sent. */
+/** A patch of the changed keys; without any it must not be sent. */
 export function patchReplicaSet(
   d: CachedDeployment,
   rs: CachedReplicaSet,
@@ -35,9 +35,8 @@ export function patchReplicaSet(
 }
 
 /**
- * Gives a ReplicaSet a size and writes down for which Deployment size that was (deployment §10.2). Lazily, nothing happens
- * while the size fits; forced, outdated annotations alone are reason enough. Only a change of size is told as an Event and
- * counts as "scaled".
+ * Sets the size of a ReplicaSet and records the Deployment size it is for (deployment §10.2). In lazy mode nothing is written while the
+ * size is right; in forced mode outdated annotations suffice. Only a change of size emits an Event and counts as "scaled".
  *
  *     size 3 → 4, R 10, surge 2: replicas 4, desired-replicas "10", max-replicas "12" (those that differ)
  *
@@ -65,8 +64,8 @@ export function scaledNote(name: string, from: number, to: number): EventNote {
 }
 
 /**
- * A write of the whole status, every counter explicit. The resourceVersion is the one `d` was read at (or last answered
- * with), so a status decided on anything older than what is stored is refused.
+ * Writes the whole status, every counter explicit, at the resourceVersion of `d`. A status that was computed from an older version is
+ * refused.
  */
 export function updateStatus(d: CachedDeployment, status: DeploymentStatus, annotations?: Labels): UpdateStatus {
   const absent = POINTER_COUNTERS.filter((counter) => status[counter] === undefined);
@@ -89,13 +88,12 @@ const PLAIN_COUNTERS = [
   "availableReplicas",
   "unavailableReplicas",
 ] as const;
-/** Counters for which absent and 0 differ; absent ones are sent as `null`, or a merge patch would leave what is stored. */
+/** Counters whose 0 and absence differ; absent ones are sent as `null`, because a merge patch would keep the stored value. */
 const POINTER_COUNTERS = ["terminatingReplicas", "collisionCount"] as const;
 export const COUNTERS = [...PLAIN_COUNTERS, ...POINTER_COUNTERS] as const;
 
 /**
- * The plain counters written out, also at 0. What a newer API server has in a status beside these is not ours to write, and a
- * merge patch leaves it as it is.
+ * The plain counters, explicit at 0 too. Other status fields belong to a newer API server; a merge patch keeps them.
  */
 export function explicit(status: DeploymentStatus): DeploymentStatus {
   const pointers = POINTER_COUNTERS.filter((counter) => status[counter] !== undefined);

@@ -1,7 +1,7 @@
-/** Whom an object belongs to: the decision of upstream's controller reference managers, for pods and ReplicaSets alike. */
+/** Ownership decision of upstream's controller reference managers, for pods and ReplicaSets. */
 import type { Labels } from "@deltaloop/kube/objects";
 
-/** What the decision needs of a pod or ReplicaSet. */
+/** The fields of a pod or ReplicaSet that the decision needs. */
 export interface Claimable {
   readonly namespace: string;
   readonly name: string;
@@ -16,14 +16,14 @@ export interface Claimant {
   readonly deletionTimestamp?: string;
 }
 
-/** Whom the object's ownerReference with `controller: true` names, as owners of its kind are told apart (api/owner-id.ts). */
-export type ControlledBy = "claimant" | "another" | "nobody";
+/** The controller that the object's ownerReference names, compared as for its kind (api/owner-id.ts). */
+export type ControlledBy = "claimant" | "another" | "none";
 
 export type Claim = "claimed" | "adopt" | "release" | "ignore";
 
 /**
- * The table of replicaset §6 (deployment §5.1 is the same one). Of pods, pass active ones only. An object of another namespace is
- * never touched, whatever it says of its owner.
+ * Decides whether to adopt, release or keep an object, by the table of replicaset §6 (same as deployment §5.1). Pass active pods only.
+ * An object of another namespace is never touched, whatever owner it names.
  *
  * Source: pkg/controller/controller_ref_manager.go ClaimObject.
  */

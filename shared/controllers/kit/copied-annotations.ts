@@ -1,16 +1,16 @@
-/** Annotations whose values only the live owner has: whether it is still the one the decision saw, and what they say there. */
+/** Annotations that are copied from the live owner, because the cache holds only their digests. */
 import type { CachedMeta, KubeObject, Labels } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import type { CopiedAnnotations } from "./writes.ts";
 
-/** Whether the live owner's digests, all of them, are those that the decision saw: a status write changes annotations without a new generation. */
+/** Whether all digests of the live owner equal those of the decision. A status write can change annotations without a new generation. */
 export function seenAlready({ annotationDigests = {} }: CachedMeta, copied: CopiedAnnotations | undefined): boolean {
   if (copied === undefined) return true;
   const keys = Object.keys(annotationDigests);
   return keys.length === Object.keys(copied.digests).length && keys.every((key) => annotationDigests[key] === copied.digests[key]);
 }
 
-/** Keys and values to be set. They may be secret, so they go into a body and nowhere else. */
+/** Returns the annotations to set. Values may be secret, so they go into the request body only. */
 export function copiedValues({ metadata: { annotations = {} } }: KubeObject, copied: CopiedAnnotations | undefined): Labels {
   return Object.fromEntries(
     (copied?.keys ?? []).flatMap((key) => {

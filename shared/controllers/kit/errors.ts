@@ -1,7 +1,7 @@
-/** How a sync fails. All of these bring the key back with back-off. */
+/** Errors that end a sync. Each of them requeues the key with backoff. */
 import { NotSentError } from "@deltaloop/kube/client";
 
-/** The lease or the invocation ends too soon for another call. Normal under load; whoever takes the key next goes on. */
+/** The lease or the invocation ends too soon for another call. Normal under load; the next run of the key continues. */
 export class LeaseEndsError extends Error {
   override readonly name = "LeaseEndsError";
   constructor() {
@@ -9,7 +9,7 @@ export class LeaseEndsError extends Error {
   }
 }
 
-/** Somebody else has the key by now, or it names another object. Normal after a pause; nothing may be written any more. */
+/** Another run holds the key, or the key names another object. Normal after a pause; this run must not write again. */
 export class StolenError extends Error {
   override readonly name = "StolenError";
   constructor() {
@@ -18,7 +18,7 @@ export class StolenError extends Error {
 }
 
 /**
- * Several errors in one, printed as upstream prints them: one alone, more as `[a, b]`, equal texts once.
+ * Combines errors as upstream prints them: one error alone, several as `[a, b]`, equal texts once.
  * Source: apimachinery pkg/util/errors aggregate.Error.
  */
 export function aggregate(errors: readonly Error[]): Error | undefined {
@@ -33,8 +33,8 @@ export function toError(thrown: unknown): Error {
 }
 
 /**
- * What a call was answered with, for whoever tells people or tries again.
- * @throws {LeaseEndsError} when it was never sent: nobody has answered anything
+ * The error that the API server answered with, for Events and retries.
+ * @throws {LeaseEndsError} if the request was never sent
  */
 export function toAnswer(thrown: unknown): Error {
   if (thrown instanceof NotSentError) throw new LeaseEndsError();

@@ -1,4 +1,4 @@
-/** Kubernetes Events as upstream's core/v1 recorder writes them. Best effort: nothing rests on them. */
+/** Kubernetes Events as upstream's core/v1 recorder writes them. Best effort: no decision depends on them. */
 import { createHash } from "node:crypto";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { combinedMessage, eventName, eventNanos, msOfNanos } from "@deltaloop/kube/events";
@@ -15,27 +15,27 @@ const EVENT_COMPONENT: { readonly [C in Controller]: string } = {
   replicationcontroller: "replication-controller",
 };
 
-/** What a run told, and when. */
+/** An Event note of a run, and the time it was emitted. */
 export interface ToldNote {
   readonly owner: Owner;
   readonly note: EventNote;
   readonly atMs: number;
 }
 
-/** Whose run it was. */
+/** The run that emits Events. */
 export interface Teller {
   readonly controller: Controller;
-  /** The run's: with a note's number within the run it makes that no two Events share a name. */
+  /** The run's token. Together with the note's number in the run it makes Event names unique. */
   readonly token: string;
-  /** Of the object that the run saw. */
+  /** Version of the object that the run read. */
   readonly resourceVersion?: string;
 }
 
-/** What is kept of each note: digests, for a message may quote what a webhook said, and the Store has other readers. */
-export function happeningsOf(told: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
+/** What the Store keeps of each note: digests, because a message may quote a webhook and the Store has other readers. */
+export function happeningsOf(notes: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
   const salt = createHash("sha256").update(token).digest().readUInt32BE(0);
   const groups = new Map<string, { readonly source: string; readonly group: string }>();
-  return told.map(({ owner, note, atMs }, index) => {
+  return notes.map(({ owner, note, atMs }, index) => {
     const { resource, namespace, name, uid } = owner;
     const whole = [EVENT_COMPONENT[controller], resource, namespace, name, uid, note.type, note.reason];
     const id = JSON.stringify(whole);
@@ -47,20 +47,20 @@ export function happeningsOf(told: readonly ToldNote[], { controller, token }: T
 
 export type EventRequest =
   | { readonly kind: "create"; readonly namespace: string; readonly body: object }
-  /** `ifMissing`: the Event is gone, or was never made; create this one. */
+  /** `ifMissing`: created if the Event is gone or never existed. */
   | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: object; readonly ifMissing: object };
 
 /**
- * What to send of all that, one request an Event.
+ * The requests that emit the notes, one per Event.
  *
  *     five times the same refusal, the first of them new: a create with count 5
  *
- * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each by itself: an
- * Event that was told several times in one run leaves as it stands after the last of them.
+ * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each note by itself:
+ * notes of one run that share an Event are sent once, with the final count.
  */
-export function eventRequests(told: readonly ToldNote[], correlated: readonly Correlated[], teller: Teller): readonly EventRequest[] {
+export function eventRequests(notes: readonly ToldNote[], correlated: readonly Correlated[], teller: Teller): readonly EventRequest[] {
   const requests = new Map<string, EventRequest>();
-  for (const [i, each] of told.entries()) {
+  for (const [i, each] of notes.entries()) {
     const event = correlated[i];
     if (event === undefined || event.isHeldBack) continue;
     const { namespace, name: object } = each.owner;
@@ -79,7 +79,7 @@ export function eventRequests(told: readonly ToldNote[], correlated: readonly Co
   return [...requests.values()];
 }
 
-/** All but what counting changes. Its object is the owner, with its real kind. Source: events_cache.go EventAggregate: no reporter in its Events. */
+/** The Event without its counters. It concerns the owner, with its real kind. Source: events_cache.go EventAggregate, which sets no reporter. */
 function eventBody(
   { owner, note: { type, reason } }: ToldNote,
   { nanos, isCombined }: Correlated,

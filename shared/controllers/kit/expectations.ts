@@ -1,7 +1,6 @@
 /**
- * Expectations. This project's expectations are intents (shared/store/ports/intents.ts): each create and delete is registered in the Store
- * before its call, and settled by its response, the watch or a live read. This file chooses the names of a batch of creates from them
- * (informer §13 layer 4).
+ * Expectations. Here they are intents (shared/store/ports/intents.ts): the Store records each create and delete before its call.
+ * The response, the watch or a live read settles it. This file names the pods of a batch of creates (informer §13 layer 4).
  */
 import type { Intent, Snapshot } from "@deltaloop/store/ports";
 import { podNames } from "./pod-names.ts";
@@ -16,11 +15,11 @@ export interface CreateOp {
 export interface CreatePlan {
   readonly ops: readonly CreateOp[];
   /**
-   * Planned names that are not wanted any more: their pod is in the snapshot, or a live read has found that it was never made.
-   * Registered with the others, so that they are this run's own, and lowered with its first answers.
+   * Planned names that are no longer needed: their pod is in the snapshot, or a live read found that it was never created.
+   * They are registered with the others, so that this run owns them, and removed with its first answers.
    */
   readonly drop: readonly CreateOp[];
-  /** Where the next plan of this run goes on numbering. */
+  /** First number of the run's next plan. */
   readonly nextIndex: number;
 }
 
@@ -29,14 +28,14 @@ interface WantedCreates {
   readonly ownerUid: string;
   readonly token: string;
   readonly count: number;
-  /** Where an earlier plan of this run stopped numbering. */
+  /** First number that an earlier plan of this run did not use. */
   readonly firstIndex: number;
 }
 
 /**
- * `count` creates, planned names first: an unanswered POST of an earlier run is thereby repeated under its own name. A planned
- * name that the snapshot shows is dropped, not called. One that is not needed is dropped only if its calls are known to have
- * made nothing: otherwise its pod may exist, unseen while the stream stands still, and the next create must come upon it.
+ * Plans `count` creates, planned names first, so that an unanswered POST of an earlier run is repeated under its own name.
+ * A planned name whose pod is in the snapshot is dropped. A name that is not needed is dropped only if its calls are known to have
+ * created nothing. Otherwise its pod may exist, unseen while the stream is stalled, and the next create must collide with it.
  */
 export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, token, count, firstIndex }: WantedCreates): CreatePlan {
   const shown = new Set([...snapshot.dependents, ...snapshot.orphans].map((row) => row.key.slice(row.key.indexOf("/") + 1)));
@@ -55,12 +54,12 @@ export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, token, co
   };
 }
 
-/** Whether a call with this name may still be executed: then the name must not be given up. */
+/** Whether a call with this name may still take effect; the name must then be kept. */
 export function mayLand(op: Pick<Intent, "mayLandUntilMs">, nowMs: number): boolean {
   return op.mayLandUntilMs !== undefined && op.mayLandUntilMs > nowMs;
 }
 
-/** Whether a call with this name was ever sent and not answered: its pod may exist, also if no call can land any more. */
+/** Whether a call with this name was sent and never answered: its pod may exist even if no call can take effect any more. */
 export function wasUnanswered(op: Pick<Intent, "mayLandUntilMs">): boolean {
   return op.mayLandUntilMs !== undefined;
 }

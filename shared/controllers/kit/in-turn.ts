@@ -1,9 +1,9 @@
 import { CALLS_AT_ONCE_MAX } from "@deltaloop/kube/client";
 
 /**
- * Calls `act` for each item in order, for as many at a time as the client has connections, and begins no more once `mayStart`
- * says no: so a batch of any size has each of its calls sent while there is time for it to land. Answers one result per item,
- * undefined for what was not begun. `act` must not throw.
+ * Calls `act` for each item in order, with at most one call per client connection in flight. Starts no more calls once `mayStart`
+ * returns false, so that every call that was sent has time to complete. Returns one result per item, undefined for items
+ * that were not started. `act` must not throw.
  *
  *     500 deletes of 400 ms: 32 at a time, 6.3 s in all, and none waits for a connection
  */

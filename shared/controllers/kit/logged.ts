@@ -1,23 +1,20 @@
-/**
- * What decisions look like to people, logs and captures: without the words of others. The API server itself gets everything
- * whole, as upstream's controllers write it.
- */
+/** Redacts decisions for logs and captures: removes texts that other components wrote. The API server receives them unchanged. */
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
 import type { EventNote, Write } from "./writes.ts";
 
-/** A status without what its conditions quote. Of all writes only a status holds texts. */
+/** A write without the messages in its status conditions. Only a status write holds texts. */
 export function loggedWrite(write: Write): Write {
   if (write.kind !== "UpdateStatus") return write;
   // The same status, conditions and all; only texts differ.
   return { ...write, status: withoutForeignMessages(write.status) };
 }
 
-/** Our warnings quote the API server after the first colon: `Error creating: admission webhook "x" denied the request: …`. */
+/** A Warning without the API server's answer, which follows the first colon: `Error creating: admission webhook "x" denied the request: …`. */
 export function loggedNote(note: EventNote): EventNote {
   return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the answer is in the Event)") } : note;
 }
 
-/** What a sync would have decided on the answer to a write: shadow mode gets none, so the sync ends there. */
+/** The decisions that depend on the answer to a write. Shadow mode gets no answer, so the sync ends there. */
 export function notDecided({ kind, owner }: Write): readonly string[] {
   const ofDeployment = owner.resource === "deployments";
   switch (kind) {

@@ -6,7 +6,7 @@ import type { Write } from "./writes.ts";
 
 export type WriteOf<K extends Write["kind"]> = Extract<Write, { readonly kind: K }>;
 
-/** The writes that need nothing but themselves. The others have functions of their own in perform.ts, which name what they need. */
+/** Writes that need no further input. The other kinds have their own functions in perform.ts. */
 export type ListedWrite = Exclude<Write, { readonly kind: "CreateReplicaSet" | "RollBack" | "UpdateStatus" }>;
 
 /** Makes the body of a ReplicaSet from the live owner, whose generation and digest are those of the decision. */
@@ -33,9 +33,9 @@ export type WriteResult =
   | { readonly kind: "deleted" }
   /** The object is gone (404), or (release) another one stands in its place. */
   | { readonly kind: "gone"; readonly error: Error }
-  /** PatchReplicaSet: somebody wrote first; what stands there now has been written through, which queues the key. DeleteReplicaSet: it changed. DeletePod: it is another one, or no longer the owner's, or on its way out. */
+  /** PatchReplicaSet: another client wrote first; the live object was written through, which queues the key. DeleteReplicaSet: it changed. DeletePod: replaced, released or terminating. */
   | { readonly kind: "conflict"; readonly error: Error }
-  /** CreateReplicaSet: the name is taken; `live` is who has it (absent: gone again). The caller decides what that means. */
+  /** CreateReplicaSet: the name is taken; `live` is the object that has it (absent: gone again). The caller decides. */
   | { readonly kind: "alreadyExists"; readonly error: Error; readonly live?: Cached<"replicasets"> }
   | { readonly kind: "failed"; readonly error: Error }
   /** Not called: an earlier write failed, the owner is being deleted, or the sync ends here. */
@@ -47,16 +47,15 @@ export type StoredResult = {
 
 export interface Performed {
   /**
-   * The sync ends here, whatever else it would have done: the owner is gone (done), it changed under the decision (again),
-   * or nothing was sent (shadow: done).
+   * Ends the sync: the owner is gone (done), it changed since the decision (again), or nothing was sent (shadow mode: done).
    */
   readonly end?: SyncResult;
   /** One per write, in order. */
   readonly results: readonly WriteResult[];
   /**
-   * What the sync must end with, after what it still wants to do (a status write, say). Of claims all, aggregated; of a batch
-   * of creates or deletes one of them, as upstream. A patch of a ReplicaSet that found it changed or gone is an error; not so
-   * `alreadyExists`, nor what a clean-up or a claim finds gone.
+   * The error that the sync must end with, after its remaining work such as a status write. For claims all errors, aggregated; for
+   * a batch of creates or deletes one of them, as upstream. A ReplicaSet patch that found the object changed or gone is an error;
+   * `alreadyExists`, and objects that a clean-up or claim finds gone, are not.
    */
   readonly error?: Error;
 }

@@ -1,4 +1,4 @@
-/** Pod names are chosen before the call, so that repeating the call is harmless (design decision 3, replicaset R4). */
+/** Pod names are chosen before the call, so that repeating the call is idempotent (design decision 3, replicaset R4). */
 import { createHash } from "node:crypto";
 
 /** Source: apiserver pkg/storage/names/generate.go MaxGeneratedNameLength. */
@@ -11,7 +11,7 @@ const POD_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?
 const POD_NAME_LENGTH_MAX = 253;
 
 /**
- * `<owner>-`, or the owner's name alone where that is no legal prefix of a pod name.
+ * `<owner>-`, or the owner's name alone if that is not a valid prefix of a pod name.
  * Source: pkg/controller/controller_utils.go getPodsPrefix, apimachinery NameIsDNSSubdomain with maskTrailingDash.
  */
 export function podsPrefix(ownerName: string): string {
@@ -20,17 +20,17 @@ export function podsPrefix(ownerName: string): string {
   return masked.length <= POD_NAME_LENGTH_MAX && POD_NAME.test(masked) ? prefix : ownerName;
 }
 
-/** What makes a name: the same three always give the same name. */
+/** Inputs of a name: the same three give the same name. */
 export interface PodNameSeed {
   readonly ownerUid: string;
-  /** Of one sync: the run's token. */
+  /** The run's token. */
   readonly intent: string;
   readonly index: number;
 }
 
 /**
- * `web-7f8fb-x2x4z`: the first 58 characters of the prefix and five from SHA-256 of the seed. Like a name that the API
- * server generates, but known before the call.
+ * `web-7f8fb-x2x4z`: the first 58 characters of the prefix and five characters from SHA-256 of the seed. It looks like a name that
+ * the API server generates, but is known before the call.
  */
 export function podName(ownerName: string, { ownerUid, intent, index }: PodNameSeed): string {
   const hash = createHash("sha256").update(`${ownerUid}\n${intent}\n${index}`).digest();
@@ -40,7 +40,7 @@ export function podName(ownerName: string, { ownerUid, intent, index }: PodNameS
   return podsPrefix(ownerName).slice(0, BASE_LENGTH_MAX) + suffix;
 }
 
-/** The next `count` names from `firstIndex` on that are not in `taken`, and where to go on. */
+/** Returns the next `count` names from `firstIndex` on that are not in `taken`, and the next index. */
 export function podNames(
   ownerName: string,
   seed: Omit<PodNameSeed, "index">,

@@ -1,22 +1,21 @@
 /**
- * Why a decision fell as it did, as data: decisions make it of the very numbers they decide by, and return it beside their writes, so
- * it cannot disagree with them. Its words are elsewhere (shared/replay/explain).
+ * The reasons of a decision, as data. A decision builds them from the numbers it decides by and returns them beside its writes, so the two
+ * cannot disagree. shared/replay/explain has the texts.
  */
-
-/** Names, numbers and yes or no, never a value of a template or of somebody's annotation. Undefined: not there, or not set. */
+/** Names, numbers and booleans, never a value from a template or a user's annotation. Undefined: absent or not set. */
 export type Facts = Readonly<Record<string, number | string | boolean | undefined>>;
 
-/** What a decision came to, and by which reasons. */
+/** The result of a decision and its reasons. */
 export interface Decision<T, R extends Reason = Reason> {
   readonly decided: T;
   readonly why: readonly R[];
 }
 
 export interface Reason<Rule extends string = string, F extends Facts = Facts> {
-  /** The rule that decided, or that let nothing happen. */
+  /** The rule that decided, or that prevented a change. */
   readonly rule: Rule;
-  /** The pod or ReplicaSet it speaks of; absent = the owner. */
+  /** The pod or ReplicaSet that the reason concerns; absent = the owner. */
   readonly about?: string;
-  /** What the rule looked at and came to. */
+  /** The rule's inputs and result. */
   readonly facts: F;
 }

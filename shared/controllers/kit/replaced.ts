@@ -1,10 +1,10 @@
-/** What a write would replace, as its decision read it: with that, people see a change and not only what it leads to. */
+/** The values that a write replaces, as its decision read them, so that users can see the change. */
 import type { DeploymentStatus, ReplicaSetStatus, Labels } from "@deltaloop/kube/objects";
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
 import type { Snapshot } from "@deltaloop/store/ports";
 import type { Write } from "./writes.ts";
 
-/** Of a ReplicaSet its spec, of a status all of it, of annotations those that the write names and that are there. */
+/** A ReplicaSet's spec, a whole status, or the existing values of the annotations that the write names. */
 export interface Replaced {
   readonly replicas?: number;
   readonly minReadySeconds?: number;
@@ -12,7 +12,7 @@ export interface Replaced {
   readonly annotations?: Labels;
 }
 
-/** Undefined of a write that replaces nothing, and of an object that the run did not have in its cache. */
+/** Undefined if the write replaces nothing, or the run did not have the object in its cache. */
 export function replacedBy(write: Write, { primary, dependents }: Pick<Snapshot, "primary" | "dependents">): Replaced | undefined {
   if (write.kind !== "UpdateStatus" && write.kind !== "PatchReplicaSet") return undefined;
   const uid = write.kind === "UpdateStatus" ? write.owner.uid : write.uid;

@@ -1,7 +1,6 @@
 /**
- * What a sync wants done, as plain data that can be logged, compared in a test and replayed. A write names a template
- * (uid, generation, digest); it never holds one. `perform()` turns writes into calls; the gateway knows which of them each
- * controller may ever send (design.md, table of writes).
+ * The writes that a sync decides on, as plain data for logs, tests and replay. A write names a template (uid, generation, digest)
+ * and never holds one. `perform()` turns writes into calls; the gateway enforces each controller's contract (design.md).
  */
 import type { DeploymentStatus, ReplicaSetStatus, Labels } from "@deltaloop/kube/objects";
 
@@ -13,25 +12,25 @@ export interface Owner {
   readonly uid: string;
 }
 
-/** The template a decision saw. A create is only sent if the live owner still has this generation and digest. */
+/** The template that the decision read. A create is sent only if the live owner still has this generation and digest. */
 export interface TemplateRef {
   readonly generation: number;
   readonly digest: string;
 }
 
-/** The size a decision saw. A pod is only deleted if the live owner still has this generation and this many replicas. */
+/** The size that the decision read. A pod is deleted only if the live owner still has this generation and replica count. */
 export interface SizeRef {
   readonly generation: number;
   readonly replicas: number;
 }
 
 /**
- * Annotations to copy from the owner as it stands live. No value is here, so the write can still be logged: `perform()`
- * takes the values of `keys` from the live owner, if its digests are still those that the decision saw.
+ * Annotations to copy from the live owner. The write holds no values, so it can be logged: `perform()` reads the values of `keys`
+ * live, if the owner's digests still equal those of the decision.
  */
 export interface CopiedAnnotations {
   readonly keys: readonly string[];
-  /** All of the owner's digests, those of annotations that are in place already too. */
+  /** All digests of the owner, including those of annotations that are already copied. */
   readonly digests: Labels;
 }
 
@@ -42,7 +41,7 @@ export type Write =
       readonly owner: Owner;
       readonly name: string;
       readonly uid: string;
-      /** Of the pod that was chosen. */
+      /** Version of the pod that was chosen. */
       readonly resourceVersion: string;
       readonly size: SizeRef;
     }
@@ -63,7 +62,7 @@ export type Write =
   | {
       readonly kind: "CreateReplicaSet";
       readonly owner: Owner;
-      /** `<deployment>-<hash>`, cut as deployment §8.2 says. */
+      /** `<deployment>-<hash>`, truncated as in deployment §8.2. */
       readonly name: string;
       readonly hash: string;
       readonly template: TemplateRef;
@@ -91,31 +90,31 @@ export type Write =
       readonly resourceVersion: string;
     }
   | {
-      /** Ends a request for a rollback: with the template and annotations of `to`, or without a change if there is none. */
+      /** Ends a rollback request: applies the template and annotations of `to`, or only removes the request without `to`. */
       readonly kind: "RollBack";
       readonly owner: Owner;
-      /** Of the object the decision read, or of our own last response to it. */
+      /** Version of the object that the decision read, or of the last response. */
       readonly resourceVersion: string;
-      /** Annotations by which the owner asks for it, and must do so still when it is read live. */
+      /** The annotations that request the rollback; the live owner must still have them. */
       readonly request: Labels;
-      /** The owner's own, which `to` replaces. */
+      /** The owner's template, which `to` replaces. */
       readonly template: TemplateRef;
-      /** The ReplicaSet that is gone back to, and its template's digest. */
+      /** The target ReplicaSet, and its template's digest. */
       readonly to?: { readonly name: string; readonly uid: string; readonly digest: string };
     }
   | {
       readonly kind: "UpdateStatus";
       readonly owner: Owner;
-      /** Of the object the decision read, or of our own last response to it. */
+      /** Version of the object that the decision read, or of the last response. */
       readonly resourceVersion: string;
       readonly status: ReplicaSetStatus | DeploymentStatus;
-      /** Counters that must vanish from the stored status: sent as `null`. */
+      /** Counters to remove from the stored status; sent as `null`. */
       readonly absent: readonly string[];
-      /** Deployments: the revision annotation travels with the status. */
+      /** Deployments: the revision annotation, which is sent with the status. */
       readonly annotations?: Labels;
     };
 
-/** A Kubernetes Event to emit beside a write: best effort, counted where it was told before, never fails a sync. */
+/** A Kubernetes Event to emit beside a write: best effort, counted if emitted before, never fails a sync. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   readonly reason: string;

@@ -1,12 +1,12 @@
 /**
- * The record loop of every function on a queue: each record is settled by itself, what failed is answered by id.
+ * The record loop of every queue function: settles each record on its own and returns the ids of failed ones.
  *
- * BA1 every record is settled, however many others fail; nothing a record does can make the batch throw.
- * BA2 records of one message group are handled in their order, one at a time; groups, and records without one, in parallel.
- * BA3 when a record fails, it and the later ones of its group stay in the queue, the later ones untried; other groups go on.
- * BA4 what stays is visible again after seconds, not after the queue's visibility time-out (informer §11.2 step 6).
- * BA5 what is not settled a second before the invocation ends is answered as failed and told, whatever it waits for: else Lambda
- *    would end the function without a word, and fail the settled ones with it.
+ * BA1 every record is settled, however many others fail; no record can make the batch throw.
+ * BA2 records of one message group are handled in order, one at a time; groups, and records without one, in parallel.
+ * BA3 a failed record and the later ones of its group stay in the queue, the later ones untried; other groups continue.
+ * BA4 they are visible again after seconds, not after the queue's visibility timeout (informer §11.2 step 6).
+ * BA5 records that are not settled a second before the invocation ends are logged and returned as failed. Otherwise Lambda would end the
+ *    function without a log line, and fail the settled ones as well.
  */
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
 
@@ -25,16 +25,16 @@ const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS,
 
 export interface BatchOptions {
   readonly log: Log;
-  /** When the invocation ends (BA5). Absent: whoever hosts it does not end it so soon. */
+  /** When the invocation ends (BA5). Absent: the host sets no such limit. */
   readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
   readonly metrics?: Pick<Metrics, "flush">;
-  /** The queue the records came from. Absent: what failed waits for its visibility time-out. */
+  /** The queue of the records. Absent: failed records wait for the visibility timeout. */
   readonly source?: Pick<MessageSource, "setVisibility">;
 }
 
 /**
- * Hands every record to `handle` and answers which ones stay in the queue. A throw of `handle` is a retry; one that is still at
- * it when the invocation ends goes on unheard.
+ * Passes every record to `handle` and returns the ones that stay in the queue. A throw of `handle` is a retry. A call that is unfinished
+ * at the end of the invocation continues, and its result is ignored.
  */
 export async function settleRecords(
   event: SQSEvent,
@@ -92,14 +92,14 @@ function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[]
   return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
 }
 
-/** As far as there is time for it: what was not made visible comes back later. */
+/** Best effort within the remaining time: other records return after the visibility timeout. */
 async function makeVisible(failed: Failed, options: BatchOptions): Promise<void> {
   const done = new AbortController();
   await Promise.race([changeVisibility(failed, options), waitFor(options, () => ANSWER_RESERVE_MS / 2, done.signal)]);
   done.abort("done");
 }
 
-/** Resolves after the time that `ms` makes of what is left of the invocation; never, when `signal` aborts first or nothing ends. */
+/** Resolves after the time that `ms` derives from the remaining time; never if `signal` aborts first or no end is set. */
 function waitFor({ ends }: BatchOptions, ms: (remainingMs: number) => number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     ends?.clock.after(ms(ends.remainingMs), signal).then(resolve, () => undefined);

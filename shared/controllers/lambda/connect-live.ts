@@ -7,10 +7,10 @@ import type { LiveConfiguration } from "./live-configuration.ts";
 import type { TakeResult } from "@deltaloop/store/ports";
 import { liveSigner } from "./live-signer.ts";
 
-/** Of Redis: a password that is none, or not any more. Source: github.com/redis/redis src/acl.c. */
+/** Redis errors for a wrong or revoked password. Source: github.com/redis/redis src/acl.c. */
 const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
-/** The outside world but the API server. MAC keys are followed; a refused password makes the secrets be read, for whoever connects next. */
+/** Connects everything except the API server. Follows MAC keys; a refused password makes it read the secrets again. */
 export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Connections {
   const { current } = live;
   const outside = connect(
@@ -28,7 +28,7 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Co
   const { store } = outside;
   return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
 
-  /** An epoch of another digest key: the watcher has read the secrets before us. */
+  /** An epoch with another digest key: the watcher has read the new secrets first. */
   function noticed(result: TakeResult): TakeResult {
     if (result.kind === "gated" && result.reason.includes("digestPrefix")) void live.renew("digestKey");
     return result;
@@ -36,8 +36,8 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Co
 }
 
 /**
- * Whether what was made of one configuration serves another: keys of MACs, and credentials of the same kind, are followed. A digest key
- * stands in every digest, and a connection is to one Redis as one user.
+ * Whether connections made for one configuration serve another. MAC keys, and credentials of the same kind, are followed. A new digest key
+ * changes every digest, and a connection belongs to one Redis and user.
  */
 export function isServedBy(made: Configuration, now: Configuration): boolean {
   const kept = ({ digestKey, redis, kube }: Configuration): string =>

@@ -1,7 +1,4 @@
-/**
- * The outside world that a Configuration names, made in one place: for the functions, the watcher, and whoever else looks at the
- * same cache from a person's machine.
- */
+/** Connections of a Configuration: for functions, the watcher, and commands on a user's machine. */
 import { redisClient, createRedisStore } from "@deltaloop/store/redis";
 import { sqsCalls, createSqsDoorbells } from "@deltaloop/store/sqs";
 import type { SqsCalls } from "@deltaloop/store/sqs";
@@ -15,7 +12,7 @@ import type { Clock, Random } from "@deltaloop/base";
 import { HOLE_LIMIT_MS } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
 
-/** What names a cache, and the keys without which it cannot be read. */
+/** Identity of a cache, and the keys needed to read it. */
 export type CacheConfiguration = Pick<Configuration, "deployment" | "cluster" | "digestKey" | "macKeys"> &
   Partial<Pick<Configuration, "mode" | "guard">>;
 
@@ -29,8 +26,8 @@ export interface Cache {
 type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
- * The cache of one cluster. `make` says where it lives: `redisStore`, or the Store in memory. `signer`: one that follows its keys, instead
- * of the configuration's.
+ * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer`: replaces the configuration's
+ * keys by ones that are followed.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
@@ -43,7 +40,7 @@ export function openCache(
   return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
 }
 
-/** A Store on a connection of its own, which its `close` ends. `onError` hears of it when it is lost between calls; calls fail by themselves. */
+/** A Store on its own connection, which `close` ends. `onError` reports a loss between calls; calls fail by themselves. */
 export function redisStore(redis: Configuration["redis"], onError?: (error: Error) => void): MakeStore {
   return (options) => {
     const client = redisClient(redis);
@@ -60,7 +57,7 @@ export interface Connections extends Cache {
   close(): Promise<void>;
 }
 
-/** Everything outside but the API server, for which each component has credentials of its own. */
+/** Everything except the API server, for which each component has its own credentials. */
 export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore, signer?: Signer): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
   const cache = openCache(configuration, make, signer);

@@ -1,9 +1,9 @@
 /**
- * What a handler file exports: its function, made of the environment at the first invocation, so that importing it touches nothing.
+ * The export of a handler file: its function, created at the first invocation, so that importing it has no effect.
  *
- * DE1 the first invocation reads the secrets, all at once; it fails with what was wrong, and the next one tries again.
- * DE2 before each one the configuration is fresh (live-configuration.ts). When what was connected with it serves no more, the function
- *    is made anew; what the former one is still doing ends on its own connections, which are closed then.
+ * DE1 the first invocation reads all secrets at once; it fails with the reason, and the next one retries.
+ * DE2 the configuration is refreshed before each invocation (live-configuration.ts). When its connections no longer serve, the function is
+ *    created anew; work of the former one ends on its own connections, which are then closed.
  */
 import { createSecretReader } from "@deltaloop/store/secrets";
 import { liveConfiguration } from "./live-configuration.ts";
@@ -22,7 +22,7 @@ interface Made<A extends readonly unknown[], R> {
   running: number;
 }
 
-/** `environment`: Lambda's, unless a test says otherwise. */
+/** `environment`: Lambda's by default. */
 export function deployed<A extends readonly unknown[], R>(
   component: Component,
   create: (wiring: WiredFunction) => (...args: A) => Promise<R>,

@@ -3,11 +3,11 @@ import * as v from "valibot";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { DoorbellMessage } from "@deltaloop/store/ports";
 
-/** `namespace/name`, as long as an API server lets them be. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
+/** `namespace/name`, up to the API server's limits. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
 const OBJECT_KEY = /^[^/]{1,63}\/[^/]{1,253}$/;
-/** Of a cluster id, which has 12. */
+/** Limit for a cluster id, which has 12. */
 const CLUSTER_CHARACTERS_MAX = 64;
-/** Of what is wrong with a body, which quotes it: whoever may ring chooses its length. */
+/** Limit for an error text that quotes a body, whose length the sender chooses. */
 const WHY_CHARACTERS_MAX = 200;
 
 const Message = v.object({
@@ -22,10 +22,10 @@ const Message = v.object({
 
 export type DecodedDoorbell =
   | { readonly kind: "bell"; readonly message: DoorbellMessage }
-  /** Nothing is lost with it: the key stays dirty and the sweeper rings again. Log it by name and acknowledge. */
+  /** Harmless: the key stays dirty and the sweeper rings again. Logged and acknowledged. */
   | { readonly kind: "undecodable"; readonly why: string };
 
-/** What a doorbell's body says. Never throws. */
+/** Decodes a doorbell's body. Never throws. */
 export function decodeDoorbell(body: string): DecodedDoorbell {
   let value: unknown;
   try {

@@ -4,7 +4,7 @@
  *
  * GO1 Keys that fall due before `untilMs` are synced inline, at most ten at a time. All other doorbells are rung.
  * GO2 A follow-up is a sync like any other, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
- * GO3 A key that its own run enqueues at once is synced once more after that run. Due again after that, or after a back-off, it is rung, so
+ * GO3 A key that its own run enqueues at once is synced once more after that run. Due again after that, or after a backoff, it is rung, so
  *     that other keys are not starved.
  * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
  * GO5 Once all syncs have ended, every doorbell is rung: nothing would wait for a follow-up.
@@ -144,7 +144,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     try {
       await run();
     } catch (error) {
-      log.warn("key could not be synced at once, it is rung", { key, controller, error: describeError(error) });
+      log.warn("inline follow-up sync failed, ringing the doorbell", { key, controller, error: describeError(error) });
       await ring({ doorbells, log }, [{ ...due, delayMs: 0 }]);
     }
   }

@@ -9,7 +9,7 @@ import type { Configuration } from "./configuration.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
 import { tokenFrom } from "./token-file.ts";
 
-/** A token that ends within this is looked for in its secret: whoever renews it has done so long before. */
+/** A token that expires within this is read again from its secret, which should hold a newer one by then. */
 const ENDS_SOON_MS = 60_000;
 
 interface Options {
@@ -18,10 +18,10 @@ interface Options {
 }
 
 /**
- * How the environment says that the API server is reached: with a token, a certificate, an EKS cluster's name, or as nobody. What came
- * from a secret is read again when the server refuses it, and a token also before it ends.
+ * API server access from the environment: a token, a client certificate, an EKS cluster's name, or anonymous. A value from a secret is
+ * read again when the server refuses it, a token also before it expires.
  *
- * @throws {ConfigurationError} when an EKS cluster's region is not known
+ * @throws {ConfigurationError} if an EKS cluster's region is unknown
  */
 export function kubeHttpConfig(live: LiveConfiguration, component: string, options: Options = {}): KubeHttpConfig {
   const { kube } = live.current;
@@ -55,13 +55,13 @@ function secretToken(live: LiveConfiguration, { log, now = Date.now }: Options):
     const token = held();
     if (endsSoon() && warnedOf !== token) {
       warnedOf = token;
-      log?.warn("the token for the API server ends, and nobody has renewed it", { endsMs: tokenEndsMs(token) });
+      log?.warn("the token for the API server expires soon and was not renewed", { endsMs: tokenEndsMs(token) });
     }
     return token;
   };
 }
 
-/** `exp` of a token that says so: service accounts' do. Source: kubernetes.io/docs/reference/access-authn-authz/authentication. */
+/** `exp` of a token that has it, as service accounts' do. Source: kubernetes.io/docs/reference/access-authn-authz/authentication. */
 export function tokenEndsMs(token: string): number | undefined {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8")) as { readonly exp?: unknown };
@@ -71,7 +71,7 @@ export function tokenEndsMs(token: string): number | undefined {
   }
 }
 
-/** `https://0A1B.gr7.eu-central-1.eks.amazonaws.com`, or where this runs. */
+/** Region in the server's name (`https://0A1B.gr7.eu-central-1.eks.amazonaws.com`), or AWS_REGION. */
 function regionOf(server: string): string {
   const region = /\.([a-z]{2}(?:-[a-z]+)+-\d+)\.eks\.amazonaws\.com/.exec(server)?.[1] ?? environmentRegion();
   if (region === undefined) throw new ConfigurationError(["AWS_REGION: is missing, and the API server's name does not say it either"]);

@@ -1,12 +1,12 @@
 /**
- * A configuration whose secrets are read at start and again while the process lives.
+ * A configuration whose secrets are read at start and again during the life of the process.
  *
- * LC1 callers at the same time share one read, which asks for all references at once.
- * LC2 what was read is used for five minutes, or less if the environment says so; then one read is waited for, for as long as it takes at most. If that fails, what was read
- *    last goes on being used: a secret store that is away stops nobody who has started.
- * LC3 `renew` reads at once, but per cause no more often than its interval: who sends us forged messages does not make us read secrets.
- * LC4 a value that makes no configuration counts as a read that failed. The first read has nothing to fall back on, so it throws.
- * LC5 no value and no text made of one is logged.
+ * LC1 concurrent callers share one read, which requests all references at once.
+ * LC2 values are used for five minutes, or the environment's shorter limit; then the caller waits for one read, for at most its timeout.
+ *    If it fails, the last values stay in use: a secret store outage stops no running process.
+ * LC3 `renew` reads at once, but at most once per cause and interval, so that forged messages cannot cause many reads.
+ * LC4 a value that makes no valid configuration counts as a failed read. The first read has no fallback, so it throws.
+ * LC5 no value, and no text derived from one, is logged.
  */
 import { createSigner, SecretError } from "@deltaloop/store/ports";
 import type { Secrets, SecretValues } from "@deltaloop/store/ports";
@@ -15,35 +15,35 @@ import { ConfigurationError, parseConfiguration } from "./configuration.ts";
 import type { Configuration, Variables } from "./configuration.ts";
 import { referencesIn, withSecrets } from "./secret-values.ts";
 
-/** Why secrets are asked for before their time: what was refused, or what nobody could explain. */
+/** Why secrets are read early: what was refused or could not be verified. */
 export type Cause = "kube" | "redis" | "macKey" | "digestKey";
 
-/** How long after one read of a cause the next one may be. Whoever forges messages chooses when the last is asked for. */
+/** Minimum time between two reads for one cause. A sender of forged messages can trigger the last one. */
 const INTERVAL_MS: { readonly [C in Cause]: number } = { kube: 15_000, redis: 15_000, macKey: 60_000, digestKey: 15_000 };
 const AGAIN_AFTER_FAILURE_MS = 10_000;
-/** Of one try of three: whoever waits has something to go on with, and the shortest function 5 s in all. */
+/** Timeout per try, of three: the caller has values to fall back on, and the shortest function has 5 s in all. */
 const REREAD_TIMEOUT_MS = 400;
 
 export interface LiveConfiguration {
-  /** As it was read last. */
+  /** As last read. */
   readonly current: Configuration;
-  /** Not older than LC2 says. Never throws. */
+  /** A configuration within the age limit of LC2. Never throws. */
   fresh(): Promise<Configuration>;
-  /** Whether reading again has changed anything (LC3). Never throws. */
+  /** Returns whether reading again changed anything (LC3). Never throws. */
   renew(cause: Cause): Promise<boolean>;
 }
 
 export interface LiveOptions {
-  /** Made when there is a reference; `endpoint` is the environment's. */
+  /** Called if there is a reference; `endpoint` is the environment's. */
   readonly secrets: (options: { readonly endpoint?: string }) => Pick<Secrets, "read">;
   readonly now: () => number;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
 /**
- * The environment's configuration, which stays as it is where the environment has no reference.
+ * The environment's configuration; constant if the environment has no reference.
  *
- * @throws {ConfigurationError} naming every mistake, of secrets too; {SecretError} naming each secret that could not be read
+ * @throws {ConfigurationError} with every problem, also of secrets; {SecretError} with each secret that could not be read
  */
 export async function liveConfiguration(environment: Variables, { secrets, now, log }: LiveOptions): Promise<LiveConfiguration> {
   const references = referencesIn(environment);
@@ -70,7 +70,7 @@ export async function liveConfiguration(environment: Variables, { secrets, now, 
       return true;
     } catch (error) {
       dueMs = now() + AGAIN_AFTER_FAILURE_MS;
-      log.warn("secrets were not read again, the last ones stay in use", { error: reasonOf(error) });
+      log.warn("failed to refresh secrets, the last values stay in use", { error: reasonOf(error) });
       return false;
     }
   }
@@ -97,12 +97,12 @@ export async function liveConfiguration(environment: Variables, { secrets, now, 
   };
 }
 
-/** One that is known and stays. */
+/** A configuration that never changes. */
 export function fixedConfiguration(current: Configuration): LiveConfiguration {
   return { current, fresh: () => Promise.resolve(current), renew: () => Promise.resolve(false) };
 }
 
-/** @throws {ConfigurationError} whose lines name the secret that a wrong value came from */
+/** @throws {ConfigurationError} with the name of the secret that a wrong value came from */
 function configurationOf(environment: Variables, references: ReturnType<typeof referencesIn>, values: SecretValues): Configuration {
   const { variables, from } = withSecrets(environment, references, values);
   try {
@@ -123,7 +123,7 @@ function configurationOf(environment: Variables, references: ReturnType<typeof r
   }
 }
 
-/** Both say names and what is wrong with them, and nothing else is thrown here but bugs. */
+/** Both error types hold names and problems, no values; anything else is a bug. */
 function reasonOf(error: unknown): string {
   return error instanceof SecretError || error instanceof ConfigurationError ? error.problems.join("; ") : "unexpected";
 }

@@ -2,8 +2,8 @@ import { createSigner } from "@deltaloop/store/ports";
 import type { Signer } from "@deltaloop/store/ports";
 
 /**
- * A signer whose keys may be replaced while it is used: each call asks for the present ones, and another list makes another signer.
- * `onUnknown` hears of every text that is signed with a key it does not have, which is what a rotation looks like from behind.
+ * A signer whose keys may be replaced during use: each call takes the present ones. `onUnknown` is called for each text that is signed
+ * with an unknown key, as during a rotation.
  */
 export function liveSigner(keys: () => readonly string[], cluster: string, onUnknown?: () => void): Signer {
   let held = keys();

@@ -17,7 +17,7 @@ export function createLogger(service: string, level: Configuration["logLevel"]):
   };
 }
 
-/** Fields whose value is absent are left out. `LogFields` holds plain values only, so nothing nested can slip through. */
+/** Omits absent fields. `LogFields` holds plain values only, so nothing nested can be logged. */
 function given(fields: LogFields = {}): Record<string, string | number | boolean> {
   return Object.fromEntries(Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])));
 }

@@ -1,18 +1,18 @@
 /**
- * References in an environment, and the values that come in their place:
+ * References in an environment, and the values that replace them:
  *
  * | variable | the secret's value | stands for |
  * |---|---|---|
  * | DELTALOOP_MAC_KEY_SECRET | the text of DELTALOOP_MAC_KEY: one key, or several with commas, the first of which signs | DELTALOOP_MAC_KEY |
  * | DELTALOOP_DIGEST_KEY_SECRET | the text of DELTALOOP_DIGEST_KEY | DELTALOOP_DIGEST_KEY |
  * | DELTALOOP_KUBE_SECRET | `{"token"}` or `{"clientCertificate", "clientKey"}`, each with an authority as `"ca"` if there is none
- *   elsewhere, all PEM; or a token alone; `{}` comes as nobody. Not read where there is a DELTALOOP_KUBE_EKS_CLUSTER |
+ *   elsewhere, all PEM; or a token alone; `{}` is anonymous. Not read if DELTALOOP_KUBE_EKS_CLUSTER is set |
  *   DELTALOOP_KUBE_TOKEN, …_CLIENT_CERTIFICATE and …_KEY, …_CA |
  * | DELTALOOP_REDIS_SECRET | `{"username", "password"}` or a password for DELTALOOP_REDIS_URL, which then holds none; or a whole URL |
  *   DELTALOOP_REDIS_URL |
  *
- * What a reference looks like stands in shared/store/ports/secrets.ts. Functions in a cloud have nothing but these: whoever may read a
- * function's configuration reads no credential.
+ * The form of a reference is in shared/store/ports/secrets.ts. Cloud functions have references only, so reading a function's
+ * configuration reveals no credential.
  */
 import * as v from "valibot";
 
@@ -26,7 +26,7 @@ type Reference = (typeof REFERENCES)[number];
 const ENDPOINT = "DELTALOOP_SECRETS_ENDPOINT";
 const SECONDS = "DELTALOOP_SECRETS_SECONDS";
 
-/** Variables that would say the same as a reference. */
+/** Variables that conflict with a reference. */
 const BESIDE: { readonly [R in Reference]: readonly string[] } = {
   DELTALOOP_MAC_KEY_SECRET: ["DELTALOOP_MAC_KEY"],
   DELTALOOP_DIGEST_KEY_SECRET: ["DELTALOOP_DIGEST_KEY"],
@@ -38,11 +38,11 @@ export interface References {
   /** The reference of each variable that has one. */
   readonly given: ReadonlyMap<Reference, string>;
   readonly endpoint?: string;
-  /** What was read is used for so long. */
+  /** How long values are used before they are read again. */
   readonly maxAgeMs: number;
 }
 
-/** @throws {ConfigurationError} when a reference stands beside what it refers to, or secrets are to be used for too long or no time */
+/** @throws {ConfigurationError} if a reference conflicts with a plain variable, or the maximum age is out of range */
 export function referencesIn(environment: Variables): References {
   const signsItself = Boolean(environment["DELTALOOP_KUBE_EKS_CLUSTER"]);
   const names = REFERENCES.filter((name) => !(signsItself && name === "DELTALOOP_KUBE_SECRET"));
@@ -58,10 +58,9 @@ export function referencesIn(environment: Variables): References {
 }
 
 /**
- * `environment` with values in the place of references, for parseConfiguration; of each variable that came from a secret, `from` says
- * which.
+ * `environment` with values in place of references, for parseConfiguration; `from` names the secret of each such variable.
  *
- * @throws {ConfigurationError} naming the secret whose value has not the shape that it should have, and quoting nothing
+ * @throws {ConfigurationError} with the secret whose value has the wrong shape; quotes no value
  */
 export function withSecrets(
   environment: Variables,
@@ -85,7 +84,7 @@ export function withSecrets(
   return { variables, from };
 }
 
-/** The variables that a value stands for, or what is wrong with it. */
+/** Converts a value to variables, or returns the problem. */
 type Reader = (value: string, variables: Variables) => Variables | string;
 
 const READERS: { readonly [R in Reference]: Reader } = {
@@ -111,7 +110,7 @@ function kubeVariables(value: string): Variables | string {
   if (!value.startsWith("{")) return /^[\w.-]+$/.test(value) ? { DELTALOOP_KUBE_TOKEN: value } : "its value is no token";
   const { success, output } = v.safeParse(KubeSecret, value);
   if (!success) return `its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without`;
-  // The authority beside the credential goes before another one: it is replaced with it.
+  // The authority beside the credential takes precedence, because it is replaced together with it.
   const ca = output.ca === undefined ? {} : { DELTALOOP_KUBE_CA: output.ca, DELTALOOP_KUBE_CA_FILE: undefined };
   if ("token" in output) return { DELTALOOP_KUBE_TOKEN: output.token, ...ca };
   if (!("clientKey" in output)) return ca;

@@ -1,4 +1,4 @@
 import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 
-/** A function on a queue, as @types/aws-lambda has it, without the callback of the first Node.js runtime. */
+/** A queue function, as in @types/aws-lambda, without the callback of the first Node.js runtime. */
 export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse | void>;

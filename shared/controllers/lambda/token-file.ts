@@ -1,8 +1,8 @@
 import { readFile, stat } from "node:fs/promises";
 
 /**
- * The token in a file that somebody else keeps fresh (a projected service-account token changes every hour). It is read again
- * when the file's modification time moves, and when the server has refused it.
+ * The token in a file that another process refreshes (a projected service-account token changes every hour). It is read again when the
+ * file's modification time changes, and after the server refused it.
  */
 export function tokenFrom(path: string): (refused?: string) => Promise<string> {
   let token = "";

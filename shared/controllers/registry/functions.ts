@@ -1,28 +1,28 @@
-/** The functions that are deployed. Fragments of infra/, the local function host and tests take them from here. */
+/** The deployed functions, for the fragments of infra/, the local function host and tests. */
 import { FUNCTION_TIMEOUT_SECONDS } from "@deltaloop/base";
 import { logicalName, pascalCase, syncFunction } from "./names.ts";
 import type { Registry } from "./registry.ts";
 
 export interface FunctionEntry {
-  /** Its folder under functions/, and what it is deployed as. */
+  /** Its folder under functions/, and its deployed name. */
   readonly name: string;
-  /** In CloudFormation. */
+  /** Logical id in CloudFormation. */
   readonly logical: string;
   readonly timeoutSeconds: number;
   /**
-   * CloudFormation name of the queue it is on, how many invocations read it, and whether what failed is made visible sooner; absent: nothing but
-   * time calls it.
+   * Logical id of its queue, the number of concurrent invocations, and whether failed messages become visible sooner; absent for a
+   * scheduled function.
    */
   readonly queue?: { readonly logical: string; readonly maximumConcurrency: string; readonly makesVisible: boolean };
-  /** Whose keys it syncs. */
+  /** The controller whose keys it syncs. */
   readonly controller?: string;
-  /** Calls the API server, with a service account and a token of its own. */
+  /** Calls the API server, with its own service account and token. */
   readonly usesKube: boolean;
-  /** Rings doorbells, so it may be part of a chain that Lambda would take for a loop. */
+  /** Rings doorbells, so Lambda may take its chain of invocations for a loop. */
   readonly rings: boolean;
 }
 
-/** In the order in which people read them. */
+/** In reading order. */
 export function functionsOf({ controllers, resources }: Registry): readonly FunctionEntry[] {
   return [
     {
@@ -35,11 +35,11 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       rings: true,
     },
     {
-      // Of Q1's dead-letter queue.
+      // On Q1's dead-letter queue.
       name: "dead-deltas",
       logical: pascalCase("dead-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["dead-deltas"],
-      // Lambda's least. Nobody waits for a dead letter.
+      // Lambda's minimum. Dead letters are not urgent.
       queue: { logical: "DeltasDeadQueue", maximumConcurrency: "2", makesVisible: false },
       usesKube: false,
       rings: false,

@@ -1,7 +1,7 @@
-/** A deployment's file of parameters, `name: value` a line, for `npm run deploy` and `deltaloop cost`. */
+/** A deployment's parameter file, `name: value` per line, for `npm run deploy` and `deltaloop cost`. */
 import { parseYamlTexts } from "@deltaloop/kube/yaml";
 
-/** @throws {Error} when it is something else, quoting no value */
+/** @throws {Error} for any other content; quotes no value */
 export function parameterTexts(text: string): Readonly<Record<string, string>> {
   const read = parseYamlTexts(text);
   if (typeof read !== "object" || read === null || Array.isArray(read)) throw new Error("lines of `name: value`");

@@ -1,8 +1,7 @@
 /**
- * The one table of controllers and of the resources they stand on. Queues, variables, functions, roles, RBAC, alarms and views are
- * derived from it (names.ts, functions.ts, rights.ts beside it; infra/fragments.ts), each by a function that takes any `Registry`:
- * a controller that is not built in is one more entry. Its code stays in its own function and in those that
- * go on to its keys, so no other bundle carries it.
+ * The table of controllers and their resources. Queues, variables, functions, roles, RBAC, alarms and views are derived from it (names.ts,
+ * functions.ts, rights.ts beside it; infra/fragments.ts) by functions that take any `Registry`, so an additional controller is one more
+ * entry. Its code is bundled only into its own function and those that sync its keys inline.
  */
 import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller, ControllerInfo, ResourceInfo } from "@deltaloop/kube/objects";
@@ -20,18 +19,18 @@ import { replicationControllerAffectedKeys } from "../replication/conversion.ts"
 export interface ControllerEntry extends ControllerInfo<string> {
   /** A DNS label: names its queue, function, role and field manager. */
   readonly name: string;
-  /** Which of its keys a change of a watched object concerns. */
+  /** Its keys that a change of a watched object affects. */
   readonly affectedKeys: AffectedKeys;
-  /** What it may ask of the API server, and so its rights. */
+  /** The writes that it may send, from which its permissions are derived. */
   readonly contract: readonly ContractRow<string>[];
-  /** Whose keys its function goes on to when its own runs have made them due, and so has the rights for (shared/controllers/lambda/follow-up-sync.ts). */
+  /** Controllers whose keys its function syncs inline, and whose permissions it therefore has (shared/controllers/lambda/follow-up-sync.ts). */
   readonly followUps?: readonly string[];
 }
 
 export interface Registry {
-  /** In the order in which they are told of a change. */
+  /** In the order in which their affected keys are computed. */
   readonly controllers: readonly ControllerEntry[];
-  /** Every resource that a controller names. */
+  /** Every resource that a controller uses. */
   readonly resources: Readonly<Record<string, ResourceInfo>>;
 }
 
@@ -41,14 +40,14 @@ const EVENTS_TABLES: { readonly [C in Controller]: AffectedKeys } = {
   replicationcontroller: replicationControllerAffectedKeys,
 };
 
-/** A Deployment and its ReplicaSets wake each other, write after write. */
+/** A Deployment and its ReplicaSets enqueue each other, write after write. */
 const GOES_ON_TO: { readonly [C in Controller]: readonly Controller[] } = {
   deployment: ["replicaset"],
   replicaset: ["deployment"],
   replicationcontroller: [],
 };
 
-/** What is built in. */
+/** The built-in controllers. */
 export const REGISTRY: Registry = {
   controllers: CONTROLLERS.map((name) => ({
     name,
@@ -60,15 +59,15 @@ export const REGISTRY: Registry = {
   resources: RESOURCES,
 };
 
-/** Whom a change concerns, controller by controller. */
+/** The affected keys of a change, controller by controller. */
 export function affectedKeysOf({ controllers }: Registry): readonly AffectedKeys[] {
   return controllers.map(({ affectedKeys }) => affectedKeys);
 }
 
-/** Of what is built in. */
+/** Affected keys of the built-in controllers. */
 export const AFFECTED_KEYS: readonly AffectedKeys[] = affectedKeysOf(REGISTRY);
 
-/** What somebody must watch and cache for all of them, each once. */
+/** The resources to watch and cache for all of them, each once. */
 export function watchedBy({ controllers }: Registry): readonly string[] {
   return [...new Set(controllers.flatMap(({ reads }) => reads))];
 }

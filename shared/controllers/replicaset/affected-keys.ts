@@ -1,4 +1,4 @@
-/** Which ReplicaSets (or ReplicationControllers) a change concerns, and how soon (replicaset §3, informer §11.2 step 2). */
+/** The ReplicaSets (or ReplicationControllers) that a change affects, and their urgency (replicaset §3, informer §11.2 step 2). */
 import type { CachedMeta, CachedPod, CachedReplicaSet, Labels } from "@deltaloop/kube/objects";
 import { sameOwner, referencedKey, isTerminal, RESOURCES, controllerOf, objectKey } from "@deltaloop/kube/objects";
 import { matches, selectorOf, selectsEverything } from "@deltaloop/kube/selectors";
@@ -20,7 +20,7 @@ export function affectedKeysOf(kind: ReplicaKind): AffectedKeys {
   };
 }
 
-/** Its own primary: always, at once unless only the status or the like has changed. */
+/** Urgency of the primary itself: queued always, at once unless only its status or similar changed. */
 function primaryUrgency(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined): Effect["urgency"] {
   if (before === undefined || after === undefined) return "act";
   const [a, b] = [before.metadata, after.metadata];
@@ -54,7 +54,7 @@ function podEffects(kind: ReplicaKind, lookups: Lookups, before: CachedPod | und
   return (labelsChanged || ownerChanged) && after.deletionTimestamp === undefined ? matching(kind, lookups, after) : [];
 }
 
-/** The owners that the pods name as their controller, where an object can have that name. That it still is the one of that uid is checked where the effect is carried out. Source: resolveControllerRef. */
+/** The owners that the pods name as their controller, if the name is valid. The Store checks the uid when it enqueues the key. Source: resolveControllerRef. */
 function owners(kind: ReplicaKind, pods: readonly CachedPod[], urgency: Effect["urgency"]): readonly Effect[] {
   return pods.flatMap(({ namespace, owner }) => {
     if (owner === undefined || owner.kind !== RESOURCES[kind.resource].kind) return [];
@@ -63,7 +63,7 @@ function owners(kind: ReplicaKind, pods: readonly CachedPod[], urgency: Effect["
   });
 }
 
-/** Everyone whose selector matches an orphan; a pod without labels, and an empty or invalid selector, match nothing. Source: getPodReplicaSets. */
+/** Every primary whose selector matches an orphan; a pod without labels, and an empty or invalid selector, match nothing. Source: getPodReplicaSets. */
 function matching(kind: ReplicaKind, lookups: Lookups, pod: CachedPod): readonly Effect[] {
   if (pod.labels === undefined || Object.keys(pod.labels).length === 0) return [];
   return lookups.primaries(kind.resource, pod.namespace).flatMap((primary) => {
@@ -87,7 +87,7 @@ function controllerOfKind(kind: ReplicaKind): Effect["controller"] {
   return controller;
 }
 
-/** One effect a key; all of them are urgent here. */
+/** One effect per key; all are urgent here. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return [...new Map(effects.map((effect) => [effect.key, effect])).values()];
 }

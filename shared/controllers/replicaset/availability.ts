@@ -1,4 +1,4 @@
-/** When to look again because a ready pod becomes available by time alone (replicaset §11). */
+/** When to requeue because a ready pod becomes available with time (replicaset §11). */
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "@deltaloop/kube/objects";
 import { isAvailable, isReady, parseTime } from "@deltaloop/kube/objects";
 import type { Succeeded } from "../kit/run.ts";
@@ -10,11 +10,11 @@ export interface NextLook {
 }
 
 /**
- * Done, or done and look again when the first ready pod has been so for `minReadySeconds`:
+ * Done, or done with a requeue when the first ready pod has been ready for `minReadySeconds`:
  *
  *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → again after 700 ms
  *
- * A ready pod whose condition has no time tells nothing: then after `minReadySeconds`.
+ * A ready pod whose condition has no time counts as just ready.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet (its last step), controller_utils.go FindMinNextPodAvailabilityCheck.
  */

@@ -1,4 +1,4 @@
-/** What the owner's status says after a sync (replicaset §10). */
+/** The owner's status after a sync (replicaset §10). */
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus, Condition, Labels } from "@deltaloop/kube/objects";
 import { getCondition, removeCondition, setReplicaSetCondition, isAvailable, isReady, formatTime } from "@deltaloop/kube/objects";
 import type { WriteOf } from "../kit/performed.ts";
@@ -7,11 +7,11 @@ import { wantedReplicas } from "./manage-replicas.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
 export interface StatusInput {
-  /** Claimed before anything was created or deleted in this sync. */
+  /** Pods claimed before this sync created or deleted any. */
   readonly claimed: readonly CachedPod[];
-  /** Absent: the kind has no such field. */
+  /** Absent if the kind has no such field. */
   readonly terminating?: readonly CachedPod[];
-  /** What managing ended with, if it failed. */
+  /** The error of manageReplicas, if it failed. */
   readonly manageError?: Error;
   readonly nowMs: number;
 }
@@ -30,7 +30,7 @@ export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, ma
   };
 }
 
-/** The counts of that status, and whether they are news; and a failure that it does not tell any more. */
+/** The counts of the status, whether they changed, and a failure that ended. */
 export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): readonly ReplicaReason[] {
   const before = getCondition(rs.status.conditions ?? [], "ReplicaFailure");
   const isOver = before !== undefined && getCondition(status.conditions ?? [], "ReplicaFailure") === undefined;
@@ -54,7 +54,7 @@ function hasLabels(pod: CachedPod, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => pod.labels?.[key] === value);
 }
 
-/** `ReplicaFailure` comes and goes with the error; while it stands, neither text nor time is touched. Foreign ones stay. */
+/** `ReplicaFailure` follows the error; while it lasts, text and time stay. Other conditions stay unchanged. */
 function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | undefined, nowMs: number): readonly Condition[] {
   const conditions = rs.status.conditions ?? [];
   if (error === undefined) return removeCondition(conditions, "ReplicaFailure");
@@ -88,7 +88,7 @@ export function statusWrite(rs: CachedReplicaSet, owner: Owner, status: ReplicaS
   return isStored ? undefined : { kind: "UpdateStatus", owner, resourceVersion: rs.metadata.resourceVersion, status, absent: [] };
 }
 
-/** What is kept is kept as the same object, so nothing deeper needs comparing. */
+/** Unchanged conditions are the same objects, so a shallow comparison suffices. */
 function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
   return a.length === b.length && a.every((condition, i) => condition === b[i]);
 }

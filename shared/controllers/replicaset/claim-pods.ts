@@ -1,4 +1,4 @@
-/** Which pods count as replicas, and which must change hands first (replicaset §6). */
+/** Decides which pods count as replicas, and which to adopt or release (replicaset §6). */
 import type { CachedPod } from "@deltaloop/kube/objects";
 import { sameOwner, isActive, isTerminating, RESOURCES } from "@deltaloop/kube/objects";
 import { formatLabels, formatSelector, matches } from "@deltaloop/kube/selectors";
@@ -9,10 +9,10 @@ import type { Observed } from "./observe.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
 export interface ClaimedPods {
-  /** Owned, matching and active, without a call. */
+  /** Owned, matching and active pods; no call needed. */
   readonly claimed: readonly CachedPod[];
   readonly writes: readonly (WriteOf<"Adopt"> | WriteOf<"Release">)[];
-  /** Of each write. */
+  /** One reason per write. */
   readonly why: readonly ReplicaReason[];
 }
 
@@ -22,7 +22,7 @@ export function claimPods({ rs, owner, selector, pods, orphans }: Observed): Cla
   const writes: ClaimedPods["writes"][number][] = [];
   const why: ReplicaReason[] = [];
   for (const pod of [...pods, ...orphans].filter(isActive)) {
-    const by = pod.owner === undefined ? "nobody" : isOwnedBy(pod, owner) ? "claimant" : "another";
+    const by = pod.owner === undefined ? "none" : isOwnedBy(pod, owner) ? "claimant" : "another";
     const claim = claimObject(rs.metadata, pod, by, matches(selector, pod.labels));
     if (claim === "claimed") claimed.push(pod);
     else if (claim === "adopt" || claim === "release") {
@@ -35,8 +35,8 @@ export function claimPods({ rs, owner, selector, pods, orphans }: Observed): Cla
 }
 
 /**
- * The pods that the answers made ours. Differs from upstream: one that is being deleted by now is not claimed, or it would
- * stand for a replica that nobody replaces (replicaset §6).
+ * The pods that the answers show as adopted. Differs from upstream: a pod that is being deleted is not claimed, because it would count as
+ * a replica and not be replaced (replicaset §6).
  */
 export function adoptedPods(writes: ClaimedPods["writes"], results: readonly WriteResult[]): readonly CachedPod[] {
   return writes.flatMap((write, i) => {
@@ -47,12 +47,12 @@ export function adoptedPods(writes: ClaimedPods["writes"], results: readonly Wri
   });
 }
 
-/** Ours and on their way out: they are counted in the status and nowhere else, and are never adopted. */
+/** Owned, terminating pods: counted in the status only, and never adopted. */
 export function terminatingPods({ owner, selector, pods }: Pick<Observed, "owner" | "selector" | "pods">): readonly CachedPod[] {
   return pods.filter((pod) => isTerminating(pod) && isOwnedBy(pod, owner) && matches(selector, pod.labels));
 }
 
-/** Every part counts, the namespace included (api/owner-id.ts). */
+/** Compares every field of the reference, the namespace included (api/owner-id.ts). */
 function isOwnedBy(pod: CachedPod, { resource, namespace, name, uid }: Owner): boolean {
   return pod.namespace === namespace && sameOwner(pod.owner, { kind: RESOURCES[resource].kind, name, uid });
 }

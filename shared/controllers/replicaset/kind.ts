@@ -1,4 +1,4 @@
-/** What differs between the two kinds that this one implementation serves (replicaset §15). */
+/** Differences between the two kinds of this implementation (replicaset §15). */
 import type { Cached, CachedReplicaSet } from "@deltaloop/kube/objects";
 
 export interface ReplicaKind {
@@ -7,7 +7,7 @@ export interface ReplicaKind {
   readonly toReplicaSet: (primary: Cached) => CachedReplicaSet;
   /** Whether `.status.terminatingReplicas` exists. */
   readonly countsTerminating: boolean;
-  /** Whether pods of siblings count when victims are chosen; a ReplicationController never has siblings. */
+  /** Whether pods of siblings count in the choice of pods to delete; a ReplicationController has no siblings. */
   readonly ranksRelatedPods: boolean;
 }
 

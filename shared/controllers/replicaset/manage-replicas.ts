@@ -1,4 +1,4 @@
-/** How many pods to create, or which to delete (replicaset §7). */
+/** The number of pods to create, or the pods to delete (replicaset §7). */
 import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import type { ListedWrite } from "../kit/performed.ts";
 import type { Observed } from "./observe.ts";
@@ -6,10 +6,10 @@ import { getPodsToDelete } from "./pods-to-delete.ts";
 import { getCondition } from "@deltaloop/kube/objects";
 import type { ReplicaReason } from "./reasons.ts";
 
-/** Creates, or deletes, of one sync. Source: pkg/controller/replicaset/replica_set.go BurstReplicas. */
+/** Creates or deletes per sync. Source: pkg/controller/replicaset/replica_set.go BurstReplicas. */
 const BURST_REPLICAS = 500;
 
-/** The API's default is 1; an object that was never defaulted is read the same way. */
+/** The API's default is 1, also for an object without defaults. */
 export function wantedReplicas(rs: CachedReplicaSet): number {
   return rs.spec.replicas ?? 1;
 }
@@ -26,7 +26,7 @@ export interface Managing {
  *     wants 1000, has 0 → create 500; the answers queue the key for the rest
  *     wants 1, has 3   → delete 2, the ones that serve least first
  *
- * Nothing while an earlier call may still be in flight, and nothing for an owner that is being deleted.
+ * No writes while an earlier call may be in flight, or for an owner that is being deleted.
  *
  * Source: replica_set.go manageReplicas.
  */
@@ -63,14 +63,14 @@ export function manageReplicas(
   };
 }
 
-/** What an earlier sync was refused stands in the status until one of them ends well. */
+/** Reasons after a refused sync, whose failure stays in the status until a sync succeeds. */
 function whyAgain({ status: { conditions = [] } }: CachedReplicaSet): readonly ReplicaReason[] {
   const failure = getCondition(conditions, "ReplicaFailure");
   if (failure === undefined) return [];
   return [{ rule: "failed before", facts: { reason: failure.reason, since: failure.lastTransitionTime } }];
 }
 
-/** Whether victims are chosen by rank, for which the siblings' pods must be read; if all must go there is no choice. */
+/** Whether victims are chosen by rank, which needs the siblings' pods; not if all pods must go. */
 export function choosesVictims({ rs, pending }: Pick<Observed, "rs" | "pending">, claimed: readonly CachedPod[]): boolean {
   if (pending > 0 || rs.metadata.deletionTimestamp !== undefined) return false;
   return claimed.length > wantedReplicas(rs) && Math.min(claimed.length - wantedReplicas(rs), BURST_REPLICAS) < claimed.length;

@@ -1,4 +1,4 @@
-/** What a sync works on, made of the snapshot: the owner in ReplicaSet form, its selector, and the pods that concern it. */
+/** Input of a sync, from the snapshot: the owner in ReplicaSet form, its selector, and the relevant pods. */
 import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector } from "@deltaloop/kube/selectors";
 import type { Selector } from "@deltaloop/kube/selectors";
@@ -14,13 +14,13 @@ export interface Observed {
   readonly selector: Selector;
   /** Controlled by the owner, in any phase. */
   readonly pods: readonly CachedPod[];
-  /** Of the namespace, controlled by nobody. */
+  /** Pods of the namespace without a controller. */
   readonly orphans: readonly CachedPod[];
-  /** Calls of earlier runs that may still be in flight: nothing is created or deleted until their deadline has passed. */
+  /** Calls of earlier runs that may be in flight: creates and deletes wait for their deadline. */
   readonly pending: number;
 }
 
-/** Gone: nothing left to do. InvalidSelector: nothing can be decided; upstream logs it and waits for a change. */
+/** Gone: done. InvalidSelector: no decision possible; upstream logs it and waits for a change. */
 export type Observation = Observed | { readonly kind: "Gone" } | { readonly kind: "InvalidSelector"; readonly message: string };
 
 /** Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, up to and with the listing of pods. */
@@ -46,7 +46,7 @@ export function whyNothing(observation: Exclude<Observation, Observed>): Replica
   return observation.kind === "Gone" ? { rule: "gone", facts: {} } : { rule: "invalid selector", facts: { message: observation.message } };
 }
 
-/** The pods of rows of the pod resource, without those whose delete has been answered already. */
+/** The pods of rows of the pod resource, without those whose delete was already answered. */
 export function podsOf(rows: readonly Row[]): readonly CachedPod[] {
   return rows.filter((row) => !row.gone).map((row) => row.object as CachedPod); // callers pass pod rows
 }

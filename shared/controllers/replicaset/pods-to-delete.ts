@@ -1,4 +1,4 @@
-/** Which pods go first when there are too many (replicaset §8). */
+/** Chooses the pods to delete when there are too many (replicaset §8). */
 import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { isActive, isReady, parseTime } from "@deltaloop/kube/objects";
 import { compileSelector, matches } from "@deltaloop/kube/selectors";
@@ -6,13 +6,13 @@ import type { ReplicaReason, VictimRule } from "./reasons.ts";
 
 export interface Victims {
   readonly victims: readonly CachedPod[];
-  /** Of each victim, and then of those that stay; none where all must go, for then nobody is chosen. */
+  /** One reason per victim, then those of the pods that stay; none if all pods must go. */
   readonly why: readonly ReplicaReason[];
 }
 
 /**
- * The `count` pods to delete. If all must go they are taken as they come; else those that serve least, and of equals those
- * on the fullest node: `related` are the pods that do the same work (this owner's and its siblings').
+ * The `count` pods to delete. If all must go, in the given order; otherwise the least useful first, and of equals those on the
+ * fullest node. `related`: pods that do the same work (this owner's and its siblings').
  *
  * Source: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode.
  */
@@ -25,13 +25,13 @@ export function getPodsToDelete(
   const onNode = new Map<string, number>();
   for (const { nodeName = "" } of related.filter(isActive)) onNode.set(nodeName, (onNode.get(nodeName) ?? 0) + 1);
   const rank = (pod: CachedPod): number => onNode.get(pod.nodeName ?? "") ?? 0;
-  // The order below is not transitive in its time buckets; sorting by uid first makes the outcome the same for every input order.
+  // The order below is not transitive in its time buckets; sorting by uid first makes the result independent of input order.
   const sorted = pods.toSorted(byUid).toSorted((a, b) => comparePods(a, b, { rankA: rank(a), rankB: rank(b), nowMs }));
   const victims = sorted.slice(0, count);
   const survivors = sorted.slice(count);
   const why = victims.flatMap((pod) => whyFirst(pod, survivors, { rank, nowMs }));
-  const told = why.at(-1)?.facts.survivor;
-  const others = survivors.filter(({ name }) => name !== told);
+  const named = why.at(-1)?.facts.survivor;
+  const others = survivors.filter(({ name }) => name !== named);
   return { victims, why: [...why, ...whyStaying(others, victims.at(-1), { rank, nowMs })] };
 }
 
@@ -40,7 +40,7 @@ interface Ranking {
   readonly nowMs: number;
 }
 
-/** Beside the first that stays, unless these two stand the other way round, as what is not transitive may. */
+/** Compares with the first pod that stays, unless the order of the two is inverted, which non-transitivity allows. */
 function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Ranking): readonly GoesFirst[] {
   for (const other of survivors) {
     const rule = ruleBetween(pod, other, ranking);
@@ -52,7 +52,7 @@ function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Rank
 
 type GoesFirst = Extract<ReplicaReason, { rule: "goes first" }>;
 
-/** Once for each rule that spares some; beside the last that goes, as above. */
+/** One reason per rule that spares a pod; compares with the last victim, as above. */
 function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefined, ranking: Ranking): readonly ReplicaReason[] {
   if (victim === undefined) return [];
   const spared = Map.groupBy(survivors, (pod) => ruleBetween(victim, pod, ranking));
@@ -63,7 +63,7 @@ function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefin
   });
 }
 
-/** The rule by which one goes before another; undefined: by none. */
+/** The rule that orders two pods; undefined: none. */
 function ruleBetween(pod: CachedPod, other: CachedPod, { rank, nowMs }: Ranking): Rule | undefined {
   const at = { rankA: rank(pod), rankB: rank(other), nowMs };
   const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
@@ -80,7 +80,7 @@ function compared(
 }
 
 interface Compared {
-  /** Pods of the same work on its node. */
+  /** Related pods on its node. */
   readonly rankA: number;
   readonly rankB: number;
   readonly nowMs: number;
@@ -89,11 +89,11 @@ interface Compared {
 interface Rule {
   readonly by: VictimRule;
   readonly compare: (a: CachedPod, b: CachedPod, at: Compared) => number;
-  /** What was compared, for people. */
+  /** The compared value, for users. */
   readonly shown: (pod: CachedPod, rank: number) => string;
 }
 
-/** The first that tells two pods apart decides. Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. */
+/** The first rule that distinguishes two pods decides. Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. */
 const RULES: readonly Rule[] = [
   { by: "no node", compare: (a, b) => Number(isAssigned(a)) - Number(isAssigned(b)), shown: ({ nodeName = "" }) => nodeName || "no node" },
   { by: "phase", compare: (a, b) => phaseOrder(a) - phaseOrder(b), shown: ({ phase = "Unknown" }) => phase },
@@ -126,9 +126,9 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Negative if `a` goes first. The first rule that tells them apart decides.
+ * Negative if `a` goes first. The first rule that distinguishes them decides.
  *
- * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties fall to the lower uid, then
+ * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties are broken by the lower uid, then
  * the lower name, so that two workers choose the same victims.
  */
 export function comparePods(a: CachedPod, b: CachedPod, at: Compared): number {
@@ -154,7 +154,7 @@ function phaseOrder(pod: CachedPod): number {
 }
 
 /**
- * An int32 as upstream parses it: no plus sign, no leading zeros; anything else counts as 0.
+ * An int32 as upstream parses it: no plus sign, no leading zeros; other texts count as 0.
  * Source: pkg/apis/core/helper GetDeletionCostFromPodAnnotations.
  */
 export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
@@ -164,8 +164,8 @@ export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
 }
 
 /**
- * Younger first, but ages are compared by order of magnitude, and within one the rule behind this one takes the lower uid: otherwise the
- * youngest pods of a roll-out would all go, and they tend to share a zone. Pods without the time go first; equal times do not decide.
+ * Younger first, with ages compared by order of magnitude. Equal ages are left to the next rule, the lower uid. Otherwise the youngest
+ * pods of a rollout would all be deleted, and these often share a zone. Pods without the time go first; equal times do not decide.
  *
  * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
  */
@@ -193,7 +193,7 @@ function created({ creationTimestamp = "unknown" }: CachedPod): string {
   return creationTimestamp;
 }
 
-/** 2 h → 42, 5 h and 8 h → 44: truncated log2 of the age in nanoseconds; -1 for what is not yet. */
+/** 2 h → 42, 5 h and 8 h → 44: truncated log2 of the age in nanoseconds; -1 for a time in the future. */
 export function ageBucket(ageMs: number): number {
   return ageMs > 0 ? Math.trunc(Math.log2(ageMs * 1e6)) : -1;
 }
@@ -211,7 +211,7 @@ function compareText(a: string, b: string): number {
  * A sibling without a valid selector is skipped.
  *
  * Source: replica_set.go getIndirectlyRelatedPods. Differs from upstream: `pods` are those in the siblings' slices and the
- * namespace's orphans, so a matching pod that somebody else controls does not count.
+ * namespace's orphans, so a matching pod of another controller does not count.
  */
 export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonly CachedPod[]): readonly CachedPod[] {
   const selectors = siblings.flatMap(({ spec }) => {
@@ -223,8 +223,8 @@ export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonl
 }
 
 /**
- * How much older each ready victim is than the youngest ready pod: whole multiples, so that 8 h beside 5 h is 1 and beside 2 h is 4. None
- * of a pod that was made in this very millisecond.
+ * Age of each ready victim divided by that of the youngest ready pod, in whole multiples: 8 h beside 5 h is 1 and beside 2 h is 4.
+ * Omits a pod created in this same millisecond.
  *
  * Source: replica_set.go reportSortingDeletionAgeRatioMetric. Differs from upstream, which divides by an age of 0 and panics.
  */

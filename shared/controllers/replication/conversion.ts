@@ -18,5 +18,5 @@ export const REPLICATION_CONTROLLER: ReplicaKind = {
   ranksRelatedPods: false,
 };
 
-/** Which ReplicationControllers a change concerns: the ReplicaSet table, on the other kind. */
+/** The ReplicationControllers that a change affects: the ReplicaSet table for the other kind. */
 export const replicationControllerAffectedKeys: AffectedKeys = affectedKeysOf(REPLICATION_CONTROLLER);

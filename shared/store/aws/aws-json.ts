@@ -1,11 +1,10 @@
 /**
- * AWS JSON over kept connections, for the few calls that run all day: SQS's, and reading secrets. An SDK's client does the same at two
- * to three times the CPU and hundreds of KiB of every bundle.
+ * AWS JSON over kept-alive connections, for frequent calls: SQS, and reading secrets. An SDK client needs two to three times the CPU and
+ * adds hundreds of KiB to every bundle.
  *
- * QC1 a call is tried up to three times: again when it got no answer in time, 5xx, 429 or a throttling error; never when its signal says no.
- * QC2 an error tells the service's code and status, and quotes no body.
- * QC3 an endpoint of one's own that speaks plain http is an emulator on this machine and gets made-up credentials, so that none are
- *    searched for.
+ * QC1 a call is tried up to three times: again after a timeout, 5xx, 429 or a throttling error; never once its signal aborts.
+ * QC2 an error has the service's code and status, and quotes no body.
+ * QC3 a custom endpoint with plain http is a local emulator and gets dummy credentials, so that no credential chain is searched.
  *
  * Source: AWS JSON 1.0 and 1.1 protocols.
  */
@@ -17,16 +16,16 @@ import { createExchanges } from "@deltaloop/base/http";
 import type { Exchanges } from "@deltaloop/base/http";
 
 export interface CallOptions {
-  /** Of one try, from its start to the last byte of its answer. Default: longer than any long poll. */
+  /** Per try, from its start to the last byte of the answer. Default: longer than any long poll. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface AwsJson {
   /**
-   * The parsed answer to `input`, which is sent to the endpoint of the options, else to the host of `url`.
+   * Returns the parsed answer to `input`, which is sent to the endpoint of the options, else to the host of `url`.
    *
-   * @throws {AwsError} when the service refuses; what the connection or the signal said when there was no answer
+   * @throws {AwsError} if the service refuses; the error of the connection or the signal without an answer
    */
   call(action: string, url: string, input: object, options?: CallOptions): Promise<unknown>;
   /** Ends the connections. */
@@ -46,16 +45,16 @@ export class AwsError extends Error {
 }
 
 export interface AwsJsonOptions extends SignerOptions {
-  /** Instead of the host in each URL. */
+  /** Replaces the host in each URL. */
   readonly endpoint?: string;
 }
 
 const TRIES_MAX = 3;
 const BACK_OFF_MS = 100;
 const TIMEOUT_MS = 30_000;
-/** SQS keeps an idle connection for longer. */
+/** Shorter than SQS keeps an idle connection. */
 const IDLE_MS_MAX = 50_000;
-/** SQS's largest answer, ten messages of 1 MiB, whose text JSON may write six times as long; and what stands around them. */
+/** SQS's largest answer: ten messages of 1 MiB, which JSON escapes may enlarge sixfold, and their envelope. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 const THROTTLED = /throttl|limit|slow.?down|too.?many/i;
 const EMULATED: SignerOptions = { region: "us-east-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };
@@ -110,7 +109,7 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
   };
 }
 
-/** A SyntaxError quotes what it could not read. */
+/** Drops the SyntaxError's text, because it quotes its input. */
 function parsed(action: string, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -119,18 +118,18 @@ function parsed(action: string, text: string): unknown {
   }
 }
 
-/** One try took longer than it may. */
+/** One try exceeded its timeout. */
 class AwsTimeoutError extends Error {
   override readonly name = "TimeoutError";
   readonly code = "ETIMEDOUT";
 }
 
-/** What a service answered instead. */
+/** Builds the error of a refused call. */
 export function awsError(action: string, body: string, status: number): AwsError {
   return new AwsError(action, codeIn(body), status);
 }
 
-/** `com.amazonaws.sqs#QueueDoesNotExist` in an error's `__type`. What answers without one is not the service: a proxy, say. */
+/** `com.amazonaws.sqs#QueueDoesNotExist` in an error's `__type`. An answer without it is from a proxy, not the service. */
 function codeIn(text: string): string {
   try {
     const { __type: type } = JSON.parse(text) as { readonly __type?: unknown };

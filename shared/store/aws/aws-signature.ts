@@ -6,24 +6,24 @@ import { SignatureV4 } from "@smithy/signature-v4";
 
 type Credentials = ConstructorParameters<typeof SignatureV4>[0]["credentials"];
 
-/** How a service names itself: in a signature, in a host's name, and before an action. */
+/** Names of a service: in a signature, in a host name, and before an action. */
 export interface AwsService {
   /** `sqs` */
   readonly name: string;
-  /** `AmazonSQS`: what `x-amz-target` begins with. */
+  /** `AmazonSQS`: prefix of `x-amz-target`. */
   readonly target: string;
-  /** Of AWS JSON. */
+  /** Version of AWS JSON. */
   readonly version: "1.0" | "1.1";
 }
 
 export interface SignerOptions {
-  /** Default: the one in the host's name, then AWS_REGION. */
+  /** Default: the region in the host's name, then AWS_REGION. */
   readonly region?: string;
-  /** Default: as the SDK finds them. */
+  /** Default: the SDK's credential chain. */
   readonly credentials?: Credentials;
 }
 
-/** The headers of `POST /` for an action. @throws {Error} when no region or no credentials are known */
+/** The headers of `POST /` for an action. @throws {Error} if the region or the credentials are unknown */
 export type AwsSigner = (host: string, action: string, body: string) => Promise<Readonly<Record<string, string>>>;
 
 export function createAwsSigner(service: AwsService, { region, credentials = foundCredentials() }: SignerOptions): AwsSigner {
@@ -33,7 +33,7 @@ export function createAwsSigner(service: AwsService, { region, credentials = fou
     const signer = signers.get(of) ?? new SignatureV4({ credentials, region: of, service: service.name, sha256: Sha256 });
     signers.set(of, signer);
     const headers = { host, "content-type": `application/x-amz-json-${service.version}`, "x-amz-target": `${service.target}.${action}` };
-    // Of a request the signature has the host in its header; protocol and hostname are not looked at.
+    // The signature covers the host header; protocol and hostname are ignored.
     const request = { method: "POST", protocol: "", hostname: "", path: "/", query: {}, headers, body };
     return (await signer.sign(request)).headers;
   };
@@ -47,12 +47,12 @@ function regionOf(host: string, service: string): string {
   return region;
 }
 
-/** Where this process runs, as Lambda and ECS tell it; undefined elsewhere, unless somebody says so. */
+/** The region of this process from the variables that Lambda and ECS set; otherwise undefined. */
 export function environmentRegion(): string | undefined {
   return process.env["AWS_REGION"] ?? process.env["AWS_DEFAULT_REGION"];
 }
 
-/** Looked for when the first call needs them: the search is a large package. */
+/** Loads the credential chain at the first call, because it is a large package. */
 export function foundCredentials(): Credentials {
   let provider: ReturnType<typeof defaultProvider> | undefined;
   return async () => {
@@ -61,7 +61,7 @@ export function foundCredentials(): Credentials {
   };
 }
 
-/** What signers hash with. A key of bytes costs Node four times as much where it is none of its own key objects. */
+/** Hash for signers. A raw key costs Node four times as much as a key object. */
 export class Sha256 {
   readonly #hash: { update(data: string | Uint8Array): unknown; digest(): Uint8Array };
 
@@ -78,7 +78,7 @@ export class Sha256 {
   }
 
   reset(): void {
-    throw new Error("a hash is taken once");
+    throw new Error("digest() may be called only once");
   }
 }
 

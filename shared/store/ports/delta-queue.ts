@@ -1,19 +1,19 @@
 /**
  * Q1, the delta queue: watcher in, applier out. SQS FIFO in production.
  *
- * DQ1 a message whose `send` answered is delivered at least once, in any order, any number of times.
- * DQ2 within a group, order is kept as long as nothing fails; nobody's correctness rests on it.
- * DQ3 two messages are distinct if their ids differ. Ids are unique in the whole queue, not only in their group: equal
+ * DQ1 a message that `send` accepted is delivered at least once, in any order, any number of times.
+ * DQ2 order within a group is kept without failures; correctness does not depend on it.
+ * DQ3 messages with different ids are distinct. Ids are unique in the whole queue, not only in their group: equal
  *      lane, fence and sequence of two resources are both delivered.
- * DQ4 a repeated id within five minutes may be swallowed, so it is only ever a repeat of the same message, or of one that says the
- *      same in fewer words after that was refused for good. What was refused has used no id.
+ * DQ4 a repeated id within five minutes may be dropped. So a repeat is the same message, or a shorter form of one that was refused
+ *      permanently. A refused message has used no id.
  * DQ5 `send` reports failed entries by id; the others are in the queue.
- * DQ6 a received message is hidden until its visibility ends, then comes again with a greater `receiveCount`; `remove`
+ * DQ6 a received message is hidden until its visibility ends, then returns with a greater `receiveCount`; `remove`
  *      ends it; past `maxReceiveCount` it moves to the dead-letter queue.
- * DQ7 bodies pass through byte for byte up to 1 MiB; a larger one fails by id and blocks no neighbour.
+ * DQ7 bodies pass byte for byte up to 1 MiB; a larger one fails by id and does not block others.
  */
 export interface DeltaQueue {
-  /** At most 10 entries and 1 MiB in all, as SQS takes them. Rejects only when nothing is known of any entry. */
+  /** At most 10 entries and 1 MiB in all, as SQS. Rejects only if the result of every entry is unknown. */
   send(entries: readonly QueueEntry[]): Promise<SendResult>;
 }
 
@@ -33,7 +33,7 @@ export interface SendResult {
   }[];
 }
 
-/** The other end of a queue; in production it is Lambda's event source mapping, locally ours (shared/local). */
+/** The consumer's end of a queue; in production Lambda's event source mapping, locally shared/local. */
 export interface MessageSource {
   /** Waits up to `waitMs` for at least one message. At most 10 at a time. */
   receive(options: { readonly max: number; readonly waitMs: number; readonly signal?: AbortSignal }): Promise<readonly ReceivedMessage[]>;

@@ -1,27 +1,27 @@
 /** Which MAC keys rows and entries are signed with (docs/internals/threat-model.md). */
 import type { CachedResource } from "@deltaloop/kube/objects";
 
-/** What of the current epoch is signed with which key. Texts, not objects: an object has a row and an entry, or a tombstone. */
+/** Number of texts of the current epoch per signing key. Texts, not objects: an object has a row and an entry, or a tombstone. */
 export interface KeyUse {
   readonly current: number;
-  /** Signed with a key that is accepted and signs no more. */
+  /** Signed with a former key, which is accepted but no longer signs. */
   readonly former: number;
-  /** Of a key that is not accepted, or forged: A14 replaces it when its object is next looked at. */
+  /** Signed with an unknown key, or forged: A14 replaces it when its object is next read. */
   readonly foreign: number;
   /**
-   * Entries that are signed and whose row is not there: somebody put back what was deleted, and the owner counts an object that does
-   * not exist. No rule of the index finds these, since nothing looks from an entry to its row.
+   * Signed entries without a row: a deleted entry was restored, and the owner counts an object that does not exist. No other rule of
+   * the index finds these, because look-ups go from rows to entries.
    */
   readonly ghosts: number;
-  /** Rows whose entry is not there: their objects are hidden from their owners until their next event, which puts them back (A14). */
+  /** Rows without an entry: their objects are hidden from their owners until their next event, which restores them (A14). */
   readonly hidden: number;
 }
 
 export interface KeyStore {
   /**
-   * Counts all of `resource`: rows, tombstones, and the entries of slices that anybody may read. With `mend`, what a former key has
-   * signed is signed anew, and ghosts are taken away and their owners queued: each only if exactly what was found stands there still,
-   * so nothing that is written meanwhile is lost, and what was is found by the next look. Answers what was found before.
+   * Counts all of `resource`: rows, tombstones, and the entries of readable slices. With `repair`, texts of former keys are signed again, and
+   * ghosts are removed and their owners enqueued. Each text is changed only if it is as it was read, so no concurrent write is lost; the
+   * next look finds the rest. Returns the counts from before.
    */
-  keyUse(resource: CachedResource, mend: boolean): Promise<KeyUse>;
+  keyUse(resource: CachedResource, repair: boolean): Promise<KeyUse>;
 }

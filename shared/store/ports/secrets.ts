@@ -1,29 +1,29 @@
 /**
- * Secrets, read and written by reference. A reference names a secret and tells nothing of its value:
+ * Secrets, read and written by reference. A reference names a secret and reveals nothing of its value:
  *
  *     deltaloop/prod/mac-key                                       Secrets Manager, as
  *     arn:aws:secretsmanager:eu-central-1:1:secret:mac-key-a1B2c3
  *     ssm:/deltaloop/prod/mac-key                                  Parameter Store, as
  *     arn:aws:ssm:eu-central-1:1:parameter/deltaloop/prod/mac-key
- *     file:/var/run/secrets/deltaloop/mac-key                      a file that somebody else keeps fresh
+ *     file:/var/run/secrets/deltaloop/mac-key                      a file that another process refreshes
  *
- * SR1 `read` answers the value of every reference it was given, in one call of each service, or fails as a whole.
- * SR2 a failure names each reference that could not be read, why, and what whoever acts may do; never a value.
- * SR3 what `write` has written is what a later `read` answers.
+ * SR1 `read` returns the value of every given reference, in one call per service, or fails as a whole.
+ * SR2 a failure names each unreadable reference, the reason, and what the operator can do; never a value.
+ * SR3 a `read` after a `write` returns the written value.
  */
 
-/** Where secrets are kept. */
+/** A store of secrets. */
 export interface Secrets {
   /** @throws {SecretError} */
   read(references: readonly string[], options?: { readonly timeoutMs?: number }): Promise<SecretValues>;
-  /** Of a secret that is there. @throws {SecretError} */
+  /** Replaces the value of an existing secret. @throws {SecretError} */
   write(reference: string, value: string): Promise<void>;
 }
 
-/** By reference. */
+/** Values by reference. */
 export type SecretValues = ReadonlyMap<string, string>;
 
-/** A secret could not be read or written. One line each; whoever deployed it acts, or time does when a service was out of reach. */
+/** A secret could not be read or written. One line each. The operator acts, or a later retry succeeds if a service was unavailable. */
 export class SecretError extends Error {
   override readonly name = "SecretError";
   readonly problems: readonly string[];

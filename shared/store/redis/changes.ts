@@ -12,7 +12,7 @@ import type { Seal } from "./rows.ts";
 
 export interface Changes {
   readonly seal: Seal;
-  /** How many items a call may hold: a script keeps the server to itself. */
+  /** Limit of items per call, because a script blocks the server. */
   readonly itemsMax?: number;
   readonly resource: CachedResource;
   readonly laneOf: (key: ObjectKey) => number;
@@ -25,16 +25,16 @@ const SAME_UID = 1;
 const COUNTED = 2;
 const UNREAD = 4;
 
-/** Where something forged stands. */
+/** Location of a forged text. */
 const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
 
-/** An item's kind, as its meta says it. */
+/** An item's kind in its meta. */
 const KINDS = { put: "P", delete: "D", gone: "G" } as const;
 
 /**
- * The arguments of `changes`; their keys go to `table`.
- * @throws {RangeError} when a resourceVersion is no decimal integer, a key comes twice or there are too many items: bugs of the
- * caller, found before anything is sent.
+ * The arguments of `changes`; their keys are added to `table`.
+ * @throws {RangeError} if a resourceVersion is no decimal integer, a key occurs twice or there are too many items: a bug of the
+ * caller, found before the command is sent
  */
 export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
   const { seal, resource, items, counts } = changes;
@@ -110,7 +110,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   };
 }
 
-/** `make` asked once for each name. */
+/** Memoizes `make` by name. */
 function remember<K>(make: (name: K) => number): (name: K) => number {
   const made = new Map<K, number>();
   return (name) => {
@@ -123,7 +123,7 @@ function remember<K>(make: (name: K) => number): (name: K) => number {
   };
 }
 
-/** The different effects of a call; items name them by number, because a pack's items mostly concern the same few keys. */
+/** The distinct effects of a call; items refer to them by number, because most items of a pack affect the same few keys. */
 class EffectTable {
   readonly args: ChangeArgs["effects"][number][] = [];
   readonly #names: EpochKeys;
@@ -161,7 +161,7 @@ class EffectTable {
   }
 }
 
-/** Two effects on one key that say the same. */
+/** Whether two effects on one key are equal. */
 function isSame(a: Effect, b: Effect): boolean {
   return (
     a.controller === b.controller &&
@@ -174,7 +174,7 @@ function isSame(a: Effect, b: Effect): boolean {
 
 const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent", f: "full" };
 
-/** One letter an item, as scripts answer them. */
+/** Decodes one letter per item. */
 export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] {
   const letters = asText(reply);
   const outcomes: ItemOutcome[] = [];
@@ -186,7 +186,7 @@ export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] 
   return outcomes;
 }
 
-/** `{ base, key, u, delay, … }` as scripts answer it; `names` and `table` say whose queue stands at a base. */
+/** Decodes `{ base, key, u, delay, … }`; `names` and `table` resolve a base to its queue. */
 export function parseBells(names: EpochKeys, keys: readonly string[], reply: Reply | undefined): readonly Doorbell[] {
   const flat = asList(reply);
   const bells: Doorbell[] = [];
@@ -203,14 +203,14 @@ function bell(names: EpochKeys, controller: Controller, key: string, u: string, 
   return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
 }
 
-/** `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
+/** Decodes `u` of a primary: uid 0x1F its controller owner; empty = there is none. */
 export function parsePrimary(u: string): { readonly uid?: string; readonly owner?: OwnerId } {
   if (u === "") return {};
   const [uid = "", owner = ""] = u.split(US);
   return { uid, ...(owner !== "" && { owner }) };
 }
 
-/** How a run ends, as scripts take it. */
+/** Encodes the outcome of a run. */
 export function outcomeArgs(outcome: Outcome): Pick<ArgsOf<"done">, "outcome" | "delayMs"> {
   const delayMs = outcome.kind === "requeueAfter" ? outcome.delayMs : outcome.kind === "retry" ? outcome.withinMs : undefined;
   return { outcome: outcome.kind, delayMs: delayMs === undefined ? undefined : Math.ceil(delayMs) };

@@ -1,20 +1,20 @@
-/** The ioredis client as this adapter wants it. */
+/** Configuration of the ioredis client. */
 import { Cluster, Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 
 import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "@deltaloop/base";
 
-/** A call outlives connections that end for 0.7 s: one that was not answered may have registered what then blocks for 20 s. */
+/** Calls are retried for 0.7 s across reconnects: an unanswered call may have registered an intent that blocks for 20 s. */
 const TRIES_MAX = 5;
-/** However long Redis was away, it is found again within half a second. */
+/** Reconnects within half a second, however long the outage. */
 const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
-/** ioredis: nothing was done, so the command goes again. */
+/** ioredis: the command was not executed, so it is sent again. */
 const RECONNECT_AND_RESEND = 2;
 
 /**
- * Connects in the background; calls made before wait. Auto-pipelining stays off: each verb is one command already, and
- * ioredis takes a custom command's first argument, the number of keys, for its key when it groups a cluster's commands. A connection that
- * is lost is told to whoever listens for `error`, and to nobody else.
+ * Connects in the background; earlier calls wait. Auto-pipelining is off: each verb is one command, and ioredis would take a custom
+ * command's first argument, the number of keys, for its key when it groups a cluster's commands. A lost connection is reported
+ * to listeners of `error` only.
  */
 export function redisClient(options: { readonly url: string; readonly cluster: boolean }): Redis | Cluster {
   const redis = {
@@ -23,7 +23,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
     maxRetriesPerRequest: TRIES_MAX,
     keepAlive: 10_000,
     retryStrategy: (attempt) => Math.min(attempt * RECONNECT_STEP_MS, RECONNECT_MS_MAX),
-    // The primary has become a replica and keeps its connections: the address leads to its successor by now.
+    // The primary has become a replica and keeps its connections; the address now leads to its successor.
     reconnectOnError: (error) => (error.message.includes("READONLY") ? RECONNECT_AND_RESEND : false),
   } satisfies RedisOptions;
   if (!options.cluster) return new Redis(options.url, redis).on("error", forgetCommand);
@@ -36,7 +36,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
   const cluster = new Cluster([{ host: url.hostname, port: Number(url.port || 6379) }], {
     scaleReads: "master",
     redisOptions: { ...redis, ...tls, ...credentials },
-    // While a slot moves, scripts are refused (TRYAGAIN) until all its keys have arrived.
+    // During a slot migration scripts are refused (TRYAGAIN) until all keys have moved.
     retryDelayOnTryAgain: 50,
     maxRedirections: 64,
   });
@@ -44,8 +44,8 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
 }
 
 /**
- * ioredis adds to an error what the refused command was given: of a login the password, which whoever prints an error whole would print, as
- * Lambda does. Calls that wait for the login are refused with this very error, after this.
+ * Removes the command that ioredis attaches to an error: for a login it contains the password, which Lambda would log with the error. Calls
+ * that wait for the login are refused with this same error later.
  */
 function forgetCommand(error: Error): void {
   Reflect.deleteProperty(error, "command");

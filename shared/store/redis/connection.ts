@@ -1,36 +1,36 @@
-/** The one place that talks to ioredis. */
+/** The only module that calls ioredis. */
 import { Cluster } from "ioredis";
 import type { Redis } from "ioredis";
 import { oneWritePerTurn } from "./one-write.ts";
 import { SCRIPTS } from "./scripts/load.ts";
 import type { ScriptName } from "./scripts/layouts.ts";
 
-/** What Redis answers in RESP2: an integer, text, nothing, or a list of these. */
+/** A RESP2 reply: an integer, text, nil, or a list of these. */
 export type Reply = number | string | null | readonly Reply[];
 
 /**
- * Everything goes through scripts, reads too: while a slot moves between nodes, a script whose keys are not all on one of
- * them is refused as a whole (TRYAGAIN), and single reads would find part of the keys absent.
+ * Every access is a script, reads too: during a slot migration Redis refuses a script whose keys are not all on one node (TRYAGAIN),
+ * whereas single reads would miss part of the keys.
  */
 export interface Connection {
   /** Runs one script: one command, one step. EVALSHA, and EVAL where a server does not know it. */
   run(script: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>;
   /** Fields of one hash; missing ones are null. */
   fields(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
-  /** WAIT: how many replicas have what this connection wrote before; after `timeoutMs` those that have it by then. */
+  /** WAIT: the number of replicas that have this connection's earlier writes, after at most `timeoutMs`. */
   replicated(replicas: number, timeoutMs: number): Promise<number>;
-  /** Of a cluster: its slots move, so another primary is no failover. */
+  /** For a cluster, whose slots move: another primary is then no failover. */
   readonly isCluster: boolean;
 }
 
 type Command = (numberOfKeys: number, keys: readonly string[], args: readonly string[]) => Promise<Reply>;
 
-/** Custom commands are defined on the client; the prefix keeps them apart from Redis' own. */
+/** Prefix of the custom commands, which are defined on the client beside Redis' own. */
 const PREFIX = "deltaloop:";
 
 export function connect(client: Redis | Cluster): Connection {
   for (const [name, parts] of Object.entries(SCRIPTS)) client.defineCommand(PREFIX + name, { lua: chunk(parts) });
-  // ioredis adds the commands to the object at run time, and flattens arrays among their arguments.
+  // ioredis adds the commands at run time, and flattens arrays among their arguments.
   const commands = client as unknown as Readonly<Record<string, Command>>;
   const beforeCommand = oneWritePerTurn(client);
   return {
@@ -47,14 +47,14 @@ export function connect(client: Redis | Cluster): Connection {
 }
 
 /**
- * The first part's locals stand outside of a function that holds the rest: Lua then finds them at once, where it would search
- * them among all locals for every function it makes (3 of 12 µs of a call's overhead).
+ * Wraps all parts but the first in a function, so that the locals of the first part are upvalues of it. Lua would otherwise search all
+ * locals for every function it creates (3 of 12 µs of a call's overhead).
  */
 function chunk([base, ...rest]: readonly [string, ...string[]]): string {
   return `${base}\nreturn (function()\n${rest.join("\n")}\nend)()`;
 }
 
-/** @throws {TypeError} when a script answers what its head does not promise: a bug. */
+/** @throws {TypeError} if the reply is not of the type that the script's head declares: a bug */
 export function asList(reply: Reply | undefined): readonly Reply[] {
   if (!Array.isArray(reply)) throw new TypeError(`not a list: ${JSON.stringify(reply)}`);
   return reply as readonly Reply[]; // isArray does not narrow readonly lists

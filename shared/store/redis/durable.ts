@@ -1,31 +1,30 @@
 /**
- * Durability class B (informer §11.8): nothing is built on a write that only the primary has. In the other classes this waits for
- * nothing. WAIT belongs to no verb's commands: it neither reads nor writes.
+ * Durability class B (informer §11.8): a result is used only after a replica has the write. The other classes do not wait.
  */
 import { REPLICA_WAIT_MS } from "@deltaloop/base";
 import type { Connection } from "./connection.ts";
 
 /**
- * What a failover of this Redis may lose (informer §11.8). `A`: nothing that was acknowledged. `B`: what its replicas do not have yet,
- * so a replica is waited for where something would be done twice without. `C`: whatever came since it was last saved, if it was.
+ * What a failover of this Redis may lose (informer §11.8). `A`: no acknowledged write. `B`: writes that no replica has yet, so calls
+ * wait for a replica where a lost write would repeat an action. `C`: all writes since the last save, if any.
  */
 export type Durability = "A" | "B" | "C";
 
-/** No replica has what was written, so a failover would forget it. Whoever called tries again; people see to the replica. */
+/** No replica has the write, so a failover would lose it. The caller retries; the operator repairs the replica. */
 export class NotReplicatedError extends Error {
   override readonly name = "NotReplicatedError";
 }
 
 /**
- * Answers what resolves once a replica has everything that was written before. Those who ask in one turn share one WAIT.
+ * Returns a function that resolves once a replica has every earlier write. Concurrent callers share one WAIT.
  *
- * @throws {NotReplicatedError} when none has it after 100 ms
+ * @throws {NotReplicatedError} if no replica has them after 100 ms
  */
 export function createBarrier(connection: Pick<Connection, "replicated">, durability: Durability): () => Promise<void> {
   if (durability !== "B") return () => Promise.resolve();
   let asked: Promise<void> | undefined;
   const wait = async (): Promise<void> => {
-    await Promise.resolve(); // whoever else asks in this turn has written before
+    await Promise.resolve(); // callers of the same microtask have written before
     asked = undefined;
     if ((await connection.replicated(1, REPLICA_WAIT_MS)) < 1)
       throw new NotReplicatedError(`no replica has the last writes after ${REPLICA_WAIT_MS} ms: durability class B needs one that follows`);

@@ -1,4 +1,4 @@
-/** What the controllers have told of late (informer §8.3). */
+/** Memory of recently emitted Events (informer §8.3). */
 import type { EventStore } from "../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";

@@ -1,4 +1,4 @@
-/** The index: slices, packs and manifests (informer §11); its look-ups are in read-index.ts. */
+/** The index: slices, packs and manifests (informer §11); look-ups are in read-index.ts. */
 import type { OwnerId, CachedResource } from "@deltaloop/kube/objects";
 import { isCurrent, isResourceVersion, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, splitKey } from "@deltaloop/kube/objects";
 import type { Signer } from "../signer.ts";
@@ -18,7 +18,7 @@ import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openPlaced, openRow, openSlice, US } from "./rows.ts";
 import { tallyPlace } from "./tally-store.ts";
 
-/** Of one `applyPack`. */
+/** Items per `applyPack`. */
 const ITEMS_MAX = 100;
 
 export function createIndexStore(context: Context): IndexStore {
@@ -80,8 +80,8 @@ export function createIndexStore(context: Context): IndexStore {
       });
       const reply = asList(await context.run(call));
       const result = refusal(reply) ?? applied(names, table.keys, reply);
-      // The message is acknowledged after this, and never comes again. What a call did before it had to be repeated is waited for as
-      // well: the next call may reach another primary, which would wait for its own part alone.
+      // The message is acknowledged after this and never redelivered. A partial call before a retry waits as well: the next call may reach
+      // another primary, which would wait for its own part only.
       if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
       if (result.kind !== "retry" || reply[4] === undefined) return result;
       const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));
@@ -160,7 +160,7 @@ export function createIndexStore(context: Context): IndexStore {
   };
 }
 
-/** Undefined when anything of it cannot be believed, or stands in another slice than its item thought: whoever reads it anew says so. */
+/** Undefined if a text fails its MAC or is in another slice than its item assumed; the next full read reports it. */
 function openStanding(
   seal: Seal,
   resource: CachedResource,
@@ -186,12 +186,12 @@ function openStanding(
   return { rows, current };
 }
 
-/** What a stashed part of a manifest is signed with. */
+/** The signed text of a stashed part of a manifest. */
 function partOf({ epoch, resource, lane, generation }: Omit<PackHeader, "kind">, sequence: number, text: string): readonly string[] {
   return [epoch, resource, String(lane), String(generation), String(sequence), text];
 }
 
-/** The rows of a stashed part; undefined when it fails its MAC. */
+/** The rows of a stashed part; undefined if it fails its MAC. */
 function partText(signer: Signer, pack: Omit<PackHeader, "kind">, sequence: number, stored: string): string | undefined {
   const end = stored.indexOf("\n");
   const text = stored.slice(end + 1);
@@ -204,7 +204,7 @@ function checkVersion(version: string): string {
   return version;
 }
 
-/** Answers of a script that changed nothing (A1, A2). */
+/** Decodes the answers of a script that changed nothing (A1, A2). */
 function refusal(reply: readonly Reply[]): ApplyResult | undefined {
   switch (reply[0]) {
     case "noEpoch":
@@ -233,7 +233,7 @@ function applied(names: EpochKeys, keys: readonly string[], reply: readonly Repl
   }
 }
 
-/** Rows in the order of their keys, and what cannot be believed. */
+/** Rows in key order, and forged texts. */
 function openLane(
   seal: Seal,
   resource: CachedResource,

@@ -1,25 +1,25 @@
 /**
- * What is left of epochs that are no longer current (informer §11.7). Nothing lists their keys, and a damaged one could not be believed,
- * so they are found by walking through all keys of the node, some in each call.
+ * Removes keys of epochs that are no longer current (informer §11.7). No index lists their keys, so it scans all keys of the node in
+ * small steps.
  *
- * JA1 only keys are taken away that begin with this deployment's and this cluster's prefix, followed by the id of an epoch.
- * JA2 never one of the current epoch: the step that takes them away compares.
- * JA3 an epoch's keys stay until it has been seen not to be current for EPOCH_GRACE_MS: what was begun under it may still read.
- * JA4 in a full store for EPOCH_GRACE_FULL_MS, and one call walks as far as CALLS_FULL of others: nobody can work until there is room.
+ * JA1 only keys that begin with this deployment's and this cluster's prefix and an epoch id are removed.
+ * JA2 never keys of the current epoch: the step that removes them compares it.
+ * JA3 an epoch's keys stay until the epoch was seen as not current for EPOCH_GRACE_MS, because earlier runs may still read them.
+ * JA4 a full Store shortens this to EPOCH_GRACE_FULL_MS, and one call scans as much as CALLS_FULL others, because all work waits for memory.
  */
 import { EPOCH_GRACE_FULL_MS, EPOCH_GRACE_MS } from "@deltaloop/base";
 import type { EpochStore } from "../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
 
-/** Keys that one call looks at, and so takes away at most (a few more where Redis' buckets hold several). */
+/** Keys scanned, and so at most removed, per call (a few more where Redis' buckets hold several). */
 const KEYS_PER_CALL = 1_000;
-/** Half a second of a server's time, if all is there. */
+/** Half a second of server time if all keys match. */
 const CALLS_FULL = 100;
 
 export function createJanitor(context: Context): Pick<EpochStore, "forgetEpochs"> {
   const { names } = context;
-  /** Since when an epoch has been seen not to be current. One that a whole walk has not met is forgotten. */
+  /** Time since which an epoch was seen as not current. An epoch without keys in a whole scan is removed. */
   const since = new Map<string, number>();
   let met = new Set<string>();
   let cursor = "0";
@@ -60,7 +60,7 @@ export function createJanitor(context: Context): Pick<EpochStore, "forgetEpochs"
   };
 }
 
-/** In a pattern of SCAN. */
+/** Escapes text for a pattern of SCAN. */
 function literal(text: string): string {
   return text.replace(/[\\*?[\]^-]/g, (special) => `\\${special}`);
 }

@@ -1,9 +1,9 @@
 /**
- * Which MAC keys what is cached has been signed with, and how a former one is got rid of (docs/internals/threat-model.md, "Rotation").
+ * Finds which MAC keys have signed the cache, and replaces signatures of former keys (docs/internals/threat-model.md, "Rotation").
  *
- * Entries are looked for in every slice that somebody may read: those that rows name, those of the primaries, and those of the orphans
- * of their namespaces. What stands in others is nobody's and does nothing. Rows and slices are read one after the other, so what changes
- * meanwhile may be counted twice or not at all; nothing is replaced but what still stands as it was read (scripts/index/replace.lua).
+ * It looks for entries in every slice that may be read: those that rows name, those of primaries, and those of orphans by namespace. Entries
+ * elsewhere have no effect. Rows and slices are read one after the other, so a concurrent change may be counted twice or missed; a
+ * text is replaced only if it is unchanged (scripts/index/replace.lua).
  */
 import { laneOf } from "../lane.ts";
 import { primaryAsOwner, CONTROLLER_INFO, CONTROLLERS, splitKey } from "@deltaloop/kube/objects";
@@ -18,16 +18,16 @@ import { judgeEntry, judgeRow, judgeTombstone } from "./resign.ts";
 import type { Judged } from "./resign.ts";
 import { openRow } from "./rows.ts";
 
-/** Slices that one call reads, and texts that one call replaces: Lua runs one call at a time. */
+/** Slices read, and texts replaced, per call: Lua runs one call at a time. */
 const SLICES_PER_CALL = 50;
 const TEXTS_PER_CALL = 100;
 
 export function createKeyStore(context: Context, queue: Pick<WorkQueue, "add">): KeyStore {
   return {
-    async keyUse(resource, mend) {
+    async keyUse(resource, repair) {
       const cached = await readCached(context, resource);
       const replacements = cached.texts.filter(({ judged, ghost }) => ghost || judged.verdict === "former");
-      if (mend) await replaceAll(context, queue, replacements);
+      if (repair) await replaceAll(context, queue, replacements);
       return { ...count(cached.texts), hidden: cached.hidden };
     },
   };
@@ -35,14 +35,14 @@ export function createKeyStore(context: Context, queue: Pick<WorkQueue, "add">):
 
 type Pairs = readonly (readonly [key: ObjectKey, text: string])[];
 
-/** A text and where it stands. */
+/** A text and its location. */
 interface Cached {
   readonly epoch: string;
   readonly hash: string;
   readonly key: ObjectKey;
   readonly text: string;
   readonly judged: Judged;
-  /** Of an entry without its row: where that would stand, and what stands there. */
+  /** For an entry without a row: the row's location, and the text there. */
   readonly ghost?: { readonly v: string; readonly row: string; readonly owner: Primary | undefined };
 }
 
@@ -51,7 +51,7 @@ interface Primary {
   readonly key: ObjectKey;
 }
 
-/** Whose slice it is: undefined owner = the orphans of a namespace. */
+/** The slice's owner; undefined owner = the orphans of a namespace. */
 interface Slice {
   readonly name: string;
   readonly owner: OwnerId | undefined;
@@ -93,7 +93,7 @@ async function readCached(
       const judged = judgeEntry(seal, resource, key, slice.owner, text);
       const row = rows.get(key);
       const isSigned = judged.verdict === "current" || judged.verdict === "former";
-      // A row that is forged names no slice: A14 puts both right.
+      // A forged row names no slice: A14 repairs both.
       const isGhost = isSigned && (row === undefined || (row.slice !== undefined && row.slice !== slice.name));
       const [, v] = names.lane(resource, laneOf(key, context.lanes(resource)));
       cached.push({
@@ -110,10 +110,10 @@ async function readCached(
   return { texts: cached, hidden: hidden.length };
 }
 
-/** Somebody who plants more than that has to wait for the next look. */
+/** Limit per look; with more planted entries the rest is found by the next one. */
 const GHOSTS_MAX = 1_000;
 
-/** `readGhosts`: whatever stands in a slice that somebody may read, signed or not, and by no row. */
+/** `readGhosts`: entries in readable slices, signed or not, that no row names. */
 export async function readGhosts(context: Context, resource: CachedResource): Promise<readonly Ghost[]> {
   const slices = new Map((await slicesOfPrimaries(context, resource)).map((slice) => [slice.name, slice]));
   const ghosts: Ghost[] = [];
@@ -124,7 +124,7 @@ export async function readGhosts(context: Context, resource: CachedResource): Pr
     const wanted = found.map(({ key }, index) => ({ resource, key, index }));
     const places = await readPlaces(context, wanted, [], []);
     const rows = new Map(places?.rows.map((row) => [row.key, row]));
-    const forged = new Set(places?.forged.filter(({ where }) => where === "row").map(({ key }) => key)); // A14 puts both right
+    const forged = new Set(places?.forged.filter(({ where }) => where === "row").map(({ key }) => key)); // A14 repairs both
     for (const { key, slice, text } of found) {
       const row = rows.get(key);
       if (forged.has(key) || (row && sliceName(row.owner, splitKey(key).namespace) === slice.name)) continue;
@@ -135,7 +135,7 @@ export async function readGhosts(context: Context, resource: CachedResource): Pr
   return ghosts;
 }
 
-/** Of those whose dependents `resource` are. */
+/** Slices of the primaries whose dependents `resource` are. */
 async function slicesOfPrimaries(context: Context, resource: CachedResource): Promise<readonly Slice[]> {
   const slices: Slice[] = [];
   for (const controller of CONTROLLERS) {
@@ -204,7 +204,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
       }));
       await context.run(table.call(epoch, { texts }));
     }
-    // Also where nothing was replaced any more: a run too many is none. The sweeper rings them.
+    // Also if the replacement failed, because a surplus run is harmless. The sweeper rings the keys.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
     for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
       await queue.add(epoch, controller, key, 0);

@@ -1,6 +1,6 @@
 /**
- * What stands in Redis as a person wants to see it who asks why nothing happens: the server, the streams, the intents. Reads only, and
- * single reads instead of scripts: nothing is decided on them, and a value that moves meanwhile is one that moves.
+ * Facts about Redis for diagnosis by a user: server, streams, intents. It only reads, with single reads instead of scripts: no decision
+ * depends on them, so a concurrent change is harmless.
  */
 import { LANES } from "../lane.ts";
 import { primaryAsOwner, CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
@@ -13,12 +13,12 @@ import { deploymentKeys } from "./keys.ts";
 import { serverFacts } from "./server.ts";
 import type { RedisServerFacts } from "./server.ts";
 
-/** The stream of one resource, as `m` and `l` have it (informer §11.1). Absent: not written yet. */
+/** The stream of one resource, from `m` and `l` (informer §11.1). Absent: not written yet. */
 export interface StreamFacts {
   readonly resource: CachedResource;
   readonly state: string;
   readonly fence?: string;
-  /** The newest version that the watcher knows to be in Q1, in all lanes. */
+  /** The newest version that is in Q1 for all lanes, according to the watcher. */
   readonly sentRV?: string;
   readonly lanes: readonly LaneFacts[];
 }
@@ -28,11 +28,11 @@ export interface LaneFacts {
   readonly watermark: string;
   readonly frozen: boolean;
   readonly holeSinceMs?: number;
-  /** When a message of it was applied last, by Redis' clock. */
+  /** When one of its messages was last applied, by Redis' clock. */
   readonly appliedAtMs?: number;
 }
 
-/** The calls written down for one owner. */
+/** The intents of one owner. */
 export interface OwnerIntents {
   readonly controller: Controller;
   readonly key: ObjectKey;
@@ -43,14 +43,14 @@ export interface RedisProbe {
   /** With Redis' own time, in milliseconds. */
   server(): Promise<RedisServerFacts & { readonly timeMs: number }>;
   streams(epoch: string): Promise<readonly StreamFacts[]>;
-  /** Of the first `ownersMax` owners of each controller, those that have any. `owners`: how many there are in all. */
+  /** The owners with intents among the first `ownersMax` of each controller. `owners`: the total number. */
   intents(epoch: string, ownersMax: number): Promise<{ readonly owners: number; readonly found: readonly OwnerIntents[] }>;
-  /** Why the connection is not there, if it is not. */
+  /** The error of a lost connection, if any. */
   lastError(): Error | undefined;
   close(): void;
 }
 
-/** On a connection of its own. */
+/** Creates a probe on its own connection. */
 export function createRedisProbe(
   redis: Parameters<typeof redisClient>[0],
   { deployment, cluster }: { readonly deployment: string; readonly cluster: string },

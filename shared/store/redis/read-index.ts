@@ -11,8 +11,8 @@ import { sliceName } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openPlaced, openRow } from "./rows.ts";
 
-/** How often an object may move to another slice between the two halves of a read; then it counts as absent, which the
- * comparison in `applyPack` finds out. */
+/** Rounds in which an object may move to another slice between the two halves of a read. After that it counts as absent, which the
+ * comparison in `applyPack` detects. */
 const READ_ROUNDS_MAX = 4;
 
 interface Wanted {
@@ -20,7 +20,7 @@ interface Wanted {
   readonly key: ObjectKey;
   readonly put?: string;
   readonly listRV?: string;
-  /** Place in the answer. */
+  /** Position in the answer. */
   readonly index: number;
 }
 
@@ -35,8 +35,8 @@ interface FoundRow extends Place, Wanted {
 }
 
 /**
- * Counts and rows first, then the objects from the slices that the rows name; what moved meanwhile is read again. When all rows
- * are current, as those of our own writes are, the first half is all.
+ * Reads counts and rows first, then objects from the slices that the rows name; objects that moved are read again. If all rows are
+ * current, as those of own writes are, the first half suffices.
  */
 export async function readIndex(context: Context, request: IndexRequest): Promise<IndexView> {
   const namespaces = request.primaries ?? [];
@@ -68,7 +68,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
       for (const each of found.slice(at, at + namespace.length)) if (each.kind === "row") primaries[i]?.rows.push(each.row);
       at += namespace.length;
     });
-    // A primary that moved meanwhile changed its namespace's count, so the caller's step will be refused anyway (IX8).
+    // A primary that moved changed its namespace's count, so the caller's step is refused anyway (IX8).
     wanted = older.filter((_, i) => found[i]?.kind === "missing");
     missing = older.flatMap((_, i) => (found[i]?.kind === "missing" ? [found[i].forged] : []));
     if (wanted.length === 0) break;
@@ -83,7 +83,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
   };
 }
 
-/** `readEntries`: rows first, then what the slices hold that they name. */
+/** `readEntries`: rows first, then the entries of the slices that they name. */
 export async function readEntries(context: Context, resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
   const wanted = keys.map((key, index) => ({ resource, key, index }));
   const places = await readPlaces(context, wanted, [], []);
@@ -133,7 +133,7 @@ export async function readPlaces(
       rows: order,
       namespaces: namespaces.map(({ resource, namespace }) => {
         const controller = controllerOf(resource);
-        if (!controller) throw new RangeError(`${resource} are nobody's primaries`);
+        if (!controller) throw new RangeError(`no controller has ${resource} as primaries`);
         return {
           primariesSlot: table.slot(names.primaries(resource, namespace)),
           ownersSlot: table.slot(names.queue(controller)[3]),
@@ -158,7 +158,7 @@ export async function readPlaces(
     }),
     primaries: asList(namespaceReplies).map((reply, i) => {
       const { resource = "replicasets", namespace = "" } = namespaces[i] ?? {};
-      // `k` is not signed, and what is no key must not hold up a lane.
+      // `k` is not signed, and an invalid key must not block a lane.
       const named = asPairs(reply).filter(([key]) => isKeyOf(namespace, key));
       return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(u).owner }));
     }),
@@ -183,12 +183,12 @@ function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: read
   return forged;
 }
 
-/** What stands at a place; `missing`: nothing, which after some rounds is as bad as forged. */
+/** The content of a location; `missing`: nothing, which after some rounds counts as forged. */
 type Found =
   | { readonly kind: "row"; readonly row: Row; readonly stands: Forged }
   | { readonly kind: "forged" | "missing"; readonly forged: Forged };
 
-/** The objects at these places, in order. */
+/** The objects at these locations, in order. */
 async function readObjects(context: Context, places: readonly Place[]): Promise<readonly Found[]> {
   if (places.length === 0) return [];
   const slices = new Map<string, number[]>();

@@ -1,5 +1,5 @@
 /**
- * The Store on Redis (or Valkey): every verb is one Lua script over named keys of one hash slot, so it is one step on any
+ * The Store on Redis (or Valkey): every verb is one Lua script over named keys of one hash slot, so it is atomic on any
  * deployment, clusters included. Key layout: informer §11.1.
  */
 import type { Cluster, Redis } from "ioredis";
@@ -17,7 +17,7 @@ import { createTallyStore } from "./tally-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
 /**
- * @param client stays the caller's: `close` does not end it. With a Cluster leave `scaleReads` at "master": replicas lag.
+ * @param client owned by the caller: `close` does not end it. For a Cluster keep `scaleReads` at "master": replicas lag.
  */
 export function createRedisStore(client: Redis | Cluster, options: RedisStoreOptions): Store {
   const context = createContext(client, options);

@@ -1,4 +1,4 @@
-/** Texts of rows.ts, signed anew. Flags are covered by no signature and stay; what is no text of ours comes back as `forged`. */
+/** Signs texts of rows.ts again. Flags are not signed and stay; a text with a bad signature is returned as `forged`. */
 import type { OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { SignedDomain, Verdict } from "../signer.ts";
 import { US } from "./rows.ts";
@@ -6,7 +6,7 @@ import type { Seal } from "./rows.ts";
 
 export interface Judged {
   readonly verdict: Verdict;
-  /** The same, signed with the current key; only what a former key has signed may be replaced by it. */
+  /** The text signed with the current key; it may replace only a text of a former key. */
   readonly resigned: string;
 }
 

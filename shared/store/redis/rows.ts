@@ -1,14 +1,14 @@
 /**
- * How rows stand in Redis. Version row (`v`) and slice entry (`s`) of one object change in the same step:
+ * Format of rows in Redis. Version row (`v`) and slice entry (`s`) of one object change in the same step:
  *
  *     v:  rv 0x1F uid 0x1F owner 0x1F signature 0x1F flags
- *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, less what the key and the row already say
+ *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, without fields that the key and the row have
  *     t:  rv 0x1F uid 0x1F signature
  *
- * flags: `g<ms>` = gone since then. Scripts set and keep it; a writer never writes it, and no signature covers it.
+ * flags: `g<ms>` = gone since then. Scripts set and keep it; a writer never writes it, and the signature does not cover it.
  *
- * A signature (api/signer.ts) covers the epoch, the resource, the key and everything before and after it but the flags; an entry's also
- * the owner, so that one that was moved to another slice fails. Scripts move these texts and never judge them.
+ * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so
+ * that an entry that was moved to another slice fails. Scripts move these texts and never verify them.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import { splitKey } from "@deltaloop/kube/objects";
@@ -17,37 +17,37 @@ import type { Forged, ItemChange, Row } from "../ports/store.ts";
 
 export const US = "\x1f";
 
-/** Who signs, and for which epoch. */
+/** Signer and epoch of the texts. */
 export interface Seal {
   readonly signer: Signer;
   readonly epoch: string;
 }
 
-/** What stands in Redis, judged. */
+/** A text from Redis after verification. */
 export type Opened<T> = { readonly kind: "good"; readonly value: T } | { readonly kind: "forged" };
 
 const FORGED = { kind: "forged" } as const;
 
-/** The part of a row that look-ups are compared by; a row begins with it. */
+/** The prefix of a row that look-ups compare. */
 export function expectedText(row: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId }): string {
   return `${row.rv}${US}${row.uid}${US}${row.owner ?? ""}${US}`;
 }
 
 type Put = Pick<ItemChange, "key" | "rv" | "uid" | "owner" | "object">;
 
-/** What a put writes to `v`. */
+/** The text of a put in `v`. */
 export function rowText({ signer, epoch }: Seal, resource: CachedResource, { key, rv, uid, owner = "" }: Put): string {
   return `${rv}${US}${uid}${US}${owner}${US}${signer.sign("v", [epoch, resource, key, uid, rv, owner])}${US}`;
 }
 
-/** What a put writes to `s`. */
+/** The text of a put in `s`. */
 export function entryText({ signer, epoch }: Seal, resource: CachedResource, item: Put): string {
   const { key, rv, uid, owner = "" } = item;
   const object = objectText(resource, item);
   return `${US}${rv}${US}${uid}${US}${signer.sign("s", [epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
 }
 
-/** What a delete writes to `t`. */
+/** The text of a delete in `t`. */
 export function tombstoneText(
   { signer, epoch }: Seal,
   resource: CachedResource,
@@ -56,14 +56,14 @@ export function tombstoneText(
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }
 
-/** A row of `v`, without object. */
+/** Verifies a row of `v`; without object. */
 export function openRow({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
   if (!isGood(signer.verify("v", [epoch, resource, key, uid, rv, owner], signature))) return FORGED;
   return { kind: "good", value: { key, uid, rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
 }
 
-/** An entry of the slice of `owner` (undefined: the orphans of the key's namespace). */
+/** Verifies an entry of the slice of `owner` (undefined: the orphans of the key's namespace). */
 export function openEntry(
   { signer, epoch }: Seal,
   resource: CachedResource,
@@ -104,20 +104,20 @@ function isGood(verdict: ReturnType<Signer["verify"]>): boolean {
   return verdict === "current" || verdict === "former";
 }
 
-/** The DELETED event of a pod that is gone comes within seconds; a flag that is older, or of the future, is looked into. */
+/** A pod's DELETED event arrives within seconds; a flag that is older, or in the future, is verified live. */
 const GONE_MS_MAX = 60_000;
 
-/** Where a slice's entries stand, and how they are judged. */
+/** Location and verification context of a slice's entries. */
 export interface SlicePlace {
   readonly resource: CachedResource;
   readonly owner: OwnerId | undefined;
   /** The slice's own name (keys.ts). */
   readonly slice: string;
-  /** Absent: a flag `gone` is believed however old it is. */
+  /** Absent: a flag `gone` is trusted at any age. */
   readonly nowMs?: number;
 }
 
-/** Entries of a whole slice in the order of their keys: whoever reads twice reads the same. */
+/** Entries of a whole slice in key order, so that reads are repeatable. */
 export function openSlice(
   seal: Seal,
   place: SlicePlace,
@@ -133,7 +133,7 @@ export function openSlice(
   return { rows, forged };
 }
 
-/** The entry of `key` in a slice; undefined when it must be looked at live (A14). */
+/** The entry of `key` in a slice; undefined if it must be read live (A14). */
 export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SlicePlace, key: ObjectKey, text: string): Row | undefined {
   if (owner === undefined && slice !== `-${key.slice(0, key.indexOf("/"))}`) return undefined;
   const opened = openEntry(seal, resource, key, owner, text);
@@ -143,13 +143,13 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
   return isStale ? undefined : row;
 }
 
-/** Leaves out namespace, name, uid and resourceVersion: a third of a small pod. */
+/** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
 function objectText(resource: CachedResource, item: Put): string {
   const { object } = item;
-  // undefined is what JSON leaves out; a copy of the same shape is cheaper than one without the fields.
+  // JSON omits undefined; a copy of the same shape is cheaper than one without the fields.
   const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
   if (resource === "pods") {
-    const pod = object as CachedPod; // `resource` says so
+    const pod = object as CachedPod; // the shape follows `resource`
     return JSON.stringify(says(item, pod) ? { ...pod, ...leftOut } : pod);
   }
   const other = object as CachedReplicaSet; // all others have metadata
@@ -174,7 +174,7 @@ function says(
 
 function parseObject(resource: CachedResource, key: ObjectKey, uid: string, rv: string, text: string): Cached {
   const { namespace, name } = splitKey(key);
-  // What stands here was written by objectText, by this version of the projection: the gate sees to that.
+  // objectText wrote this text with this version of the projection, which the gate guarantees.
   if (resource === "pods") {
     return { namespace, name, uid, resourceVersion: rv, ...(JSON.parse(text) as Partial<CachedPod>) };
   }

@@ -1,13 +1,13 @@
-/** What a Redis says of itself that decides whether it may be used (informer §11.1). INFO: managed services refuse CONFIG. */
+/** Properties of a Redis server that decide whether it is usable (informer §11.1). From INFO, because managed services refuse CONFIG. */
 import type { Cluster, Redis } from "ioredis";
 import { redisClient } from "./client.ts";
 
-/** This Redis would forget part of the truth by itself. Whoever runs it sets another policy. */
+/** This Redis would evict part of the cache. The operator sets another policy. */
 export class UnfitRedisError extends Error {
   override readonly name = "UnfitRedisError";
 }
 
-/** The same on a connection that ends with it. @throws {Error} when there is none. */
+/** Inspects a server on a temporary connection. @throws {Error} if it cannot connect */
 export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Promise<void> {
   const client = redisClient(redis).on("error", () => undefined); // the call says it
   try {
@@ -17,7 +17,7 @@ export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Pr
   }
 }
 
-/** @throws {UnfitRedisError} when it may evict keys. One that does not say is believed. */
+/** @throws {UnfitRedisError} if it may evict keys; a server that does not report its policy is accepted */
 export async function requireNoEviction(client: Redis | Cluster): Promise<void> {
   const problem = evictionProblem(await client.info("memory"));
   if (problem !== undefined) throw new UnfitRedisError(problem);
@@ -30,23 +30,23 @@ export function evictionProblem(info: string): string | undefined {
   return `Redis has maxmemory-policy ${policy} and would evict part of the cache: set it to noeviction (CONFIG SET maxmemory-policy noeviction, or the parameter group of the service)`;
 }
 
-/** What INFO tells; absent is what this server does not say. */
+/** Facts from INFO; absent if this server does not report one. */
 export interface RedisServerFacts {
-  /** `7.0.15`; a Valkey says here which Redis it speaks like. */
+  /** `7.0.15`; for Valkey the Redis version that it is compatible with. */
   readonly version?: string;
   readonly role?: string;
-  /** Those that are connected. */
+  /** Connected replicas. */
   readonly replicas: number;
   readonly policy?: string;
   /** Keys evicted since the server's start. */
   readonly evicted: number;
   readonly usedBytes: number;
-  /** 0: as much as the machine has. */
+  /** 0: no limit. */
   readonly maxBytes: number;
   readonly appendOnly: boolean;
-  /** Its last snapshot or write of the append-only file failed: as it is set up by default it then refuses writes. */
+  /** The last snapshot or append-only write failed: by default Redis then refuses writes. */
   readonly saveFailed: boolean;
-  /** It still reads its own file. */
+  /** Redis is loading its dataset. */
   readonly loading: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The guard (informer §11.9): two texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so what is read is judged
- * here and written by compare-and-set; that a text of `stop` is there at all is enough for scripts to stop (GD6).
+ * The guard (informer §11.9): two texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so texts are verified
+ * here and written by compare-and-set. Scripts stop if a text of `stop` exists at all (GD6).
  */
 import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
@@ -11,10 +11,10 @@ import type { Reply } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
-/** Reports and resumes meet once in a while; more than this in a row are no people's. */
+/** Reports and resumes rarely collide; more rounds in a row are no manual writes. */
 const ROUNDS_MAX = 8;
 
-/** As they stand; undefined: none does. */
+/** The stored texts; undefined: absent. */
 interface Texts {
   readonly stop: string | undefined;
   readonly resumed: string | undefined;
@@ -28,7 +28,7 @@ export function createStopStore(context: Context): GuardStore {
     return signer.sign("g", [deployment, field, json]) + US + json;
   };
   const read = async (): Promise<Texts> => textsOf(asList(await context.run(context.keys("readStop", { stop: names.stop }).call("", {}))));
-  /** What stands there instead, or undefined when it was written. */
+  /** The stored texts if they differ from `seen`, or undefined if `next` was written. */
   const write = async (seen: Texts, next: Texts): Promise<Texts | undefined> => {
     const given = (text: string | undefined): string => (text === undefined ? "" : `=${text}`);
     const [kind, ...standing] = asList(
@@ -80,7 +80,7 @@ function textsOf([stop, resumed]: readonly Reply[]): Texts {
   return { stop: typeof stop === "string" ? stop : undefined, resumed: typeof resumed === "string" ? resumed : undefined };
 }
 
-/** The text of `stop` as a script has found it. */
+/** Verifies the text of `stop` that a script has read. */
 export function openStop(context: Context, text: string): Stop {
   const value = open(context, "stop", text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote it
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
@@ -97,7 +97,7 @@ function open({ options: { signer, deployment } }: Context, field: keyof Texts, 
   return verdict === "current" || verdict === "former" ? (JSON.parse(json) as object) : undefined;
 }
 
-/** A later build may know other resources. */
+/** A later build may know more resources. */
 function isForeignWrite({ resource }: ForeignWrite): boolean {
   return CACHED_RESOURCES.includes(resource);
 }

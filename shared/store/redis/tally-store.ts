@@ -1,4 +1,4 @@
-/** What became of the items that came (informer §16): one hash, fields `<resource>:<lane>:<fate or "received">`. */
+/** Fates of items (informer §16): one hash, fields `<resource>:<lane>:<fate or "received">`. */
 import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { FATES } from "../ports/tallies.ts";
@@ -9,12 +9,12 @@ import type { ArgsOf } from "./scripts/layouts.ts";
 
 const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
 
-/** How scripts are told where to count. */
+/** Field prefix under which scripts count. */
 export function tallyPlace(resource: CachedResource | "unknown", lane: number): string {
   return `${resource}:${lane}:`;
 }
 
-/** Arguments for items that ended elsewhere. */
+/** Arguments for items that ended outside of apply. */
 export function endedArgs(ended: Ended | undefined): Pick<ArgsOf<"quarantine">, "place" | "fate" | "ended"> {
   if (ended === undefined) return { place: "", fate: "", ended: 0 };
   return { place: tallyPlace(ended.resource ?? "unknown", ended.lane ?? 0), fate: ended.fate, ended: ended.items };

@@ -1,4 +1,4 @@
-/** What is wrong with a secret, by the code that its service answers, and what may be done. The service's own words are not quoted. */
+/** Problems with a secret, by its service's error code, and what to do. The service's message is not quoted. */
 
 /** Codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -8,11 +8,11 @@ const WORDS: Readonly<Record<string, string>> = {
   InvalidRequestException: "is marked for deletion",
   DecryptionFailure: "cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed",
   InvalidKeyId: "cannot be decrypted: its KMS key is not usable",
-  ExpiredTokenException: "was asked for with AWS credentials that have ended",
-  UnrecognizedClientException: "was asked for with AWS credentials that are not known",
+  ExpiredTokenException: "was requested with expired AWS credentials",
+  UnrecognizedClientException: "was requested with unknown AWS credentials",
 };
 
-/** `action`: what IAM calls it, such as `secretsmanager:GetSecretValue`. */
+/** `action`: the IAM action, such as `secretsmanager:GetSecretValue`. */
 export function problemWith(code: string, action: string): string {
   if (code === "AccessDeniedException") return `may not be used: allow ${action} on it, and kms:Decrypt if its key is your own`;
   const words = WORDS[code];

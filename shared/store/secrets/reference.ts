@@ -1,17 +1,17 @@
-/** Which service a reference of shared/store/ports/secrets.ts means, and what it calls the secret. */
+/** The service and id that a reference of shared/store/ports/secrets.ts names. */
 export interface Place {
   readonly kind: "secretsmanager" | "ssm" | "file";
-  /** As its service takes it: a name, an ARN, a path. */
+  /** Id in the service's API: a name, an ARN, a path. */
   readonly id: string;
-  /** Of an ARN; else that of whoever asks. */
+  /** Region of an ARN; otherwise the caller's. */
   readonly region?: string;
 }
 
-/** What Secrets Manager and Parameter Store take as names. Source: AWS Secrets Manager CreateSecret, AWS SSM PutParameter. */
+/** Valid names of Secrets Manager and Parameter Store. Source: AWS Secrets Manager CreateSecret, AWS SSM PutParameter. */
 const NAME = /^[\w/+=.@-]{1,512}$/;
 const ARN = /^arn:aws[\w-]*:(secretsmanager|ssm):([a-z0-9-]+):\d{12}:(?:secret:|parameter\/)[\w/+=.@-]+$/;
 
-/** Undefined: it is no reference. */
+/** Undefined for an invalid reference. */
 export function placeOf(reference: string): Place | undefined {
   const [, service, region] = ARN.exec(reference) ?? [];
   if (service === "secretsmanager" || service === "ssm") return { kind: service, id: reference, ...(region !== undefined && { region }) };

@@ -1,4 +1,4 @@
-/** Writing a secret that is a file. */
+/** Writes a secret to a file. */
 import { randomBytes } from "node:crypto";
 import { lstat, readdir, realpath, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -9,15 +9,15 @@ import type { Answer } from "./service.ts";
 const OWNER_ONLY = 0o600;
 const GROUP_READS = 0o040;
 const OTHERS = 0o007;
-/** Behind the name of the file that it is to replace. */
+/** Suffix of a temporary file, after the name of the file that it replaces. */
 const DRAFT = /^\.[0-9a-f]{8}\.tmp$/;
-/** A draft that is older is nobody's any more: it takes milliseconds to write. */
+/** An older temporary file is left over from a crash: writing takes milliseconds. */
 const DRAFT_MS_MAX = 60_000;
 
 /**
- * Whoever reads meanwhile has the old value or the new one, whatever happens, and of several who write at once one value, whole. A link
- * stays, and the file it leads to is replaced. Owner and group stay; the group may go on reading a file that nobody beyond it could read, and
- * otherwise it is its owner's alone.
+ * Replaces the file atomically: a concurrent reader gets the old or the new value, and of concurrent writers one wins. A link stays, and
+ * its target is replaced. Owner and group stay. The mode is owner-only, except that the group keeps read access to a file that others
+ * could not read.
  */
 export async function writeSecretFile(path: string, value: string): Promise<Answer> {
   const place = await followed(path);
@@ -33,7 +33,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
         if ((before.mode & OTHERS) === 0) await file.chmod(OWNER_ONLY | (before.mode & GROUP_READS));
       },
     });
-    await removeOldDrafts(place).catch(() => undefined); // they may be others'; the value is written
+    await removeOldDrafts(place).catch(() => undefined); // best effort: they may belong to another user, and the value is written
     return { value };
   } catch (error) {
     const problem = PROBLEMS[codeOf(error) ?? ""];
@@ -42,17 +42,17 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
   }
 }
 
-/** Of a replacement that could not be made; the old value stands. */
+/** Problems of a replacement that failed; the old value remains. */
 const PROBLEMS: Readonly<Record<string, string>> = {
-  EACCES: "cannot be replaced: whoever writes it needs to write in its directory, too (EACCES)",
+  EACCES: "cannot be replaced: the writer also needs write access to its directory (EACCES)",
   EPERM: "cannot be replaced with its owner and group kept: run this as its owner, or as root (EPERM)",
-  EBUSY: "cannot be replaced, as it is mounted alone: mount its directory (EBUSY)",
+  EBUSY: "cannot be replaced because it is mounted as a single file: mount its directory (EBUSY)",
   EROFS: "cannot be replaced: its file system is read-only (EROFS)",
   ENOSPC: "cannot be replaced: its file system is full (ENOSPC)",
   EDQUOT: "cannot be replaced: the quota of its file system is used up (EDQUOT)",
 };
 
-/** What a crash left: it holds a value. */
+/** Removes temporary files that a crash left, because they hold a value. */
 async function removeOldDrafts(place: string): Promise<void> {
   const [directory, name] = [dirname(place), basename(place)];
   for (const each of await readdir(directory)) {
@@ -63,7 +63,7 @@ async function removeOldDrafts(place: string): Promise<void> {
   }
 }
 
-/** Where links lead. Of a file that is not there yet its directory must be. */
+/** Resolves links. If the file does not exist yet, its directory must. */
 async function followed(path: string): Promise<string> {
   const place = await realpath(path).catch(ifMissing);
   if (place !== undefined) return place;

@@ -12,21 +12,21 @@ import type { Place } from "./reference.ts";
 import type { Answer, Service } from "./service.ts";
 
 export interface SecretsOptions extends AwsJsonOptions {
-  /** Of one try. Default: less than the shortest function has in all. */
+  /** Per try. Default: shorter than the shortest function's timeout. */
   readonly timeoutMs?: number;
 }
 
-/** A small read in the same region takes some 20 ms; three tries fit the first invocation of a function that has 5 s. */
+/** A small read in the same region takes about 20 ms; three tries fit the first invocation of a function that has 5 s. */
 export const TIMEOUT_MS = 1_000;
 
 export interface SecretReader extends Pick<Secrets, "read"> {
-  /** For whoever writes, too. */
+  /** Also used by the writer. */
   service(kind: "secretsmanager" | "ssm"): Service;
   /** Ends its connections. */
   close(): void;
 }
 
-/** For functions and watchers: nothing of what only whoever writes needs. */
+/** For functions and watchers: contains no code for writing. */
 export function createSecretReader(options: SecretsOptions = {}): SecretReader {
   const calls: AwsJson[] = [];
   const made = new Map<string, Service>();
@@ -84,11 +84,11 @@ interface Placed {
 /** @throws {SecretError} */
 export function placed(reference: string): Placed {
   const place = placeOf(reference);
-  if (place === undefined) throw new SecretError(["a reference is no name, ARN, ssm:/path or file:/path"]); // it may be a secret itself
+  if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // it may be a secret itself
   return { reference, place };
 }
 
-/** @throws {SecretError} when no region is known */
+/** @throws {SecretError} if no region is known */
 export function urlOf(kind: string, region: string | undefined, { endpoint, ...options }: SecretsOptions): string {
   if (endpoint !== undefined) return endpoint;
   const of = region ?? options.region ?? environmentRegion();
@@ -96,7 +96,7 @@ export function urlOf(kind: string, region: string | undefined, { endpoint, ...o
   return `https://${kind}.${of}.${of.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com"}/`;
 }
 
-/** The connection's or the file system's own word: neither quotes what was read. */
+/** The error code of the connection or the file system, which quotes no value. */
 export function failed(error: unknown): { readonly problem: string } {
   if (error instanceof SecretError) return { problem: error.message };
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;

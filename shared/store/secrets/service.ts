@@ -1,9 +1,9 @@
-/** One secret as its service answers it, or what is wrong with it. */
+/** One secret from its service, or the problem with it. */
 export type Answer = { readonly value: string } | { readonly problem: string };
 
-/** One service: `ids` as its own API calls them. Fails as a whole only when there was no answer. */
+/** One service: `ids` in its own API's form. Rejects only without an answer. */
 export interface Service {
-  /** Of one call. */
+  /** Limit per call. */
   readonly idsMax: number;
   read(ids: readonly string[], url: string, timeoutMs: number): Promise<readonly Answer[]>;
   write(id: string, value: string, url: string, timeoutMs: number): Promise<Answer>;

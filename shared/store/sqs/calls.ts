@@ -1,7 +1,6 @@
 /**
- * The four calls of SQS that run all day, as JSON over kept connections. The SDK's client does the same at two to three times the
- * CPU of a call and 400 KiB of every bundle; it stays for what is rare (queues are made and looked at), and as the reference that
- * the ports' suites run on, too.
+ * The four frequent SQS calls, as JSON over kept-alive connections. The SDK's client needs two to three times the CPU per call and adds
+ * 400 KiB to every bundle; it is used for rare calls (creating and inspecting queues), and the ports' suites run on it too.
  *
  * Source: SQS API reference.
  */
@@ -29,7 +28,7 @@ interface Actions {
 }
 
 export interface SqsCalls {
-  /** @throws {AwsError} when SQS refuses; what the connection or the signal said when there was no answer */
+  /** @throws {AwsError} if SQS refuses; the error of the connection or the signal without an answer */
   call<A extends keyof Actions>(action: A, input: Actions[A]["input"], options?: CallOptions): Promise<Actions[A]["output"]>;
   /** Ends the connections. */
   close(): void;
@@ -37,12 +36,12 @@ export interface SqsCalls {
 
 const SQS = { name: "sqs", target: "AmazonSQS", version: "1.0" } as const;
 
-/** With an endpoint of one's own no call follows the host in a queue URL, or calls could leave for real AWS. */
+/** With a custom endpoint no call uses the host in a queue URL, because calls could otherwise reach real AWS. */
 export function sqsCalls(options: AwsJsonOptions = {}): SqsCalls {
   const { call, close } = awsJson(SQS, options);
   return {
     async call<A extends keyof Actions>(action: A, input: Actions[A]["input"], callOptions?: CallOptions) {
-      // What SQS answers to this action, as its API reference has it.
+      // The type follows the action, by the SQS API reference.
       return (await call(action, input.QueueUrl ?? "", input, callOptions)) as Actions[A]["output"];
     },
     close,

@@ -8,8 +8,8 @@ import { messageOf } from "@deltaloop/kube/objects";
 type Failed = SendResult["failed"][number];
 
 /**
- * Q1 on an SQS FIFO queue. A message larger than SQS takes fails by its id without being sent, its neighbours are sent (DQ7). What several
- * streams send in one turn of the event loop goes in one call, if it fits.
+ * Q1 on an SQS FIFO queue. A message above the size limit fails by its id without being sent; the others are sent (DQ7). Messages that
+ * several streams send in one event-loop turn share one call if they fit.
  */
 export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl: string }): DeltaQueue {
   return inOneCall({
@@ -22,7 +22,7 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
         try {
           failed.push(...(await sendBatch(batch)));
         } catch (error) {
-          // Something is known of the entries before: the rest is reported, not thrown, and not sent out of order.
+          // Earlier entries have results: the rest is reported, not thrown, and not sent out of order.
           if (sent === 0 && tooLarge.length === 0) throw error;
           const reason = messageOf(error);
           failed.push(...sendable.slice(sent).map(({ id }) => ({ id, reason, permanent: false })));
@@ -37,7 +37,7 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
   async function sendBatch(batch: readonly QueueEntry[]): Promise<readonly Failed[]> {
     const input = {
       QueueUrl: options.queueUrl,
-      // Ids inside a batch are positions: ours may be longer than the 80 characters SQS takes here.
+      // Ids inside a batch are positions: ours may exceed the 80 characters that SQS allows here.
       Entries: batch.map(({ group, id, body }, index) => ({
         Id: String(index),
         MessageBody: body,
@@ -58,7 +58,7 @@ interface Asked {
   readonly answered: PromiseWithResolvers<SendResult>;
 }
 
-/** Each caller hears of its own entries, and of a call that failed as a whole. Those of one caller are never parted. */
+/** Each caller gets the results of its own entries, and the error of a failed call. Entries of one caller stay together. */
 function inOneCall(queue: DeltaQueue): DeltaQueue {
   let asked: Asked[] = [];
 
@@ -90,7 +90,7 @@ function inOneCall(queue: DeltaQueue): DeltaQueue {
   };
 }
 
-/** As many in a row as one call takes. */
+/** Consecutive requests that fit one call. */
 function together(asked: readonly Asked[]): readonly (readonly Asked[])[] {
   const out: Asked[][] = [];
   let [count, bytes] = [0, 0];
@@ -116,7 +116,7 @@ function reasonOf({ Code, Message }: BatchResultErrorEntry): string {
   return [Code, Message].filter((text) => text !== undefined).join(": ");
 }
 
-/** Throttling is reported as the sender's fault, too. */
+/** SQS reports throttling as a sender fault, too. */
 function isPermanent({ SenderFault, Code }: BatchResultErrorEntry): boolean {
   return SenderFault === true && !/throttl|unavailable|timeout/i.test(Code ?? "");
 }

@@ -11,8 +11,8 @@ export interface SqsDoorbellsOptions {
 }
 
 /**
- * Q2 on SQS standard queues, one per controller. All batches are tried; one that fails makes the whole call fail (DB4). What is due late
- * is not sent (DB3).
+ * Q2 on SQS standard queues, one per controller. All batches are tried; if one fails, the call fails (DB4). Doorbells that are due late
+ * are not sent (DB3).
  */
 export function createSqsDoorbells(sqs: SqsCalls, options: SqsDoorbellsOptions): Doorbells {
   return {
@@ -52,7 +52,7 @@ function doorbellMessage(cid: string, { controller, epoch, key, uid, owner }: Do
   };
 }
 
-/** SQS counts whole seconds. Less than one is sent at once, and the worker waits out the rest (informer §12.3). */
+/** SQS counts whole seconds. A shorter delay is sent at once, and the worker waits (informer §12.3). */
 function delaySeconds(delayMs: number): number {
   return delayMs < 1_000 ? 0 : Math.ceil(delayMs / 1_000);
 }

@@ -1,12 +1,12 @@
-/** What SQS takes in one call. Source: SQS quotas (informer §10.2). */
+/** Limits of one SQS call. Source: SQS quotas (informer §10.2). */
 export const BATCH_ENTRIES_MAX = 10;
-/** Of one message and of one batch. */
+/** Per message and per batch. */
 export const BATCH_BYTES_MAX = 1024 * 1024;
 export const WAIT_SECONDS_MAX = 20;
-/** A send, delete or change of visibility that takes longer is repeated by whoever needs it. */
+/** Timeout of a send, delete or change of visibility; the caller retries. */
 export const CALL_TIMEOUT_MS = 5_000;
 
-/** Runs of `entries` that fit one call, in order. */
+/** Splits `entries` into calls, in order. */
 export function batches<T>(entries: readonly T[], sizeOf: (entry: T) => number = () => 0): readonly (readonly T[])[] {
   const out: T[][] = [];
   let bytes = 0;

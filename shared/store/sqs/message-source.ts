@@ -4,7 +4,7 @@ import type { MessageSource, ReceivedMessage } from "../ports/delta-queue.ts";
 import type { SqsCalls } from "./calls.ts";
 import { BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS, WAIT_SECONDS_MAX } from "./limits.ts";
 
-/** How SQS calls a receipt that is not the message's any more. */
+/** SQS errors for a receipt that is no longer valid. */
 const OUTDATED = /^(AWS\.SimpleQueueService\.)?(ReceiptHandleIsInvalid|InvalidParameterValue|MessageNotInflight)/;
 
 /** Any SQS queue, as its consumer sees it. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
@@ -41,8 +41,8 @@ export function createSqsMessageSource(sqs: SqsCalls, options: { readonly queueU
 }
 
 /**
- * What the sender did wrong here is an outdated receipt, which is no error: the message is someone else's now, or gone. LocalStack
- * says so by the code alone.
+ * Ignores sender faults about an outdated receipt: another consumer has the message, or it is gone. LocalStack reports these by the
+ * code alone.
  */
 function throwOnFault(what: string, failed: readonly BatchResultErrorEntry[] = []): void {
   const fault = failed.find(({ SenderFault, Code }) => SenderFault !== true && !OUTDATED.test(Code ?? ""));

@@ -1,13 +1,13 @@
-/** What SQS says of a queue and of where its dead letters go. Reads only: no message is received. */
+/** Attributes of a queue and its dead-letter queue. Reads only; receives no message. */
 import { GetQueueAttributesCommand, GetQueueUrlCommand } from "@aws-sdk/client-sqs";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 
 import { CALL_TIMEOUT_MS } from "./limits.ts";
 
 export interface QueueFacts {
-  /** As SQS names and writes them: `VisibilityTimeout: "30"`. */
+  /** As SQS names and formats them: `VisibilityTimeout: "30"`. */
   readonly attributes: Readonly<Record<string, string | undefined>>;
-  /** About so many, as SQS counts them: those that wait, those somebody has taken, those that are not due yet. */
+  /** Approximate number of messages: waiting, in flight, and delayed. */
   readonly waiting: number;
   readonly inFlight: number;
   readonly delayed: number;
@@ -19,7 +19,7 @@ export async function queueFacts(client: SQSClient, QueueUrl: string): Promise<Q
   const answer = await client.send(command, { requestTimeout: CALL_TIMEOUT_MS });
   const attributes: Readonly<Record<string, string | undefined>> = answer.Attributes ?? {};
   const count = (name: string): number => Number(attributes[name] ?? 0);
-  // Servers differ in whether the count is a number or a text.
+  // Servers return the count as a number or a text.
   const policy = JSON.parse(attributes["RedrivePolicy"] ?? "{}") as { deadLetterTargetArn?: string; maxReceiveCount?: number | string };
   return {
     attributes,

@@ -204,7 +204,7 @@ describe("the guard", () => {
     guard.look("deployments", written(9));
     await s.clock.advance(5_000);
     expect([await s.isStopped(), s.asked.length]).toEqual([false, 8]);
-    expect(s.lines).toContain("warn who wrote a status cannot be looked up any more");
+    expect(s.lines).toContain("warn gave up looking up the writer of a status");
     await s.end();
   });
 
@@ -305,7 +305,7 @@ describe("the guard", () => {
     expect(await s.resume(3)).toBe("resumed");
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
-    expect(s.lines.at(-1)).toBe("warn a person has said that we go on: what another controller has written is forgiven");
+    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are forgiven");
     const asked = s.reports();
     guard.look("deployments", written(3)); // listed again
     guard.look("replicasets", written(2));

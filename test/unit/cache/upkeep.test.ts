@@ -196,7 +196,7 @@ describe("the audit", () => {
     s.refuse(new Error("no answer"));
     s.lead();
     await s.pass(AUDIT_MS);
-    expect(s.log.lines.filter(({ message }) => message === "upkeep failed, it is tried again").length).toBeGreaterThan(4);
+    expect(s.log.lines.filter(({ message }) => message === "upkeep failed, retrying at the next tick").length).toBeGreaterThan(4);
     s.refuse(new KubeApiError({ code: 504, reason: "Timeout", message: "Too large resource version: 9, current: 1" }));
     await s.pass(2 * UPKEEP_TICK_MS);
     expect(s.relisted).toHaveLength(4);

@@ -126,7 +126,7 @@ describe("writeThrough", () => {
       objects: [answer(50)],
       ownerUid: rs.metadata.uid,
     });
-    expect(harness.complaints).toEqual([expect.stringContaining("doorbells not rung, the sweeper will")]);
+    expect(harness.complaints).toEqual([expect.stringContaining("doorbells not rung, left to the sweeper")]);
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 

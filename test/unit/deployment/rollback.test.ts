@@ -236,7 +236,7 @@ describe("a sync that finds a request", () => {
       metadata: { ...metadata, annotations: { ...metadata.annotations, [REQUEST]: "1" } },
     });
     await harness.stream();
-    await expect(harness.handle()).rejects.toThrow("no rollback is asked for");
+    await expect(harness.handle()).rejects.toThrow("no rollback is requested");
     expect(harness.written()).toEqual([]);
   });
 

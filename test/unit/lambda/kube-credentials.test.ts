@@ -116,7 +116,7 @@ describe("a token of a secret", () => {
     nowMs += 3_600_000;
     for (let i = 0; i < 3; i++) await token?.();
     expect(log.lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
-      "the token for the API server ends, and nobody has renewed it",
+      "the token for the API server expires soon and was not renewed",
     ]);
     expect(JSON.stringify(log.lines)).not.toContain(value);
   });

@@ -131,10 +131,10 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
         spoil: async () => (await harness.api.remove("pods", "a"), harness.api.put("pods", pod({ name: "a", owner: ownerNow() }))),
         reason: "another pod has its name",
       },
-      { name: "released", spoil: () => touch("a", { ownerReferences: [] }), reason: "controlled by somebody else" },
-      { name: "of another uid's", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by somebody else" },
-      { name: "of another name's", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by somebody else" },
-      { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by somebody else" },
+      { name: "released", spoil: () => touch("a", { ownerReferences: [] }), reason: "controlled by another owner" },
+      { name: "of another uid's", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by another owner" },
+      { name: "of another name's", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by another owner" },
+      { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by another owner" },
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("and is $name: skips it with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {

@@ -1,6 +1,6 @@
 /**
- * What is known of a Q1 message that no applier could apply (informer §12.3): whose cache may miss something, and why it was given
- * up. Its content is of no use any more; the list that follows has it, or something newer.
+ * Facts about a Q1 message that no applier could apply (informer §12.3): which cache may be incomplete, and the reason.
+ * Its content is not needed: the list that follows has the same or newer objects.
  */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -12,16 +12,16 @@ import type { Forged, SignerOf } from "./signed-body.ts";
 export interface DeadMessage {
   readonly kind: "dead";
   readonly cluster: string;
-  /** The one that it names, or all. */
+  /** The resource that the message names, or all. */
   readonly resources: readonly CachedResource[];
-  /** `pods, lane 3, sequence 42 of fence 812`, as far as it says so. */
+  /** `pods, lane 3, sequence 42 of fence 812`, as far as it could be read. */
   readonly what: string;
   readonly why: string;
-  /** What ends with it (TY1). */
+  /** The items that end with the message (TY1). */
   readonly ended: Ended;
 }
 
-/** Never throws: what we have signed and cannot read concerns every cache of its cluster, what we have not signed concerns none. */
+/** Never throws. A signed but unreadable message affects every cache of its cluster; an unsigned one affects none. */
 export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage | Forged {
   const decoded = decodeEnvelope(body, signerOf);
   if (decoded.kind === "forged") return decoded;

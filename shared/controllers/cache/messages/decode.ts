@@ -1,6 +1,6 @@
 /**
- * From the body of a Q1 message to an envelope (informer §10.4). What cannot be read is told apart by what the caller does:
- * what we have not signed is a forgery, content that no retry can mend is quarantined, a newer envelope waits for a newer applier.
+ * Decodes the body of a Q1 message to an envelope (informer §10.4). Errors differ by the caller's reaction: an unsigned message is a
+ * forgery, content that no retry can fix is quarantined, a newer envelope waits for a newer applier.
  */
 import { packText } from "./pack-codec.ts";
 import { CACHED_RESOURCES, isResourceVersion } from "@deltaloop/kube/objects";
@@ -14,13 +14,13 @@ export type Decoded =
   | { readonly kind: "envelope"; readonly envelope: Envelope }
   /** Not an envelope: quarantine and acknowledge. */
   | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
-  /** Written by a newer watcher: leave it, the lane waits (deploy appliers before watchers). */
+  /** Written by a newer watcher: not acknowledged, the lane waits (deploy appliers before watchers). */
   | ({ readonly kind: "newer"; readonly version: number } & Addressee)
-  /** Not ours: nothing else of it has been read. */
+  /** No valid signature: nothing else of it has been read. */
   | Forged;
 
 interface Addressee {
-  /** Whose key has signed it. */
+  /** Cluster whose key signed the message. */
   readonly cluster: string;
   /** As far as it could be read. */
   readonly resource?: CachedResource;
@@ -36,7 +36,7 @@ function decodePayload(cluster: string, payload: string): Decoded {
   try {
     value = JSON.parse(packText(payload));
   } catch (error) {
-    // A SyntaxError quotes the text, and who knows what somebody sent us.
+    // The error text is dropped: a SyntaxError quotes its input, which may be attacker-controlled.
     return { kind: "undecodable", why: error instanceof SyntaxError ? "not JSON" : `not JSON: ${String(error)}`, cluster };
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))

@@ -8,8 +8,8 @@ import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects"
 import type { ManifestRow } from "@deltaloop/store/ports";
 
 /**
- * 2: the body is signed (signed-body.ts), and listed objects come with the version of their list. Whoever reads version 2 reads no version 1 any more, which nobody signed: the epoch changes
- * with it (identity.ts).
+ * 2: the body is signed (signed-body.ts), and listed objects carry the version of their list. A build for version 2 does not read the
+ * unsigned version 1: the epoch changes with it (identity.ts).
  */
 export const ENVELOPE_VERSION = 2;
 
@@ -22,16 +22,16 @@ interface EnvelopeHead {
   readonly f: string;
   readonly g: number;
   readonly ln: number;
-  /** Per lane and fence, from 1, without holes. */
+  /** Per lane and fence, from 1, without gaps. */
   readonly sq: number;
-  /** When the watcher received the last of it, ms; for metrics only. */
+  /** Time at which the watcher received the last item, ms; for metrics only. */
   readonly ts: number;
 }
 
 export type Envelope = EnvelopeHead &
   (
     | { readonly k: "D"; readonly items: readonly EnvelopeItem[] }
-    /** `L`: the resourceVersion of the list, of its first page. */
+    /** `L`: the resourceVersion of the list's first page. */
     | { readonly k: "L"; readonly L: string; readonly items: readonly EnvelopeItem[] }
     | { readonly k: "W"; readonly rv: string }
     | { readonly k: "M"; readonly L: string; readonly part: number; readonly parts: number; readonly rows: readonly ManifestRow[] }
@@ -42,8 +42,8 @@ export interface EnvelopeItem {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Absent when `tooBig`. */
+  /** Absent if `tooBig`. */
   readonly o?: Cached;
-  /** It would make too large a message, or the queue refused the one it was in: the applier reads it live. */
+  /** The object would make the message too large, or the queue refused its message: the applier reads it live. */
   readonly tooBig?: true;
 }

@@ -1,4 +1,4 @@
-/** What is done about a message that nobody who holds a key of ours has made (design decision 15). */
+/** Reports messages that are not signed with a key of this deployment (design decision 15). */
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 import type { Store } from "@deltaloop/store/ports";
@@ -6,15 +6,15 @@ import type { Forged } from "./signed-body.ts";
 
 export interface ForgeryPorts {
   readonly cluster: (cid: string) => { readonly store: Pick<Store, "noteForgery"> } | undefined;
-  /** All that are configured. */
+  /** All configured clusters. */
   readonly clusters: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /**
- * Says so and keeps the message's id: with the cluster that the message claims, or with all when it claims none of ours. Never
- * rejects: whoever forges a message must not bring it back, so the log has to do while the Store is away.
+ * Logs the forgery and stores the message's id for the cluster that it claims, or for all if it claims none. Never rejects: a
+ * forged message must not be redelivered, so the log suffices while the Store is unavailable.
  */
 export async function reportForgery(
   { cluster, clusters, clock, log }: ForgeryPorts,
@@ -28,7 +28,7 @@ export async function reportForgery(
     try {
       await cluster(cid)?.store.noteForgery({ ...entry, atMs: clock.now() });
     } catch (error) {
-      log.warn("forgery not kept, the Store is out of reach", { messageId, error: describeError(error) });
+      log.warn("failed to store the forgery, Store unreachable", { messageId, error: describeError(error) });
     }
   }
 }

@@ -1,14 +1,14 @@
 const MANIFEST_ROWS_MAX = 6000;
-/** Of rows before they are deflated: names of random characters keep their size, and base64 makes 961 KiB of it. */
+/** Limit before compression: random names do not compress, and base64 makes 961 KiB of it. */
 const MANIFEST_BYTES_MAX = 720 * 1024;
 
-/** Which part of a manifest a row belongs to: what decides is the rows before it. */
+/** Splits a manifest into parts, by the size of the rows before. */
 export class ManifestPart {
   number = 1;
   #rows = 0;
   #bytes = 0;
 
-  /** @returns whether the row begins another part */
+  /** @returns whether the row starts a new part */
   add(row: string): boolean {
     const bytes = Buffer.byteLength(row) + 1;
     const begins = this.#rows === MANIFEST_ROWS_MAX || (this.#rows > 0 && this.#bytes + bytes > MANIFEST_BYTES_MAX);

@@ -1,24 +1,24 @@
-/** How a pack becomes the payload of a message: JSON as it is, or deflated and in base64 above 48 KiB (informer §10.4). */
+/** Payload of a message: JSON, or deflated and base64 above 48 KiB (informer §10.4). */
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Signer } from "@deltaloop/store/ports";
 import type { Envelope } from "./envelope.ts";
 import { signBody } from "./signed-body.ts";
 
-/** Below this a plain body is cheaper than the time to compress it. */
+/** Below this size compression costs more time than the bytes. */
 const COMPRESS_ABOVE_BYTES = 48 * 1024;
 
 /**
- * No payload of a watcher inflates to more: a pack holds at most one item of 900 Ki characters, which UTF-8 makes 2.7 MiB, and a part
- * of a manifest 6,000 rows of under 500 characters. 1 MiB of zeros deflated would be 1 GiB.
+ * No payload of a watcher inflates to more: a pack holds at most one item of 900 Ki characters (2.7 MiB in UTF-8), a part of a
+ * manifest 6,000 rows of under 500 characters. The limit protects against a bomb: 1 MiB deflated may inflate to 1 GiB.
  */
 const INFLATED_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Compressed payloads start with this: never the start of JSON, and inside the characters that SQS takes. */
+/** Prefix of a compressed payload: JSON never starts with it, and SQS accepts its characters. */
 const DEFLATED = "deflate:";
 
 /**
- * SQS takes what XML 1.0 takes, which leaves out U+FFFE and U+FFFF, and some emulators take nothing beyond the first plane: a
- * label may not hold such characters, an annotation may. As JSON escapes they pass everywhere.
+ * SQS accepts the characters of XML 1.0, which lacks U+FFFE and U+FFFF, and some emulators only accept the first plane. An annotation
+ * may hold such characters, a label may not. They are sent as JSON escapes.
  */
 const BEYOND_XML = /[\ud800-\udfff\ufffe\uffff]/g;
 
@@ -28,12 +28,12 @@ export function encodePackText(text: string): string {
   return text.replace(BEYOND_XML, (half) => `\\u${half.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** The whole body of a message. */
+/** The complete body of a message. */
 export function encodePack(envelope: Envelope, signer: Signer): string {
   return signBody(signer, envelope.c, encodePackText(JSON.stringify(envelope)));
 }
 
-/** @throws {Error} when the payload is not what `encodePackText` makes; one that is too large is never inflated as a whole. */
+/** @throws {Error} if `encodePackText` cannot have made the payload; inflation stops at the limit */
 export function packText(payload: string): string {
   if (!payload.startsWith(DEFLATED)) return payload;
   return inflateRawSync(Buffer.from(payload.slice(DEFLATED.length), "base64"), { maxOutputLength: INFLATED_BYTES_MAX }).toString();

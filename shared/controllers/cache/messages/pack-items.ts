@@ -1,12 +1,12 @@
-/** What the items of a pack say of themselves, and how many of them one call of the Store may hold. What came is not yet known to be items. */
+/** Validates the items of a pack and limits them per call of the Store. The input is not yet known to be items. */
 import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import { ownerOfCached, isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { EnvelopeItem } from "./envelope.ts";
 
-/** Objects of 900 KiB and more, read at once. */
+/** Objects of 900 KiB and more that are read live per call. */
 const LIVE_PER_CALL_MAX = 4;
 
-/** Why the item cannot be applied (AP1). */
+/** Why the item cannot be applied (AP1), or undefined. */
 export function faultOf(item: EnvelopeItem): string | undefined {
   if (typeof item !== "object" || item === null) return "not an item";
   if (typeof item.uid !== "string" || item.uid === "") return "no uid";
@@ -20,13 +20,13 @@ export function faultOf(item: EnvelopeItem): string | undefined {
   return undefined;
 }
 
-/** `key uid`, as an item has them. */
+/** `key uid` of an object, as in an item. */
 export function identityOf(object: Cached): string {
   const { namespace, name, uid } = "metadata" in object ? object.metadata : object;
   return `${objectKey(namespace, name)} ${uid}`;
 }
 
-/** What is cached says whom a deletion concerns, too: one whose object is none is a deletion all the same. */
+/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
 export function readable(resource: CachedResource, object: Cached | undefined): Cached | undefined {
   try {
     if (object !== undefined) ownerOfCached(resource, object);
@@ -36,7 +36,7 @@ export function readable(resource: CachedResource, object: Cached | undefined): 
   }
 }
 
-/** As many items as one call may hold: at most `size`, no key twice, and few whose objects are read live. */
+/** The number of items for the next call: at most `size`, no key twice, and few whose objects are read live. */
 export function callLength(items: readonly (EnvelopeItem | null)[], size: number): number {
   const keys = new Set<unknown>();
   let [length, live] = [0, 0];
@@ -50,7 +50,7 @@ export function callLength(items: readonly (EnvelopeItem | null)[], size: number
   return length;
 }
 
-/** Also of items that are set aside: nothing else will come for them (AP1). */
+/** Includes quarantined items, because no other message will contain them (AP1). */
 export function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
   return items.reduce((highest, item) => {
     const rv: unknown = item?.rv;

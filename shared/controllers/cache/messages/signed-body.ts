@@ -3,8 +3,8 @@
  *
  *     <cluster id>.<signature>.<payload>        5d3f00aa11bb.qYx0…22.{"v":2,…}
  *
- * The cluster id stands in clear because keys are derived per cluster; it is signed too. Nothing of the payload is read, inflated or
- * parsed before its MAC is found good, the envelope's version included: so the frame itself has no version and never gets one.
+ * The cluster id is in clear because keys are derived per cluster; it is signed too. The payload is read, inflated or parsed only after
+ * its MAC is verified. This includes the envelope's version, so the frame itself has none.
  */
 import { SIGNATURE_CHARACTERS } from "@deltaloop/store/ports";
 import type { Signer } from "@deltaloop/store/ports";
@@ -13,20 +13,20 @@ export type Opened =
   /** Signed by a watcher of this deployment. */
   { readonly kind: "signed"; readonly cluster: string; readonly payload: string } | Forged;
 
-/** Nobody who holds a key of ours has made it, or its key was replaced in the wrong order: acknowledge, name, keep its name. */
+/** No key of this deployment signed it, or keys were rotated in the wrong order: acknowledged, logged, and its id is stored. */
 export interface Forged {
   readonly kind: "forged";
   readonly why: string;
-  /** The configured cluster that it claims; absent = it names none of ours. */
+  /** The configured cluster that it claims; absent = none. */
   readonly cluster?: string;
-  /** By its id the key is none of ours: it may be a newer one. */
+  /** The key id is unknown; it may be a newer key. */
   readonly unknownKey?: true;
 }
 
 /** The verifier of a configured cluster. */
 export type SignerOf = (cluster: string) => Pick<Signer, "verify"> | undefined;
 
-/** Longer than any cluster id: more of a foreign text is not searched for a frame. */
+/** Longer than any cluster id: limits the search for a frame in foreign text. */
 const CLUSTER_CHARACTERS_MAX = 64;
 const SEPARATOR = ".";
 
@@ -43,7 +43,7 @@ export function openBody(body: string, signerOf: SignerOf): Opened {
   const signer = signerOf(cluster);
   if (signer === undefined) return { kind: "forged", why: "signed for a cluster that is not configured here" };
   const payload = body.slice(signed + 1);
-  // A half of a surrogate pair is hashed as U+FFFD: two texts would have one MAC. The watcher escapes them.
+  // Half of a surrogate pair is hashed as U+FFFD, so two texts would have one MAC. The watcher escapes them.
   const verdict = payload.isWellFormed() ? signer.verify("q1", [cluster, payload], body.slice(end + 1, signed)) : "forged";
   switch (verdict) {
     case "current":
@@ -57,8 +57,8 @@ export function openBody(body: string, signerOf: SignerOf): Opened {
 }
 
 /**
- * The same, once more with other keys where `read` found none of ours and `renewKeys` says that there are others: a key that is replaced
- * may sign before everybody has read it.
+ * Reads again with renewed keys if `read` found an unknown key and `renewKeys` reports new ones: during a rotation a watcher may
+ * sign with a key that not all readers have yet.
  */
 export async function withRenewedKeys<D extends { readonly kind: string }>(
   read: () => D | Forged,

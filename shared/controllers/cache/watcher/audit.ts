@@ -1,15 +1,14 @@
 /**
- * Whether the cache is what the API server has (informer §15). Streams, lists and A14 mend what they come upon; what nobody comes upon,
- * a row that was taken away and an object on which nothing changes, is found here. Nothing is changed here: who calls decides.
+ * Compares the cache with the API server (informer §15). Streams, lists and A14 repair the rows that they touch. The audit finds the rest: a
+ * row that was removed, or an object that never changes. It reports differences; the caller repairs them.
  *
- * AU1 a row is only judged by what its lane says it has seen: an object that was listed at a version above the lane's watermark may be
- *    on its way, and one that is not listed may have gone with an event that is.
- * AU2 what an event between list and look could explain is listed a second time.
- * AU3 at most some lanes' objects are kept at once, and of each its key, versions and two short texts.
+ * AU1 a row is judged only by events at or below its lane's watermark: an object listed at a later version may be in flight, and an object
+ *    that is not listed may have been deleted by an event in flight.
+ * AU2 differences that an event between list and read could explain are listed a second time.
+ * AU3 it keeps the objects of a few lanes at once, and of each only key, versions and two short texts.
  *
- * It sees metadata: that an object is there, its uid, version, controller owner, labels and deletionTimestamp. That the rest of a row
- * is what we wrote at its version is said by its MAC alone. So it does not see a projection that was wrong when it was made, nor rows
- * above the watermark, nor intents and the work queue.
+ * It compares metadata: existence, uid, version, controller owner, labels and deletionTimestamp. Only the MAC covers the rest of a
+ * row. It does not see a wrong projection, rows above the watermark, intents or the work queue.
  */
 import type {
   Cached,
@@ -39,7 +38,7 @@ import type { KubeWatch } from "@deltaloop/kube/client";
 import { createPager } from "@deltaloop/kube/client";
 import type { CachedEntry, Forged, Row, Store } from "@deltaloop/store/ports";
 
-/** An object as a list of metadata shows it. */
+/** An object as a metadata list shows it. */
 export interface ListedMeta {
   readonly key: ObjectKey;
   readonly uid: string;
@@ -47,7 +46,7 @@ export interface ListedMeta {
   readonly owner?: OwnerId;
   /** Labels and deletionTimestamp as one text. */
   readonly visible: string;
-  /** Whose dependent it is, if one of our controllers' primaries owns it. */
+  /** Its owner, if that is a primary of one of our controllers. */
   readonly primary?: Primary;
 }
 
@@ -56,23 +55,23 @@ export interface Primary {
   readonly key: ObjectKey;
 }
 
-/** One lane of the cache in one moment. */
+/** Snapshot of one lane of the cache. */
 export interface LaneView {
   /** Every event up to it has been applied. */
   readonly watermark: string;
   readonly rows: ReadonlyMap<ObjectKey, Pick<Row, "uid" | "rv">>;
-  /** Rows that fail their MAC are no rows; they are among these, without one. */
+  /** A row that fails its MAC counts as no row; its entry is here without one. */
   readonly entries: ReadonlyMap<ObjectKey, CachedEntry>;
 }
 
 /**
- * | kind | what differs |
+ * | kind | difference |
  * |---|---|
- * | missing | the object exists, and there is no row |
- * | surplus | a row, and the object does not exist |
- * | older | the row is of an older version, and its lane says that it has seen the newer one |
- * | ahead | the row is of a version that the list at its own, later version does not know: of a history that is no more |
- * | other | another owner, labels or deletionTimestamp, though of the same version |
+ * | missing | the object exists without a row |
+ * | surplus | the row exists without an object |
+ * | older | the row is older, although its lane has applied the newer version |
+ * | ahead | the row's version is unknown to a later list: it is from a history that was lost |
+ * | other | another owner, labels or deletionTimestamp at the same version |
  * | unbelieved | the row or its entry fails its MAC, or the entry is missing or of another version |
  * | ghost | an entry without its row |
  */
@@ -82,22 +81,22 @@ export interface Difference {
   readonly kind: DifferenceKind;
   readonly resource: CachedResource;
   readonly key: ObjectKey;
-  /** `other`, `unbelieved`, `ghost`: what stands there, to be replaced by what is read live (A14). */
+  /** `other`, `unbelieved`, `ghost`: the stored text, which the live object replaces (A14). */
   readonly stands?: Forged;
-  /** Who is to look once it is mended. */
+  /** The primary to enqueue after the repair. */
   readonly primary?: Primary;
 }
 
 export interface Audit {
   readonly resource: CachedResource;
   readonly differences: readonly Difference[];
-  /** Objects that were compared. */
+  /** Number of objects compared. */
   readonly compared: number;
-  /** Lanes that had not come as far as the list when time was up: what is surplus there was not seen. */
+  /** Lanes whose watermark had not reached the list's version in time: surplus rows there were not seen. */
   readonly unsettledLanes: number;
 }
 
-/** What `listed` (all objects of the lane at `listRV`) and `lane`, read after it, differ in. In the order of keys, rows before entries. */
+/** Differences between `listed` (all objects of the lane at `listRV`) and `lane`, read after it; in key order, rows before entries. */
 export function compareLane(
   resource: CachedResource,
   listed: ReadonlyMap<ObjectKey, ListedMeta>,
@@ -129,7 +128,7 @@ export function compareLane(
 }
 
 function showsOther(resource: CachedResource, { owner, visible }: ListedMeta, { object }: Row): boolean {
-  const cached = resource === "pods" ? (object as CachedPod) : (object as CachedReplicaSet).metadata; // `resource` says so
+  const cached = resource === "pods" ? (object as CachedPod) : (object as CachedReplicaSet).metadata; // the shape follows `resource`
   return ownerOfCached(resource, object) !== owner || visibleOf(cached) !== visible;
 }
 
@@ -137,13 +136,13 @@ function visibleOf({ labels = {}, deletionTimestamp = "" }: { readonly labels?: 
   return JSON.stringify([Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)), deletionTimestamp]);
 }
 
-/** An item of a list; undefined: it has no metadata to go by, and the stream has it in quarantine. */
+/** An item of a list; undefined if it has no usable metadata, and the stream has quarantined it. */
 export function listedMeta(resource: CachedResource, item: unknown): ListedMeta | undefined {
   const { metadata } = item as { readonly metadata?: Partial<ObjectMeta> };
   const { namespace, name, uid, resourceVersion } = metadata ?? {};
   if (!metadata || !namespace || !name || !uid || !resourceVersion) return undefined;
-  const reference = controllerRef(metadata as ObjectMeta); // the fields that matter are there
-  // What ownerOfCached reads of either shape.
+  const reference = controllerRef(metadata as ObjectMeta); // has the fields that controllerRef reads
+  // The fields that ownerOfCached reads, for either shape.
   const cached = (resource === "pods" ? { namespace, ...(reference && { owner: reference }) } : { metadata }) as unknown as Cached;
   const owner = ownerOfCached(resource, cached);
   const controller = CONTROLLERS.find((each) => {
@@ -167,17 +166,17 @@ export interface AuditPorts {
   readonly clock: Clock;
 }
 
-/** Objects that are kept at once are of that many lanes: AU3, and a list each. */
+/** Lanes compared at a time, which bounds memory (AU3); each needs a list. */
 const LANES_AT_ONCE = 4;
 const ENTRIES_PER_READ = 500;
-/** Watermarks move by heartbeats, every 15 s, and bookmarks. */
+/** Heartbeats (every 15 s) and bookmarks move watermarks. */
 const SETTLE_POLL_MS = 5_000;
 
 /**
- * Compares all of `resource`, and changes nothing. `settleMs`: how long to wait for lanes that have not come as far as the list; 0 looks
- * at once.
+ * Compares all objects of `resource` and changes nothing. `settleMs`: how long to wait until the lanes' watermarks reach the list's version;
+ * 0 compares at once.
  *
- * @throws {Error} when it cannot be listed or read
+ * @throws {Error} if listing or reading fails
  */
 export async function auditResource(ports: AuditPorts, resource: CachedResource, settleMs: number, signal: AbortSignal): Promise<Audit> {
   const differences: Difference[] = [];
@@ -189,7 +188,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
     compared += found.compared;
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
-    // AU2. A second look that settles nothing is one more chance for an event, so it does not wait.
+    // AU2. The second comparison does not wait, because waiting only allows more events.
     const again = doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, 0, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),
@@ -201,7 +200,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
   return { resource, differences, compared, unsettledLanes };
 }
 
-/** It may have been deleted after the list, or changed between the reads of its row and of its entry. */
+/** It may have been deleted after the list, or changed between the reads of its row and its entry. */
 function isDoubtful({ kind }: Difference): boolean {
   return kind === "missing" || kind === "unbelieved";
 }
@@ -240,7 +239,7 @@ async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane
   return { watermark, rows: new Map(rows.map((row) => [row.key, row])), entries };
 }
 
-/** Of the objects in `lanes`, by lane. Not older than `floor`, so that what is cached is not of a later time than all of it. */
+/** The objects of `lanes`, by lane. Not older than `floor`, so that the list is not older than the whole cache. */
 async function listMetadata(
   { kube }: AuditPorts,
   resource: CachedResource,
@@ -266,7 +265,7 @@ async function listMetadata(
   return { rv, objects };
 }
 
-/** Who is queued when a difference that repair.ts mends is mended: itself, its owner, or nobody who exists. */
-export function wokenBy({ resource, key, primary }: Difference): Primary {
+/** The keys to enqueue after repair.ts has repaired a difference: the object itself, its owner, or none. */
+export function primaryToEnqueue({ resource, key, primary }: Difference): Primary {
   return primary ?? { controller: controllerOf(resource) ?? "replicaset", key };
 }

@@ -1,4 +1,4 @@
-/** Where a resource stream puts what it saw. The lane sender is one; capture and tests have their own. */
+/** Destination of a resource stream: the lane sender, a capture, or a test's own. */
 import type { Cached, ObjectKey } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
@@ -9,7 +9,7 @@ export interface SinkItem {
   readonly rv: string;
   /** For a delete, the last state. */
   readonly object: Cached;
-  /** In all likelihood an own write, which the cache knows already (own-write.ts): it may wait for company. */
+  /** Probably an own write, which the cache already has (own-write.ts): allows a longer batching window. */
   readonly isOwn?: true;
 }
 
@@ -17,9 +17,9 @@ export interface DeltaSink {
   live(item: SinkItem): void;
   /** An object of a list at `listRV`. */
   listed(item: SinkItem, listRV: string, generation: number): void;
-  /** Every object of the resource at `listRV`, whether its payload was sent or not. `rows` may be read more than once. */
+  /** Every object of the resource at `listRV`, whether its payload was sent or not. `rows` is iterable more than once. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
-  /** Everything up to `rv` has been handed over. */
+  /** Everything up to `rv` is in the sink. */
   watermark(rv: string): void;
   /** Resolves once there is room for more. */
   room(signal: AbortSignal): Promise<void>;

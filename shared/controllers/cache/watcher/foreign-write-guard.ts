@@ -1,16 +1,16 @@
 /**
- * The watcher's part of the guard (informer §11.9): sees another controller's writes and has the Store stop everything, until a person has
- * forgiven them. The Store's part is GD1–GD7 (shared/store/ports/guard-store.ts).
+ * The watcher's part of the guard (informer §11.9): detects another controller's writes and has the Store stop all keys until a user
+ * resumes. The Store's part is GD1–GD7 (shared/store/ports/guard-store.ts).
  *
- * FG1 a write counts that is proven (inquiry.ts) and later than the moment in which this process began to lead, and than what was forgiven.
- * FG2 it is reported at once, and again each second until the Store says that it is forgiven: whatever becomes of Redis and of the Lease, a
- *     stop that is taken away is back, as long as this process lives.
- * FG3 of several the newest is reported: what forgives it forgives the others.
- * FG4 no term begins, so no gate opens in a new epoch, before that was answered, and before what has come until then is looked into (for
- *     ASK_MS_MAX; an API server that does not answer may not keep all from beginning).
- * FG5 a stop that stands when a term begins is this process' own from then on, whoever saw it.
- * FG6 no write is of later than now, by the API server's clock as measured at the beginning: what is later by more than
- *     clocks differ is taken as of now.
+ * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume.
+ * FG2 it is reported at once and again each second until the Store says that it is forgiven. So a stop that is lost with Redis or the
+ *     Lease returns while this process lives.
+ * FG3 of several writes the newest is reported; forgiving it forgives the others.
+ * FG4 no term begins, so no gate opens in a new epoch, before the Store has answered and pending claims are verified (for at most
+ *     ASK_MS_MAX, so that an unresponsive API server does not block everything).
+ * FG5 a stop that exists when a term begins is from then on reported by this process too.
+ * FG6 no write is dated later than now, by the API server's clock as measured at the beginning: a time beyond the allowed clock skew
+ *     counts as now.
  */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
@@ -25,11 +25,11 @@ export interface ForeignWriteGuardPorts extends InquiryPorts {
 }
 
 export interface ForeignWriteGuard {
-  /** This process leads from `nowMs` on, by the API server's clock and rounded up. */
+  /** This process leads from `nowMs` on, by the API server's clock, rounded up. */
   begin(nowMs: number): void;
-  /** Is shown each object that comes, as it came. */
+  /** Inspects each incoming object, before it is stripped. */
   look(resource: CachedResource, object: unknown): void;
-  /** @throws when the Store does not answer: then the term may not begin */
+  /** @throws if the Store does not answer; the term must not begin */
   beforeTerm(): Promise<void>;
   /** Reports until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>;
@@ -67,7 +67,7 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     if (seen.atMs > forgivenMs) return; // it came while the Store was asked
     seen = undefined;
     wasTold = false;
-    log.warn("a person has said that we go on: what another controller has written is forgiven", {
+    log.warn("resumed by a user: earlier writes of the other controller are forgiven", {
       until: new Date(forgivenMs).toISOString(),
     });
   };
@@ -97,7 +97,7 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
       while (!signal.aborted) {
         if (!seen) await new Promise<void>((resolve) => (wake = resolve));
         await report().catch((error: unknown) =>
-          log.warn("another controller's write is not reported yet", { error: describeError(error) }),
+          log.warn("failed to report another controller's write, retrying", { error: describeError(error) }),
         );
         if (seen) await clock.after(REPORT_MS, signal).catch(() => undefined);
       }

@@ -1,14 +1,14 @@
 /**
- * Whether an object's status was written by a controller that is not ours (informer §11.9). `managedFields` alone prove nothing: whoever may
- * write an object may write them, too. So they make a claim, and the object as it was one version before proves it.
+ * Detects a status write of another controller (informer §11.9). `managedFields` alone prove nothing, because any client that may write
+ * an object may set them. They make a claim, and the object as it was one version before proves it.
  *
- * FW1 a claim holds if a field that counts has changed in just this version and belongs to its manager. A write of the status takes each field
- *     that it changes away from all other managers, whatever their entries say, and no other write changes a status: so in the version in which
- *     a field changed, its owner is who changed it, and the time of the owner's entry is the server's (structured-merge-diff's Updater).
+ * FW1 a claim holds if a counted field changed in exactly this version and belongs to its manager. A status write takes ownership of
+ *     each field that it changes from all other managers, whatever their entries say, and no other write changes a status. So the
+ *     owner of a changed field made the change, and the time of its entry is the server's (structured-merge-diff's Updater).
  *
- * Source: apimachinery pkg/util/managedfields/internal/fieldmanager.go (a subresource's request does not set managedFields, any other does),
- * managedfieldsupdater.go (when an entry's time moves); apiserver pkg/endpoints/handlers/create.go prefixFromUserAgent (how a manager is named
- * that does not name itself).
+ * Source: apimachinery pkg/util/managedfields/internal/fieldmanager.go (a request to a subresource does not set managedFields, any other
+ * does), managedfieldsupdater.go (when an entry's time moves); apiserver pkg/endpoints/handlers/create.go prefixFromUserAgent (default
+ * manager name).
  */
 import { isObject, listAt, objectAt, textAt } from "@deltaloop/base";
 import type { Json, JsonObject } from "@deltaloop/base";
@@ -16,15 +16,15 @@ import { objectKey } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
-/** What upstream's loops are called in a program of their own. */
+/** Manager name of upstream's controllers in their own program. */
 const UPSTREAM = "kube-controller-manager";
 const OURS = "deltaloop-";
-/** `kubectl edit --subresource=status` is kubectl-edit, and so on: a person, once. */
+/** Prefix of manual writes: `kubectl edit --subresource=status` is kubectl-edit, and so on. */
 const PERSON = "kubectl";
 
 /**
- * What a controller writes, and nobody else. Not `readyReplicas` and `availableReplicas`: upstream's own conformance tests patch these, and no
- * controller writes them without one of the others for long. Source: api apps/v1 and core/v1, the statuses of the three kinds.
+ * Fields that only a controller writes. Not `readyReplicas` and `availableReplicas`: upstream's conformance tests patch these, and a
+ * controller soon writes others with them. Source: api apps/v1 and core/v1, the statuses of the three kinds.
  */
 const COUNTED: readonly string[] = [
   "observedGeneration",
@@ -35,10 +35,10 @@ const COUNTED: readonly string[] = [
   "terminatingReplicas",
   "collisionCount",
 ];
-/** Under this name nobody else writes. */
+/** Fields that count under upstream's manager name, which no other client uses. */
 const COUNTED_OF_UPSTREAM: readonly string[] = [...COUNTED, "readyReplicas", "availableReplicas"];
 
-/** What one version of an object says of who has written its status. */
+/** The claim in one version of an object about the writers of its status. */
 export interface Claim {
   readonly resource: CachedResource;
   readonly key: ForeignWrite["key"];
@@ -50,13 +50,13 @@ export interface Claim {
 interface ClaimedEntry {
   readonly manager: string;
   readonly atMs: number;
-  /** The fields that count of those that it says are its own, with what they hold. */
+  /** The counted fields that its manager claims to own, with their values. */
   readonly fields: readonly (readonly [name: string, value: Json])[];
 }
 
-/** Entries of others that are later than `afterMs`. Times of managedFields have whole seconds. */
+/** Claims by other managers' entries later than `afterMs`. Times in managedFields have whole seconds. */
 export function claimOf(resource: CachedResource, object: unknown, afterMs: number): Claim | undefined {
-  if (resource === "pods" || !isObject(object)) return undefined; // pods' statuses are their nodes', and there are very many
+  if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are very many
   const metadata = objectAt(object, "metadata");
   const entries = listAt(metadata, "managedFields").flatMap((entry): ClaimedEntry[] => {
     const owned = ownedFields(entry);
@@ -73,15 +73,15 @@ export function claimOf(resource: CachedResource, object: unknown, afterMs: numb
   return { resource, key: objectKey(namespace, name), uid, rv, entries };
 }
 
-/** FW1. `before`: the object as it was one version before; undefined: it was not there. */
+/** Verifies a claim (FW1). `before`: the object one version before; undefined: it did not exist. */
 export function proven({ resource, key, uid, entries }: Claim, before: unknown): ForeignWrite | undefined {
-  if (!isObject(before) || textAt(objectAt(before, "metadata"), "uid") !== uid) return undefined; // what is made has no status yet
+  if (!isObject(before) || textAt(objectAt(before, "metadata"), "uid") !== uid) return undefined; // a new object has no status yet
   const status = objectAt(before, "status");
   const writer = entries.find(({ fields }) => fields.some(([name, value]) => status?.[name] !== value));
   return writer && { resource, key, manager: writer.manager, atMs: writer.atMs };
 }
 
-/** The newest entry of a claim that is not later than `untilMs`, for what people are told; from metadata alone. */
+/** The newest entry of a claim that is not later than `untilMs`, for messages to users; from metadata alone. */
 export function newestClaimed({ resource, key, entries }: Claim, untilMs: number): ForeignWrite | undefined {
   const [newest] = entries.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => b.atMs - a.atMs);
   return newest && { resource, key, manager: newest.manager, atMs: newest.atMs };
@@ -96,7 +96,7 @@ function ownedFields(entry: Json): readonly string[] {
   return (manager === UPSTREAM ? COUNTED_OF_UPSTREAM : COUNTED).filter((name) => isOwned(objectAt(status, `f:${name}`)));
 }
 
-/** A field with others below it that is not owned itself has no "." beside them (FieldsV1). */
+/** A field with subfields that is not itself owned has no "." beside them (FieldsV1). */
 function isOwned(set: JsonObject | undefined): boolean {
   return set !== undefined && ("." in set || Object.keys(set).length === 0);
 }

@@ -1,10 +1,10 @@
 /**
- * Looks into claims of another controller's writes (informer §11.9): asks the API server for the object as it was one version before. Claims
- * are rare unless there is a fight or somebody makes them up, and cost one GET of one object each.
+ * Verifies claims of another controller's writes (informer §11.9): reads the object from the API server as it was one version before.
+ * Claims are rare unless two controllers fight or a user forges them, and cost one GET each.
  *
- * IQ1 one claim of an object waits at a time, the first to come: who makes up many holds up others by no more than its objects.
- * IQ2 while the API server does not answer, a claim waits and is asked for again; it is given up when that version is forgotten there, or
- *     when it was refused so often that it will not be answered. The other's next write makes a new one.
+ * IQ1 at most one claim per object waits, the first one; a user who forges claims delays others by at most one GET per object.
+ * IQ2 while the API server does not answer, the claim is retried; it is dropped once that version is compacted, or after TRIES_MAX
+ *     refusals. The other controller's next write makes a new claim.
  */
 import { describeError, isGone } from "@deltaloop/kube/client";
 import { isResourceVersion, splitKey } from "@deltaloop/kube/objects";
@@ -22,9 +22,9 @@ export interface InquiryPorts {
 
 export interface Inquiry {
   ask(claim: Claim): void;
-  /** Resolves when all that was asked for before is answered or given up. */
+  /** Resolves when all earlier claims are answered or dropped. */
   settled(): Promise<void>;
-  /** Until `signal` aborts; then nothing is waited for any more. */
+  /** Runs until `signal` aborts; pending claims are then dropped. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -63,8 +63,8 @@ export function createInquiry({ kube, clock, log }: InquiryPorts, found: (write:
       } catch (error) {
         const { resource, key } = claim;
         const fields = { resource, key, error: describeError(error) };
-        if (isGone(error) || tries === TRIES_MAX) return log.warn("who wrote a status cannot be looked up any more", fields);
-        if (tries === 1) log.warn("who wrote a status is not looked up yet", fields);
+        if (isGone(error) || tries === TRIES_MAX) return log.warn("gave up looking up the writer of a status", fields);
+        if (tries === 1) log.warn("failed to look up the writer of a status, retrying", fields);
         await clock.after(RETRY_MS, signal).catch(() => undefined);
       }
     }

@@ -1,16 +1,16 @@
 /**
- * From deltas to messages: packs per lane, numbers them and sends them (informer §10.3–§10.5).
+ * From deltas to messages: packs items per lane, numbers the packs and sends them (informer §10.3–§10.5).
  *
- * LS1 a message holds one lane's items of one kind and generation, in the order they came; its sequence has no holes.
- * LS2 one call holds messages of several lanes, of each the next ones in order; no lane is in two calls at once. What failed
- *    is sent again under the same id before anything later of that lane.
- * LS3 a watermark or heartbeat closes the open pack first, so it never claims what has not been handed over.
+ * LS1 a message holds items of one lane, kind and generation, in order of arrival; its sequence numbers have no gaps.
+ * LS2 one call holds messages of several lanes, the next ones of each in order; no lane is in two calls at once. A failed message
+ *    is sent again under the same id before any later one of its lane.
+ * LS3 a watermark or heartbeat closes the open pack first, so it never covers items that are not enqueued.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
- * LS5 a pack of nothing but own writes waits longer for company, and as long as it is open goes with whatever else comes in its lane.
- * LS6 nothing is given up: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses for good is never
- *    repeated as it is: it travels under its number and id without its objects, which are then read live.
- * LS7 every message fits, and what counts is what it is encoded to. A pack that does not fit travels without its objects, whose names
- *    always fit; a part of a manifest is cut so that it fits whatever deflate makes of it.
+ * LS5 a pack of own writes only has a longer batching window; until it leaves, other items of its lane join it.
+ * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses permanently is
+ *    sent again under the same number and id without its objects, which the applier then reads live.
+ * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
+ *    A part of a manifest is cut so that it fits even if it does not compress.
  */
 import { laneOf } from "@deltaloop/store/ports";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
@@ -32,9 +32,9 @@ export interface LaneSenderOptions {
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;
-  /** How long open packs of live events wait for company; absent: as batching-window.ts finds worth it. */
+  /** Batching window of open packs of live events; absent: chosen by batching-window.ts. */
   readonly batchingWindowMs?: number;
-  /** False: nothing is written through, so what is our own (own-write.ts) is news to the cache as well. Default true. */
+  /** False: nothing is written through, so own writes (own-write.ts) are new to the cache as well. Default true. */
   readonly knowsOwn?: boolean;
 }
 
@@ -46,43 +46,43 @@ export interface LaneSenderPorts {
   readonly log: Log;
 }
 
-/** SQS takes 1 MiB in a message, counted in bytes of its body; the rest is to spare. */
+/** SQS takes 1 MiB per message, counted in bytes of its body; the difference is a margin. */
 const MESSAGE_BYTES_MAX = 1000 * 1024;
-/** An item above this travels without its object: inflated it would be more than an applier takes (pack-codec.ts). */
+/** A larger item travels without its object: inflated it would exceed the applier's limit (pack-codec.ts). */
 const ITEM_CHARACTERS_MAX = 900 * 1024;
 /**
- * Only a pack of one item is larger. What is not always fits: of 200 Ki characters UTF-8 makes 600 KiB, deflate never more than
- * 1/1000 beyond that, base64 801 KiB.
+ * Only a pack of one item is larger. Smaller packs always fit: UTF-8 makes 600 KiB of 200 Ki characters, deflate adds at most
+ * 1/1000, base64 makes 801 KiB.
  */
 const PACK_CHARACTERS_MAX = 200 * 1024;
-/** As many as one `apply` call takes. */
+/** Limit of one `apply` call. */
 const PACK_ITEMS_MAX = 100;
 const BATCH_ENTRIES_MAX = 10;
 const BATCH_BYTES_MAX = 1024 * 1024;
 const BUFFER_DELTAS_MAX = 10_000;
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const HEARTBEAT_MS = 15_000;
-/** Of a pack that is refused, as many are named in the log. */
+/** Keys of a refused pack that the log lists. */
 const KEYS_NAMED_MAX = 10;
 
 /** An item as text. */
 interface Packed {
   readonly text: string;
-  /** The same without its object. */
+  /** The item without its object. */
   readonly bare: string;
-  /** What it fills of a pack, in characters; one whose object is read live fills it, so that a function reads one such at a time. */
+  /** Characters it adds to a pack; an item that is read live fills a pack, so that a function reads one of them at a time. */
   readonly size: number;
 }
 
 interface Pack {
   readonly kind: "D" | "L";
   readonly generation: number;
-  /** L: the version of the list, one for each generation. */
+  /** Version of the list (L), one for each generation. */
   readonly listRV: string | undefined;
   readonly items: Packed[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
   size: number;
-  /** It holds more than own writes. */
+  /** Whether it holds more than own writes. */
   isNews: boolean;
 }
 
@@ -97,7 +97,7 @@ interface Waiting {
   readonly sequence: number;
   readonly items: number;
   readonly bytes: number;
-  /** What travels in its place if the queue refuses it for good (LS6); absent: it holds no object. */
+  /** Sent in its place if the queue refuses it permanently (LS6); absent if it holds no object. */
   readonly bare?: Bare | undefined;
 }
 
@@ -107,16 +107,16 @@ interface Lane {
   readonly number: number;
   sequence: number;
   open: Pack | undefined;
-  /** The open pack has waited long enough and leaves once the lane is free; what comes until then goes with it. */
+  /** The batching window has closed: the pack leaves once the lane is free. */
   due: boolean;
   readonly waiting: Waiting[];
-  /** In a call, or waiting for its next try. */
+  /** In a call, or waiting for its next retry. */
   sending: boolean;
   backoff: Backoff;
   lastEnqueuedMs: number;
 }
 
-/** Open packs wait for company; they leave together. */
+/** Open packs of one batching window; they leave together. */
 interface OpenWindow {
   readonly sinceMs: number;
   readonly isFlow: boolean;
@@ -139,7 +139,7 @@ export class LaneSender implements DeltaSink {
   #sentRV = "0";
   #waiters: (() => void)[] = [];
 
-  /** Sends until `signal` aborts; what is then unsent is dropped, and a successor reads it again from min W. */
+  /** Sends until `signal` aborts. Unsent messages are then dropped, and a successor reads their events again from the least watermark. */
   constructor(ports: LaneSenderPorts, options: LaneSenderOptions, signal: AbortSignal) {
     this.#ports = ports;
     this.#options = options;
@@ -158,7 +158,7 @@ export class LaneSender implements DeltaSink {
     signal.addEventListener("abort", () => this.#wake());
   }
 
-  /** The queue has everything at or below this. */
+  /** Everything at or below this version is in the queue. */
   get sentRV(): string {
     return this.#sentRV;
   }
@@ -176,7 +176,7 @@ export class LaneSender implements DeltaSink {
     this.#put("L", generation, listRV, item);
   }
 
-  /** Reads the rows twice, so that no more than a part per lane is held at a time. */
+  /** Reads the rows twice, so that it holds at most one part per lane at a time. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
     const parts = this.#lanes.map((lane) => {
       this.#close(lane);
@@ -210,7 +210,7 @@ export class LaneSender implements DeltaSink {
     for (const lane of this.#lanes) this.#mark(lane);
   }
 
-  /** Proves to the gate that watcher and applier live: a watermark on each lane that has been silent for 15 s. */
+  /** Shows the gate that watcher and applier are alive: sends a watermark on each lane that was idle for 15 s. */
   heartbeat(): void {
     const now = this.#ports.clock.now();
     for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS) this.#mark(lane);
@@ -240,7 +240,7 @@ export class LaneSender implements DeltaSink {
         this.#wait(lane.open, item);
         return;
       }
-      this.#close(lane); // LS4, or it has grown too large; and a call of the applier takes a key once
+      this.#close(lane); // LS4, or the pack is full; and one call of the applier takes a key once
     }
     if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
     lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
@@ -252,7 +252,7 @@ export class LaneSender implements DeltaSink {
     else this.#wait(lane.open, item);
   }
 
-  /** A list is known once it is whole: its packs leave when they are full, or with the manifest. */
+  /** Items of a list have no batching window: their packs leave when they are full, or with the manifest. */
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
     pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;
@@ -260,7 +260,7 @@ export class LaneSender implements DeltaSink {
     else this.#openOwnWindow();
   }
 
-  /** One timer for all lanes, from the first that waits. */
+  /** One timer for all lanes, started by the first waiting pack. */
   #openOwnWindow(): void {
     if (this.#isOwnWindowOpen) return;
     this.#isOwnWindowOpen = true;
@@ -285,7 +285,7 @@ export class LaneSender implements DeltaSink {
     this.#restartWindow(this.#window);
   }
 
-  /** One timer for all lanes, set again while company keeps coming (batching-window.ts). */
+  /** One timer for all lanes, restarted while items keep arriving (batching-window.ts). */
   #restartWindow(open: OpenWindow): void {
     const nowMs = this.#ports.clock.now();
     const { sinceMs, isFlow, items } = open;
@@ -352,7 +352,7 @@ export class LaneSender implements DeltaSink {
     return { entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, bytes: Buffer.byteLength(body) };
   }
 
-  /** Once whoever enqueues has done so for all lanes: calls with what waits, until no free lane has anything left. */
+  /** Runs after all lanes are filled: calls with the waiting messages until no free lane has any. */
   #pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -400,15 +400,15 @@ export class LaneSender implements DeltaSink {
     if (lane.due) this.#close(lane);
   }
 
-  /** The same number and id, so that the sequence has no hole, whatever of the lane the queue has taken after it. */
+  /** Keeps number and id, so that the sequence has no gap even if the queue has taken later messages of the lane. */
   #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
     const { entry, sequence, items, bare } = waiting;
     if (!bare) {
-      // Names and numbers: it is not for what it holds that the queue refuses it.
-      this.#ports.log.error("message refused for good though it holds no object, it is sent again", { id: entry.id, reason });
+      // The queue cannot refuse a message without objects for its content: retry unchanged.
+      this.#ports.log.error("queue refused a message without objects permanently, retrying", { id: entry.id, reason });
       return waiting;
     }
-    this.#ports.log.error("message refused for good, it travels without its objects", {
+    this.#ports.log.error("queue refused the message permanently, sending it without objects", {
       id: entry.id,
       reason,
       items,
@@ -417,16 +417,15 @@ export class LaneSender implements DeltaSink {
     return { ...this.#message(lane, sequence, bare.fields), sequence, items };
   }
 
-  /** What is not in the queue, by id. An answer that never came counts as none sent: the same ids go again (T28). */
+  /** The failed messages by id. A call without an answer counts as not sent: the same ids are sent again (T28). */
   async #trySend(batch: readonly QueueEntry[]): Promise<ReadonlyMap<string, Failure>> {
     try {
       const { failed } = await this.#ports.queue.send(batch);
-      for (const { id, reason, permanent } of failed)
-        if (!permanent) this.#ports.log.warn("message not sent, it is sent again", { id, reason });
+      for (const { id, reason, permanent } of failed) if (!permanent) this.#ports.log.warn("message not sent, retrying", { id, reason });
       return new Map(failed.map((failure) => [failure.id, failure]));
     } catch (error) {
       const reason = describeError(error);
-      this.#ports.log.warn("batch not sent, it is sent again", {
+      this.#ports.log.warn("batch not sent, retrying", {
         resource: this.#options.resource,
         messages: batch.length,
         error: reason,
@@ -451,7 +450,7 @@ function packedOf(item: SinkItem): Packed {
   return { text, bare, size: text.length };
 }
 
-/** How many messages of each lane go into the next call: one of each first, so that none waits for another's backlog. */
+/** The number of messages of each lane in the next call: first one of each, so that no lane waits for another's backlog. */
 function nextBatch(lanes: readonly Lane[]): ReadonlyMap<Lane, number> {
   const batch = new Map<Lane, number>();
   let [entries, bytes] = [0, 0];

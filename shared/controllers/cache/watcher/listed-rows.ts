@@ -1,6 +1,6 @@
 /**
- * What the watcher keeps per object while a list is under way, as bytes and numbers instead of objects and strings: the manifest's
- * rows cost their text (key, uid and version, about 85 bytes), what is cached already 8 bytes. As objects both took 400.
+ * Per-object state of the watcher during a list, as bytes and numbers instead of objects and strings: a manifest row costs its text
+ * (key, uid and version, about 85 bytes), a cached version 8 bytes. As objects both took 400.
  */
 import { hash } from "node:crypto";
 import type { ObjectKey } from "@deltaloop/kube/objects";
@@ -10,15 +10,15 @@ const CHUNK_BYTES = 64 * 1024;
 /** Numbers are exact up to 53 bits. */
 const HASH_BYTES = 6;
 
-/** The rows of a manifest, in the order in which they were added, changed ones last; may be read any number of times. */
+/** The rows of a manifest in insertion order, changed ones last; iterable more than once. */
 export class ListedRows implements Iterable<ManifestRow> {
   readonly #full: Buffer[] = [];
-  /** What changed while the list was on its way, as objects: few. Absent row: gone. */
+  /** Changes during the list, as objects because they are few. Undefined: deleted. */
   readonly #changed = new Map<ObjectKey, ManifestRow | undefined>();
   #chunk = Buffer.alloc(CHUNK_BYTES);
   #used = 0;
 
-  /** Once for each key, or after `change`. Neither of the three contains a line break. */
+  /** Call once per key, or after `change`. None of the three strings contains a line break. */
   add({ key, uid, rv }: ManifestRow): void {
     if (this.#changed.has(key)) return this.change(key, { key, uid, rv });
     const text = `${key}\n${uid}\n${rv}\n`;
@@ -31,7 +31,7 @@ export class ListedRows implements Iterable<ManifestRow> {
     this.#used += this.#chunk.write(text, this.#used);
   }
 
-  /** What takes the place of the key's row; nothing when the object is gone. */
+  /** Replaces the key's row; undefined if the object is gone. */
   change(key: ObjectKey, row: ManifestRow | undefined): void {
     this.#changed.set(key, row);
   }
@@ -54,8 +54,8 @@ export interface CachedVersions {
 }
 
 /**
- * CachedVersions as 48 bits of a hash each. With 150,000 objects one list in ten thousand takes an object for cached that is not: then
- * its manifest says so, and the next list mends it.
+ * CachedVersions as 48-bit hashes. With 150,000 objects one list in ten thousand treats a missing object as cached; its manifest
+ * then reports that, and the next list repairs it.
  */
 export class VersionSet implements CachedVersions {
   readonly #hashes: Float64Array;
@@ -69,7 +69,7 @@ export class VersionSet implements CachedVersions {
   }
 
   has(key: ObjectKey, uid: string, rv: string): boolean {
-    if (this.#hashes.length === 0) return false; // all of a first list: a hash costs more than the rest
+    if (this.#hashes.length === 0) return false; // a first list: skip the cost of hashing
     const wanted = VersionSet.hashOf(key, uid, rv);
     let [low, high] = [0, this.#hashes.length];
     while (low < high) {

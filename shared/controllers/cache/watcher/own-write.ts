@@ -1,19 +1,19 @@
 /**
- * Whether an event tells of a write of ours. The cache has it already then (write-through.ts), so its message may wait for company. It is a
- * guess, and a wrong one costs that wait and nothing else.
+ * Guesses whether an event reports a write of this system. The cache then has it already (write-through.ts), so its message may wait
+ * for a longer batching window. A wrong guess costs only that delay.
  */
 import { isObject, listAt, numberAt, objectAt, textAt } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 
-/** Field managers of the functions that write through. The node agent is called much the same, and its news are news. */
+/** Field managers of the functions that write through. The node agent has a similar name, but its writes are new to the cache. */
 const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `deltaloop-${controller}`));
 
 /**
- * managedFields say when each manager wrote last, in seconds. Ours must be among the newest. Others as new leave it open who came last; of
- * a workload it was we if its status speaks of its newest generation, for nobody else writes that, or if it has changed and has its first
- * generation still: what its maker wrote was told when it came. Never of what is being deleted, for that has no manager, nor of what is gone.
+ * managedFields hold the time of each manager's last write, in seconds. Our entry must be among the newest. With other entries of the
+ * same second, a workload's write is ours if its status has the newest generation, which only we write, or if it was modified and
+ * still has its first generation. Never true for a deleted object, or one that is being deleted: deletion has no manager.
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.
  */
@@ -34,7 +34,7 @@ export function isOwnWrite(resource: CachedResource, type: "A" | "M" | "D", obje
   return newest !== "" && ours && (!others || (resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata))));
 }
 
-/** Its first status write comes within a second of its making, and speaks of no generation yet. */
+/** A new object's first status write follows within a second of its creation, and has no generation yet. */
 function isAsMade(type: "A" | "M", metadata: JsonObject): boolean {
   return type === "M" && numberAt(metadata, "generation") === 1;
 }

@@ -1,11 +1,10 @@
 /**
- * What the watcher's leader does seldom (informer §15): resync and audit. Whose turn it is stands in the Store, so leaders that follow
- * one another do not begin to count anew.
+ * The leader's periodic jobs (informer §15): resync and audit. The Store holds their schedule, so a new leader continues it.
  *
- * UK1 a resync adds keys and reads nothing of the API server; what backs off keeps its time.
- * UK2 an audit lists metadata alone. What of rows differs is mended by a list of the stream, whose manifests are in order with its
- *    events; what differs in a place that has its row is read live and replaced (A14).
- * UK3 what fails is tried again at the next tick, for as long as this process leads.
+ * UK1 a resync enqueues keys and reads nothing from the API server; keys in backoff keep their delay.
+ * UK2 an audit lists metadata only. Differing rows are repaired by a list of the stream, whose manifests are ordered with its
+ *    events; a place that differs from its own row is read live and replaced (A14).
+ * UK3 a failed job is retried at the next tick, as long as this process leads.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
@@ -16,12 +15,12 @@ import type { Doorbells, Store } from "@deltaloop/store/ports";
 import type { KubeReader, KubeWatch } from "@deltaloop/kube/client";
 import { AUDIT_MS, AUDIT_SETTLE_MS, RESYNC_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "@deltaloop/base";
 import type { AffectedKeys } from "../affected-keys.ts";
-import { auditResource, wokenBy } from "./audit.ts";
+import { auditResource, primaryToEnqueue } from "./audit.ts";
 import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
 import { ring } from "../ring.ts";
 
-/** All in ms, as the constants of shared/base/times.ts that are named alike. */
+/** In ms; the names match the constants of shared/base/times.ts. */
 export interface UpkeepTimes {
   readonly resyncMs: number;
   readonly resyncSpreadMs: number;
@@ -53,12 +52,12 @@ export interface UpkeepPorts {
 export interface UpkeepOptions {
   readonly epoch: string;
   readonly times: UpkeepTimes;
-  /** Lists a resource again, with its manifests. */
+  /** Lists a resource again, with manifests. */
   readonly relist: (resource: CachedResource, why: string) => void;
 }
 
 const NAMED_MAX = 10;
-/** Objects that one audit reads live; repair.ts takes as many at once as it bears, and the next audit finds the rest. */
+/** Objects that one audit reads live; repair.ts limits each call, and the next audit finds the rest. */
 const REPAIRED_MAX = 500;
 
 /** Runs until `signal` aborts. */
@@ -78,7 +77,7 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
     })),
     ...CACHED_RESOURCES.map((resource) => ({
       name: `audit ${resource}`,
-      // Each a little apart from the others, and early enough to be over within its period.
+      // Jittered apart from the others, and early enough to finish within the period.
       afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
       run: () => audit(ports, options, resource, signal),
     })),
@@ -94,20 +93,20 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
         await run();
         pending.delete(name);
       } catch (error) {
-        if (!signal.aborted) log.warn("upkeep failed, it is tried again", { job: name, error: describeError(error) });
+        if (!signal.aborted) log.warn("upkeep failed, retrying at the next tick", { job: name, error: describeError(error) });
       }
     }
   }
 }
 
-/** Compares, says in one line for each kind what differs, and mends it. */
+/** Compares cache and API server, logs one line per kind of difference, and repairs them. */
 async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: CachedResource, signal: AbortSignal): Promise<void> {
   const { epoch, times, relist } = options;
   const found = await auditResource(ports, resource, times.auditSettleMs, signal).catch((error: unknown) => {
     if (!isTooLargeResourceVersion(error)) throw error;
     return undefined;
   });
-  // Its list finds out whether the server is only late or its history has gone back (informer §10.7), of which a watch is never told.
+  // The list finds out whether the server lags or its history went back (informer §10.7), which a watch never reports.
   if (!found) return relist(resource, "the API server does not know the version that is cached");
   const { differences, compared, unsettledLanes } = found;
   ports.log.info("audit", { resource, count: compared, differences: differences.length, unsettledLanes });
@@ -121,12 +120,12 @@ async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: Cache
     if (BY_LIST.has(kind)) rows.push(`${all.length} ${kind}`);
   }
   const read = differences.filter(({ kind }) => !BY_LIST.has(kind)).slice(0, REPAIRED_MAX);
-  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(wokenBy(each)))) await repairAll(ports, epoch, all);
+  for (const [, all] of Map.groupBy(read, (each) => JSON.stringify(primaryToEnqueue(each)))) await repairAll(ports, epoch, all);
   if (rows.length > 0) relist(resource, `the audit found rows that differ: ${rows.join(", ")}`);
 }
 
 const BY_LIST: ReadonlySet<DifferenceKind> = new Set(["missing", "surplus", "older", "ahead"]);
-/** What repair.ts reads in one go. */
+/** Objects that repair.ts reads per call. */
 const REPAIRED_AT_ONCE = 50;
 
 async function repairAll(ports: UpkeepPorts, epoch: string, all: readonly Difference[]): Promise<void> {
@@ -136,7 +135,7 @@ async function repairAll(ports: UpkeepPorts, epoch: string, all: readonly Differ
     if (first)
       await repair(
         ports,
-        { epoch, ...wokenBy(first), token: "" },
+        { epoch, ...primaryToEnqueue(first), token: "" },
         part.flatMap(({ stands }) => stands ?? []),
       );
   }

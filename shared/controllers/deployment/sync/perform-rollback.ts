@@ -1,13 +1,13 @@
-/** A rollback that an annotation asks for (deployment §15.1). */
+/** A rollback that an annotation requests (deployment §15.1). */
 import type { SyncResult } from "../../kit/run.ts";
 import { rollbackBody, rollbackStep } from "../rollback.ts";
 import { syncRevisionOrCreate } from "./sync-revision.ts";
 import { because, DONE, type Known, type DeploymentSync } from "./step.ts";
 
 /**
- * The present template gets its ReplicaSet and revision first, so that it can be gone back to in turn. The write's answer queues the
+ * Gives the present template its ReplicaSet and revision first, so that a later rollback can return to it. The answer queues the
  * key, and the next sync rolls out.
- * @throws {Error} when the Deployment was not written.
+ * @throws {Error} if the Deployment was not written
  * Source: rollback.go rollback.
  */
 export async function rollback(sync: DeploymentSync, from: Known, requested: bigint): Promise<SyncResult> {

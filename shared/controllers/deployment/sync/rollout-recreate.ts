@@ -11,7 +11,7 @@ import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import { because, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
-/** The Store takes 500 rows in one write-through; one old pod is enough to wait for. */
+/** Row limit of one write-through; one old pod is enough to wait for. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */
@@ -30,7 +30,7 @@ export async function rolloutRecreate(sync: DeploymentSync, known: Known): Promi
   return isGrown ? growNewReplicaSet(sync, scaled.known, split) : startNewReplicaSet(sync, scaled.known);
 }
 
-/** Nothing new starts before live lists show nothing old (I3). */
+/** Creates nothing until live lists show no old pods (I3). */
 async function startNewReplicaSet(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const list = await listReplicaSets(sync, known);
   if (list.kind === "ended") return list.result;
@@ -65,7 +65,7 @@ async function cachedPods({ session }: DeploymentSync, { oldRSs }: ReplicaSetSpl
   return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
 }
 
-/** Old pods as they are at this moment. Those that live are written through: their end must be noticed (S14). */
+/** Old pods from a live list. Running ones are written through, so that their end is noticed (S14). */
 async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(

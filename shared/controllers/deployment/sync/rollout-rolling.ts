@@ -1,4 +1,4 @@
-/** One step of a rolling update (deployment §11): the new ReplicaSet grows, or else old ones shrink. */
+/** One step of a rolling update (deployment §11): grows the new ReplicaSet or shrinks old ones. */
 import type { SyncResult } from "../../kit/run.ts";
 import { activeReplicaSets, type ReplicaSetSplit, splitReplicaSets } from "../replica-sets.ts";
 import { cleanupUnhealthyReplicas, reconcileNewReplicaSet, scaleDownOldReplicaSets, shrinkBudget } from "../rolling.ts";
@@ -35,18 +35,18 @@ export async function rolloutRolling(sync: DeploymentSync, known: Known): Promis
   return old.shrunk ? syncRolloutStatus(sync, old.known, split) : finishRollout(sync, old.known, split);
 }
 
-/** Nothing more may be shrunk in this sync: a count lies, or somebody else was first. The next event goes on from there (quirk Q1). */
+/** No further scale-down in this sync: a count is stale, or another client wrote first. The next event continues (quirk Q1). */
 interface Stopped {
   readonly kind: "stopped";
   readonly known: Known;
-  /** An error that must not stop the sync but must bring the key back. */
+  /** An error that does not end the sync but requeues the key. */
   readonly failure?: Error;
 }
 
 /**
- * Shrinks old ReplicaSets: first by what is unavailable, then, judged on a live list, by what is not needed any more (I3).
+ * Shrinks old ReplicaSets: first unavailable replicas, then, based on a live list, surplus ones (I3).
  *
- * Differs from upstream: an error that no event follows (no answer, 5xx) is swallowed here too, but brings the key back.
+ * Differs from upstream: an error without a following event (no answer, 5xx) is swallowed here too, but requeues the key.
  * Source: rolling.go reconcileOldReplicaSets.
  */
 async function reconcileOldReplicaSets(
@@ -77,7 +77,7 @@ async function reconcileOldReplicaSets(
   return third.kind === "goOn" ? { ...third, shrunk: first.shrunk || second.shrunk || steps.length > 0 } : third;
 }
 
-/** `left`: the ReplicaSets as they are afterwards. */
+/** `left`: the ReplicaSets afterwards. */
 async function shrinkUnhealthy(
   sync: DeploymentSync,
   known: Known,

@@ -1,4 +1,4 @@
-/** What the steps of a Deployment sync share: their state, their result, and the reads and writes of more than one step. */
+/** State, results, and common reads and writes of the steps of a Deployment sync. */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { controllerRef } from "@deltaloop/kube/objects";
 import type { Selector } from "@deltaloop/kube/selectors";
@@ -13,20 +13,20 @@ import { withCopiedAnnotations } from "../new-replica-set.ts";
 import type { DeploymentReason } from "../reasons.ts";
 import { ownerOf, type PatchReplicaSet, type NotedWrite } from "../writes.ts";
 
-/** What stays the same throughout a sync. */
+/** Constant during a sync. */
 export interface DeploymentSync {
   readonly session: SyncSession;
   readonly selector: Selector;
-  /** Sends an Event on its way; it is awaited before the sync ends. */
+  /** Sends an Event asynchronously; awaited before the sync ends. */
   tell(note: EventNote | undefined): void;
 }
 
-/** What is known by now; every answer makes a new one. */
+/** State of the sync; every answer makes a new one. */
 export interface Known {
   readonly d: CachedDeployment;
   /** Claimed ReplicaSets. */
   readonly rss: readonly CachedReplicaSet[];
-  /** `rss` was listed live and only own writes came since. */
+  /** `rss` was listed live, and only own writes followed. */
   readonly listed: boolean;
 }
 
@@ -44,12 +44,12 @@ export function ended(result: SyncResult): Ended {
   return { kind: "ended", result };
 }
 
-/** Of this controller's vocabulary. */
+/** Records reasons of this controller. */
 export function because({ session }: DeploymentSync, ...reasons: readonly DeploymentReason[]): void {
   session.because(...reasons);
 }
 
-/** @throws {Error} when the ReplicaSet was not written. */
+/** @throws {Error} if the ReplicaSet was not written */
 export async function patch(
   { session }: DeploymentSync,
   known: Known,
@@ -62,7 +62,7 @@ export async function patch(
   return { kind: "goOn", known: withReplicaSet(known, rs), rs };
 }
 
-/** In order; the first error ends them. */
+/** Writes sizes in order, up to the first error. */
 export async function resize(sync: DeploymentSync, from: Known, steps: readonly NotedWrite<PatchReplicaSet>[]): Promise<StepResult> {
   let known = from;
   for (const { write, note } of steps) {
@@ -74,7 +74,7 @@ export async function resize(sync: DeploymentSync, from: Known, steps: readonly 
   return { kind: "goOn", known };
 }
 
-/** Old ReplicaSets beyond the history limit. What is changed or gone by now is left to its own event. */
+/** Deletes old ReplicaSets beyond the history limit. If one has changed or is gone, its own event handles it. */
 export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
   const { decided: writes, why } = cleanupDeployment(
     known.d,
@@ -86,7 +86,7 @@ export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readon
   return end && ended(end);
 }
 
-/** Adopts and releases among `rss`; what is the Deployment's is known from here on. @throws {Error} when one was not written. */
+/** Adopts and releases among `rss`, and returns the Deployment's own. @throws {Error} if a write failed */
 export async function claim(
   sync: DeploymentSync,
   d: CachedDeployment,
@@ -104,9 +104,9 @@ export async function claim(
 }
 
 /**
- * The Deployment's ReplicaSets as they are at this moment; what the cache had otherwise is written through. One that has lost its
- * owner without the cache knowing is adopted: a create would find its name taken by a stranger, and count a collision for good.
- * Before a create the Deployment is read beside them.
+ * Lists the Deployment's ReplicaSets live; differences from the cache are written through. One that has lost its owner unnoticed is
+ * adopted: otherwise a create would find its name taken and count a permanent collision.
+ * Before a create the Deployment is read as well.
  */
 export async function listReplicaSets(sync: DeploymentSync, { d, rss }: Known, purpose?: "create"): Promise<StepResult> {
   const { session, selector } = sync;

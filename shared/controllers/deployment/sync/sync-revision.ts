@@ -1,4 +1,4 @@
-/** The steps that find the new ReplicaSet, make it, and keep its revision and the Deployment's in step (deployment §8). */
+/** Steps that find or create the new ReplicaSet, and keep its revision and the Deployment's equal (deployment §8). */
 import type { CachedReplicaSet } from "@deltaloop/kube/objects";
 import { isControlledBy } from "@deltaloop/kube/objects";
 import type { WriteResult } from "../../kit/performed.ts";
@@ -28,7 +28,7 @@ import {
   type StepResult,
 } from "./step.ts";
 
-/** What a branch begins with: the claimed ReplicaSets told apart, the new one's annotations as they should be. */
+/** First step of a branch: splits the claimed ReplicaSets and updates the new one's annotations. */
 export async function syncRevision(sync: DeploymentSync, known: Known): Promise<StepResult<{ readonly split: ReplicaSetSplit }>> {
   const split = splitReplicaSets(known.d, known.rss);
   const facts = { among: known.rss.length };
@@ -50,7 +50,7 @@ export interface WithNewReplicaSet extends ReplicaSetSplit {
   readonly newRS: CachedReplicaSet;
 }
 
-/** The same, and creates the new ReplicaSet if there is none, on a live list (I2). */
+/** As syncRevision, and creates a missing new ReplicaSet, based on a live list (I2). */
 export async function syncRevisionOrCreate(sync: DeploymentSync, from: Known): Promise<StepResult<{ readonly split: WithNewReplicaSet }>> {
   const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
   const start: StepResult = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
@@ -87,12 +87,12 @@ async function create(sync: DeploymentSync, known: Known, oldRSs: readonly Cache
     }
     throw result.error;
   }
-  // Not tried without an error: the Deployment is being deleted, as the live read showed. Its own event follows.
+  // Not tried, without an error: the live read showed that the Deployment is being deleted. Its own event follows.
   if (error !== undefined) throw error;
   return ended(DONE);
 }
 
-/** The name is taken. By the very ReplicaSet we want, made by a run that died: it is the new one. By anything else: a collision. */
+/** Handles a taken name: the wanted ReplicaSet from a crashed run becomes the new one; any other object is a collision. */
 async function taken(
   sync: DeploymentSync,
   known: Known,
@@ -100,7 +100,7 @@ async function taken(
   { live, error }: Extract<WriteResult, { kind: "alreadyExists" }>,
 ): Promise<WithReplicaSet> {
   const { d, rss } = known;
-  // Gone again by now: no collision. The next attempt may have the name.
+  // Gone again: no collision. The next attempt may use the name.
   if (live === undefined) throw error;
   if (isControlledBy(live.metadata, d.metadata.uid) && sameTemplate(d.spec.template, live.spec.template))
     return withNew(live, await writeStatus(sync, { ...known, rss: [...rss, live] }, foundStatus(d, write)));

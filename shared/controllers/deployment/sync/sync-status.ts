@@ -1,4 +1,4 @@
-/** The steps that write the Deployment's status (deployment §13). */
+/** Steps that write the Deployment's status (deployment §13). */
 import type { CachedDeployment } from "@deltaloop/kube/objects";
 import type { Succeeded, SyncResult } from "../../kit/run.ts";
 import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rolloutStatus } from "../progress.ts";
@@ -7,7 +7,7 @@ import { calculateStatus, sameStatus } from "../status.ts";
 import { type UpdateStatus, updateStatus } from "../writes.ts";
 import { because, cleanup, DONE, ended, type Known, type DeploymentSync, type StepResult } from "./step.ts";
 
-/** Nothing to write, nothing changes. @throws {Error} when the status was not written. */
+/** Writes the status if it changed. @throws {Error} if the status was not written */
 export async function writeStatus(
   { session }: DeploymentSync,
   known: Known,
@@ -26,7 +26,7 @@ export async function writeStatus(
   return { kind: "goOn", known: { ...known, d: result.object } };
 }
 
-/** For a status that only tells of something worse: whether it is written changes nothing. */
+/** Writes a status that reports another failure; its own failure is only logged. */
 export async function tryStatus(sync: DeploymentSync, known: Known, write: UpdateStatus | undefined): Promise<void> {
   const { log, key } = sync.session;
   try {
@@ -42,7 +42,7 @@ export function noteThePause(sync: DeploymentSync, known: Known): Promise<StepRe
   return writeStatus(sync, known, status && updateStatus(known.d, status));
 }
 
-/** Counts only: nothing is said about progress (§13.2). */
+/** Writes counters only, no progress conditions (§13.2). */
 export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
   const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now());
   because(sync, ...why);
@@ -51,13 +51,13 @@ export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: 
   return written.kind === "ended" ? written.result : DONE;
 }
 
-/** Ends a rollout that had nothing left to size: with a clean-up, if it is complete. */
+/** Ends a rollout with no sizes to change; cleans up if it is complete. */
 export async function finishRollout(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
   const stop = deploymentComplete(known.d, known.d.status) ? await cleanup(sync, known, split.oldRSs) : undefined;
   return stop?.result ?? syncRolloutStatus(sync, known, split, failure);
 }
 
-/** Ends a step of a rollout, with `failure` if something failed that the status was not to wait for. */
+/** Ends a rollout step, with `failure` if an error occurred that must not delay the status. */
 export async function syncRolloutStatus(
   sync: DeploymentSync,
   { d, ...rest }: Known,

@@ -1,13 +1,13 @@
 /**
- * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch each time. Here is the way in and the
- * fork; the branches are in steps/, the decisions they carry out are made in the files beside this one.
+ * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch per sync. This file chooses the
+ * branch; the steps are beside it, and the decisions in the parent folder.
  *
- * DS1 within a sync every write starts from the answer to the one before (quirk Q11): `Known` is what the answers so far say,
- *    while a split taken at the start of a branch keeps the sizes that the status is computed from (Q8).
- * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision made on that list (S2–S4).
- * DS3 available old pods go only after such a list (S6), and with strategy Recreate nothing new starts before a live list of
+ * DS1 within a sync every write starts from the answer to the previous one (quirk Q11): `Known` holds the answers so far, while a
+ *    split from the start of a branch keeps the sizes that the status is computed from (Q8).
+ * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision was made on that list (S2–S4).
+ * DS3 available old pods are removed only after such a list (S6). With strategy Recreate nothing new starts before a live list of
  *    pods shows no old one (S14).
- * DS4 a write that answers "somebody else was first" has been written through by perform(), which queues this key.
+ * DS4 after a lost race perform() has written the live object through, which queues this key.
  */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
@@ -28,11 +28,11 @@ import { noteThePause, syncStatusOnly, tryStatus } from "./sync-status.ts";
 import { because, claim, DONE, type Known, type DeploymentSync } from "./step.ts";
 import { ownerOf, updateStatus } from "../writes.ts";
 
-/** One that failed this often in a row is parked until something changes. Source: pkg/controller/deployment maxRetries. */
+/** A key that failed this often in a row is parked until its next event. Source: pkg/controller/deployment maxRetries. */
 export const DEPLOYMENT_KEYS: KeySync = { sync: syncDeployment, maxRetries: 15 };
 
 /**
- * @throws {Error} to be retried with back-off: at most 15 times, then the key waits for its next event.
+ * @throws {Error} for a retry with backoff: at most 15 times, then the key waits for its next event.
  * Source: deployment_controller.go syncDeployment.
  */
 export async function syncDeployment(session: SyncSession): Promise<SyncResult> {
@@ -50,7 +50,7 @@ export async function syncDeployment(session: SyncSession): Promise<SyncResult> 
   try {
     return await route({ session, selector, tell }, { d, rss: [], listed: false });
   } catch (error) {
-    // Nothing can be created there any more, so trying again cannot help: upstream forgets the key.
+    // Nothing can be created there any more, so a retry cannot help: upstream forgets the key.
     if (isNamespaceTerminating(error)) return DONE;
     throw error;
   }
@@ -91,7 +91,7 @@ async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
   throw new Error(`unexpected deployment strategy type: ${type ?? ""}`);
 }
 
-/** A selector without any condition would take every ReplicaSet of the namespace. */
+/** Warns about an empty selector, which would match every ReplicaSet of the namespace. */
 async function selectingAll(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const { metadata, status } = known.d;
   because(sync, { rule: "selects everything", facts: {} });
@@ -106,7 +106,7 @@ async function selectingAll(sync: DeploymentSync, known: Known): Promise<SyncRes
   return DONE;
 }
 
-/** On its way out: its ReplicaSets are the garbage collector's, and only counted. */
+/** The Deployment is being deleted: the garbage collector deletes its ReplicaSets, which are only counted. */
 async function syncDeleted(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, known);
   return revised.kind === "ended" ? revised.result : syncStatusOnly(sync, revised.known, revised.split);

@@ -14,12 +14,12 @@ export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 
 type Outcome = { readonly kind: "patched"; readonly object: KubeObject } | Exclude<WriteResult, StoredResult>;
 
-/** Answers of one write-through: what the Store takes in one step. */
+/** Answers per write-through: the Store's limit for one step. */
 const CLAIMS_MAX = 500;
 
 /**
- * Before the first adoption the owner is read live: if it is gone or being deleted, every adoption fails, in upstream's
- * words, and the releases are made all the same. Every error is in the aggregate.
+ * Reads the owner live before the first adoption. If it is gone or being deleted, every adoption fails with upstream's message,
+ * and releases are still sent. The aggregate holds every error.
  */
 export async function claim(calls: RunCalls, writes: readonly ClaimWrite[]): Promise<Performed> {
   const adoption = writes.find((write) => write.kind === "Adopt");
@@ -35,7 +35,7 @@ export async function claim(calls: RunCalls, writes: readonly ClaimWrite[]): Pro
   return { results, ...(error && { error }) };
 }
 
-/** What was answered is written through, whatever became of the others. @throws {LeaseEndsError} when some could not be sent */
+/** Writes the answers through, even if some calls failed. @throws {LeaseEndsError} if some calls could not be sent */
 async function claimGroup(
   calls: RunCalls,
   writes: readonly ClaimWrite[],
@@ -56,7 +56,7 @@ async function claimGroup(
 }
 
 function stored(resource: "pods" | "replicasets", object: Cached | undefined): StoredResult {
-  // `save` answers one object per object given, of the resource given.
+  // `save` returns one object per object given, of the same resource.
   return { kind: "stored", resource, object } as StoredResult;
 }
 
@@ -72,15 +72,15 @@ async function patchOwner(calls: RunCalls, write: ClaimWrite): Promise<Outcome> 
   } catch (thrown) {
     const error = toError(thrown);
     if (error instanceof NotSentError) return { kind: "notTried" };
-    // Released: gone, or already another object of that name, is as good. Adopted: 422 means that another controller won.
+    // Release: gone or replaced by another object counts as success. Adopt: 422 means that another controller won.
     if (isNotFound(error) || (write.kind === "Release" && isInvalid(error))) return { kind: "gone", error };
     return { kind: "failed", error };
   }
 }
 
 /**
- * Strategic merge: the list's merge key is `uid`, so an entry of ours without the controller flag is upgraded and others
- * stay. `metadata.uid` makes the server refuse (422) if another object has the name by now.
+ * A strategic merge patch. The list's merge key is `uid`, so an existing entry without the controller flag is upgraded and other
+ * entries stay. `metadata.uid` makes the server refuse (422) if another object has the name.
  *
  * Source: pkg/controller/controller_ref_manager.go ownerRefControllerPatch, GenerateDeleteOwnerRefStrategicMergeBytes.
  */

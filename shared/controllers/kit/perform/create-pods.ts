@@ -19,11 +19,11 @@ import { isPodOf, standing } from "./live-owner.ts";
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
-  /** Counts as a success that made nothing (replicaset §7.1): upstream goes on expecting the pod, so the intent stays. */
+  /** A success that created nothing (replicaset §7.1): upstream keeps its expectation, so the intent stays. */
   | { readonly kind: "namespaceTerminating" }
-  | { readonly kind: "refused"; readonly error: Error; /** Who has the name instead. */ readonly other?: KubeObject }
+  | { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
   | { readonly kind: "unanswered"; readonly error: Error }
-  /** The lease ended first: nobody has refused anything, and nobody is told of a failure. */
+  /** The lease ended first: no server refused the call, so no failure Event is emitted. */
   | { readonly kind: "notSent" };
 
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
@@ -47,14 +47,14 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const unwanted = drop.map(({ id }) => id);
-  /** For ops whose calls are not made. */
+  /** For ops whose calls are not sent. */
   const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
     const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
     return { lower: [...unwanted, ...lower], plan };
   };
   await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0));
 
-  /** The batch before is written through while this one is on its way: the API server need not wait for the Store. */
+  /** Write-through of the previous batch; it runs while the next batch is sent. */
   let saving = Promise.resolve();
   let created = 0;
   let error: Error | undefined;
@@ -67,7 +67,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     }
     const batch = ops.slice(tried, tried + size);
     tried += size;
-    // Bodies are made batch by batch: 500 of them at once would only wait.
+    // Bodies are built batch by batch: 500 at once would only occupy memory.
     const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
@@ -82,7 +82,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
       throw thrown;
     }
     saving = saveBatch(calls, { ...saved, untried: error === undefined ? [] : ops.slice(tried) });
-    saving.catch(() => undefined); // whoever awaits it hears of it
+    saving.catch(() => undefined); // the await below reports the rejection
     if (error !== undefined) break;
   }
   await saving;
@@ -97,7 +97,7 @@ async function createPod(
   const { name } = op;
   try {
     const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
-    // An API server answers a create with the object; without one we know as little as without an answer.
+    // Without an object in the answer the outcome is as unknown as without an answer.
     return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);
@@ -105,12 +105,12 @@ async function createPod(
     if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
     if (isUnanswered(error)) return { kind: "unanswered", error };
     if (error instanceof NotSentError) return { kind: "notSent" };
-    // A quota refuses before the server looks at names: an earlier call without answer may have made this pod long ago.
+    // A quota refuses before the server checks names: an earlier unanswered call may have created this pod.
     return wasUnanswered(op) ? whoHasTheName(calls, owner, name, error) : { kind: "refused", error };
   }
 }
 
-/** A pod of that name that names our owner is the one that an earlier, unanswered call made. */
+/** A pod of that name that our owner controls was created by the earlier, unanswered call. */
 async function whoHasTheName(
   { ports }: RunCalls,
   owner: WriteOf<"CreatePods">["owner"],
@@ -169,8 +169,8 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
 }
 
 /**
- * Ops that were refused or never tried: forgotten, but kept as planned while an earlier call of that name may still land; one
- * that was never tried again, also when it may have landed long ago, for the cache may not know of it yet.
+ * Ops that were refused or never tried. They are removed, but stay planned while an earlier call of that name may still take effect.
+ * An op that was not retried in this run stays planned in any case, because the cache may not show its pod yet.
  */
 function giveUp(
   ops: readonly CreateOp[],

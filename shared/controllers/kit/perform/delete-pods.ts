@@ -1,4 +1,4 @@
-/** Pod deletes: the owner read live and the intents registered before the first call, one write-through for all (informer §13). */
+/** Pod deletes: a live read of the owner and intents before the first call, one write-through for all (informer §13). */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "@deltaloop/kube/client";
@@ -14,8 +14,8 @@ import { isPodOf, standing } from "./live-owner.ts";
 type DeletePod = WriteOf<"DeletePod">;
 
 /**
- * As many at once as there are connections, without slow start; ≤ 500 by the decision's own burst limit. A pod whose row was stale costs one GET and, if it
- * is still the owner's, a DELETE more, an answer that did not come another: at most 500 GETs and 1,500 DELETEs a run.
+ * Sends as many deletes at once as there are connections, without slow start; at most 500 by the decision's burst limit. A stale row costs
+ * one GET and perhaps a second DELETE, a missing answer another: at most 500 GETs and 1,500 DELETEs a run.
  */
 export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]): Promise<Performed> {
   const [first] = writes;
@@ -55,24 +55,24 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
 type DeleteOutcome =
   | { readonly kind: "deleted"; readonly object: KubeObject | undefined }
   | { readonly kind: "gone"; readonly error: Error }
-  /** After a conflict the live pod turned out to be none that may be deleted: `live` stands there instead. */
+  /** After a conflict the live pod turned out not to be deletable; `live` is that pod. */
   | { readonly kind: "skipped"; readonly error: Error; readonly live: KubeObject }
   | {
       readonly kind: "refused" | "unanswered";
       readonly error: Error;
-      /** For the Event. */
+      /** Text of the Event. */
       readonly text: string;
-      /** As read between the two tries. */
+      /** The pod as read between the two tries. */
       readonly live?: KubeObject;
     }
-  /** The lease ended first: nobody has refused anything, and nobody is told of a failure. `live`: as above. */
+  /** The lease ended first: no server refused the call, so no failure Event is emitted. `live`: as above. */
   | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
- * A delete without an answer is sent once more. Its uid and resourceVersion let one of the two through at most, so deleted, gone or
- * standing otherwise holds for both. Only a refusal says nothing of the first, which may still land.
+ * Deletes a pod; a call without an answer is sent once more. Its uid and resourceVersion let at most one of the two succeed, so an answer
+ * to the second holds for both. Only after a refusal the first may still take effect.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
   const first = await tryDelete(calls, write);
@@ -82,11 +82,10 @@ async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutco
 }
 
 /**
- * A conflict means that the row was stale, or forged, or that somebody refuses with the same code (a validating webhook may).
- * The live pod tells: still the owner's → once more, as it stands now; a conflict again is a refusal like any other.
+ * Handles a conflict: the row was stale or forged, or a validating webhook refused with the same code. If the live pod is still the
+ * owner's, the delete is repeated at its live version; a second conflict is a refusal.
  *
- * Source: pkg/controller/controller_utils.go DeletePod, whose event and error texts these are. Differs from upstream, which
- * deletes by name alone: whatever stands there by then.
+ * Source: pkg/controller/controller_utils.go DeletePod (Event and error texts). Differs from upstream, which deletes by name alone.
  */
 async function settled(calls: RunCalls, write: DeletePod, first: Answered): Promise<DeleteOutcome> {
   if (first.kind !== "conflict") return first;
@@ -131,15 +130,15 @@ function refused(cause: Error): { readonly kind: "refused"; readonly error: Erro
   return { kind: "refused", error, text: cause.message };
 }
 
-/** Why the pod that stands there is not deleted; undefined = it is the one that was chosen, and still the owner's. */
+/** Why the live pod must not be deleted; undefined if it is the chosen pod and still the owner's. */
 function whyNot(live: KubeObject | undefined, { owner, uid }: DeletePod): string | undefined {
   if (live === undefined) return "gone";
   if (live.metadata.uid !== uid) return "another pod has its name";
-  if (!isPodOf(owner, live)) return "controlled by somebody else";
+  if (!isPodOf(owner, live)) return "controlled by another owner";
   return live.metadata.deletionTimestamp === undefined ? undefined : "being deleted already";
 }
 
-/** What is to stand in the cache: the answer, else what the read between the two tries brought. */
+/** The pod to cache: from the answer, or from the read between the two tries. */
 function standingObject(outcome: DeleteOutcome): readonly KubeObject[] {
   if (outcome.kind === "deleted") return isTerminatingObject(outcome.object) ? [outcome.object] : [];
   return "live" in outcome && outcome.live ? [outcome.live] : [];
@@ -149,7 +148,7 @@ function isEnded(outcome: DeleteOutcome | undefined): boolean {
   return outcome?.kind === "gone" || (outcome?.kind === "deleted" && !isTerminatingObject(outcome.object));
 }
 
-/** Without a deletionTimestamp the answer is the last state of what is already gone. */
+/** Without a deletionTimestamp the answer is the last state of a pod that no longer exists. */
 function isTerminatingObject(object: KubeObject | undefined): object is KubeObject {
   return object?.metadata.deletionTimestamp !== undefined;
 }

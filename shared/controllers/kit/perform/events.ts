@@ -1,4 +1,4 @@
-/** What a run tells people: noted while it runs, and sent when its handler has ended. */
+/** The Events of a run: recorded while it runs, sent when its handler has ended. */
 import { correlate, noCorrelations } from "@deltaloop/kube/events";
 import type { Correlated } from "@deltaloop/kube/events";
 import { describeError, isNotFound } from "@deltaloop/kube/client";
@@ -13,7 +13,7 @@ import type { EventNote, Owner } from "../writes.ts";
 export class RunEvents {
   readonly #ports: SyncPorts;
   readonly #run: Run;
-  readonly #told: ToldNote[] = [];
+  readonly #notes: ToldNote[] = [];
 
   constructor(ports: SyncPorts, run: Run) {
     this.#ports = ports;
@@ -21,7 +21,7 @@ export class RunEvents {
   }
 
   get hasNotes(): boolean {
-    return this.#told.length > 0;
+    return this.#notes.length > 0;
   }
 
   note(owner: Owner, notes: readonly EventNote[]): void {
@@ -29,21 +29,21 @@ export class RunEvents {
     const { controller, key } = this.#run;
     for (const note of notes) {
       trace?.({ controller, key, kind: "event", note: loggedNote(note) });
-      if (gateway.mode === "act") this.#told.push({ owner, note, atMs: clock.now() });
+      if (gateway.mode === "act") this.#notes.push({ owner, note, atMs: clock.now() });
     }
   }
 
-  /** One command of the Store for all of them, and one request an Event, each tried once. Never fails. */
+  /** Sends all notes: one command of the Store, then one request per Event, each tried once. Never fails. */
   async send(gateway: () => RunGateway): Promise<void> {
-    const told = this.#told.splice(0);
+    const notes = this.#notes.splice(0);
     const { controller, token, snapshot, mayWrite } = this.#run;
-    if (told.length === 0 || !mayWrite()) return;
+    if (notes.length === 0 || !mayWrite()) return;
     const teller = { controller, token, ...(snapshot.primary && { resourceVersion: snapshot.primary.rv }) };
-    const correlated = await this.#correlated(teller, happeningsOf(told, teller, this.#ports.digester));
-    await Promise.all(eventRequests(told, correlated, teller).map((request) => this.#sendOne(gateway(), request)));
+    const correlated = await this.#correlated(teller, happeningsOf(notes, teller, this.#ports.digester));
+    await Promise.all(eventRequests(notes, correlated, teller).map((request) => this.#sendOne(gateway(), request)));
   }
 
-  /** A Store that does not answer is one that remembers nothing: what a controller-manager would send that was just started. */
+  /** Correlates the notes. Without the Store nothing is remembered, as in a controller-manager that has just started. */
   async #correlated({ controller }: Teller, happenings: readonly ToldHappening[]): Promise<readonly Correlated[]> {
     const { store, log, clock } = this.#ports;
     try {

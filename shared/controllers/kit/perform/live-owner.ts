@@ -1,6 +1,6 @@
 /**
- * What may be done with the owner as it stands live, which is read before the first create, pod delete, adoption and copy of
- * its annotations in a sync (design decisions 5, 15, 16).
+ * What a sync may do with the live owner, which it reads before the first create, pod delete, adoption and copy of annotations
+ * (design decisions 5, 15, 16).
  */
 import type { Cached, KubeObject } from "@deltaloop/kube/objects";
 import { sameOwner, controllerRef, RESOURCES } from "@deltaloop/kube/objects";
@@ -14,28 +14,28 @@ export type LiveOwner =
       readonly kind: "live";
       readonly object: Sealed<KubeObject>;
       readonly cached: Cached<Owner["resource"]>;
-      /** The cache has a newer version than the API server: etcd was restored, and until the next list writing through is of no effect. */
+      /** The cache is newer than the API server: etcd was restored. Write-through has no effect until the next list. */
       readonly isCacheAhead: boolean;
     }
   | { readonly kind: "missing" }
   | { readonly kind: "otherUid"; readonly uid: string }
   | { readonly kind: "failed"; readonly error: Error };
 
-/** The watcher lists again within seconds; until then every run would find the same. */
+/** The watcher lists again within seconds; earlier runs would find the same. */
 const CACHE_AHEAD_MS = 1_000;
 
-/** What a create, a delete or a patch that copies annotations may do with the live owner. */
+/** Whether a create, a delete or a patch that copies annotations may proceed. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
-  /** Being deleted: nothing is created any more, and its pods are the garbage collector's. */
+  /** Being deleted: creates nothing; the garbage collector deletes its pods. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
   /**
-   * Done if the owner is gone: nothing left to write for. Again if the decision saw another generation, template, size or
-   * annotations: at once if what was read is cached now.
+   * Done if the owner is gone. Requeued if the decision saw another generation, template, size or annotations: at once if the live
+   * object is now cached.
    */
   | { readonly kind: "ended"; readonly end: SyncResult };
 
-/** @throws {Error} when the owner cannot be read. */
+/** @throws {Error} if the owner cannot be read */
 export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | undefined, copied?: CopiedAnnotations): Standing {
   switch (owner.kind) {
     case "failed":
@@ -56,12 +56,12 @@ export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | unde
 }
 
 function isAsDecided(spec: Cached<Owner["resource"]>["spec"], decided: TemplateRef | SizeRef): boolean {
-  // An object that was never defaulted has one replica.
+  // An object without defaults has one replica.
   return "digest" in decided ? spec.template?.digest === decided.digest : (spec.replicas ?? 1) === decided.replicas;
 }
 
 /**
- * Why nothing may be adopted, in upstream's words; undefined = it may.
+ * Why adoption is not allowed, in upstream's words, or undefined.
  * Source: pkg/controller/controller_ref_manager.go RecheckDeletionTimestamp, replica_set.go claimPods.
  */
 export function adoptionProblem(live: LiveOwner, { resource, namespace, name, uid }: Owner): string | undefined {
@@ -82,12 +82,12 @@ export function adoptionProblem(live: LiveOwner, { resource, namespace, name, ui
   }
 }
 
-/** `2026-03-01T10:00:00Z` as Go prints a time: `2026-03-01 10:00:00 +0000 UTC`. */
+/** Formats `2026-03-01T10:00:00Z` as Go does: `2026-03-01 10:00:00 +0000 UTC`. */
 function goTime(text: string): string {
   return text.replace("T", " ").replace(/Z$/, " +0000 UTC");
 }
 
-/** Whether the live pod names the owner as its controller; every part counts (api/owner-id.ts). */
+/** Whether the live pod's controller reference equals the owner in every field (api/owner-id.ts). */
 export function isPodOf({ resource, namespace, name, uid }: Owner, { metadata }: KubeObject): boolean {
   return metadata.namespace === namespace && sameOwner(controllerRef(metadata), { kind: RESOURCES[resource].kind, name, uid });
 }

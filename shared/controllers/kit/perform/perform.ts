@@ -1,16 +1,15 @@
 /**
- * Does what decisions want done, for all controllers: turns writes into calls and answers into cache rows.
+ * Executes the writes of all controllers: turns writes into calls and answers into cache rows.
  *
- * PF1 before the first create or delete of a batch its intents are registered; each is lowered, kept as planned or left
- *    pending by what its call was answered. A controller cannot forget to.
- * PF2 nothing is created from a template the decision did not see: the owner is read live first, once per run, or was just answered (HO1).
- * PF3 every object that an answer or a live read brings is written through, one call per group of concurrent answers.
+ * PF1 intents of a batch are registered before its first create or delete; the answer of each call removes its intent, keeps it as
+ *    planned or leaves it pending.
+ * PF2 no pod is created from a template that the decision did not see: the owner is read live first, once per run, or was just answered (HO1).
+ * PF3 every object from an answer or a live read is written through, one call per group of concurrent answers.
  * PF4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
- * PF5 in shadow nothing is sent, registered or written through. What was decided is traced, and what would have depended on the
- *    answer is named; the sync ends as done.
+ * PF5 in shadow mode nothing is sent, registered or written through. The decision is traced, with what would have depended on the
+ *    answer; the sync ends as done.
  *
- * Writes are done in order. Neighbours that belong together (claims; pod deletes) are done at once; the first group that
- * does not succeed ends the list.
+ * Writes are executed in order. Adjacent claims or pod deletes run concurrently; the first group that fails ends the list.
  */
 import { loggedWrite, notDecided } from "../logged.ts";
 import type { RunCalls } from "./calls.ts";
@@ -25,7 +24,7 @@ import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOpti
 import { replacedBy } from "../replaced.ts";
 import type { Write } from "../writes.ts";
 
-/** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+/** @throws {Error} if the sync cannot continue: the lease ends, another run has the key, or the owner cannot be read */
 export async function perform(calls: RunCalls, writes: readonly ListedWrite[]): Promise<Performed> {
   if (writes.length === 0) return { results: [] };
   return traceAndStopInShadow(calls, writes) ?? (await performGroups(calls, writes));
@@ -46,7 +45,7 @@ export async function performStatus(calls: RunCalls, write: WriteOf<"UpdateStatu
   return traceAndStopInShadow(calls, [write]) ?? (await updateStatus(calls, write, options));
 }
 
-/** Traces the writes. In shadow mode they end here, and so does the sync (PF5). */
+/** Traces the writes. In shadow mode the sync ends here (PF5). */
 function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]): Performed | undefined {
   const { controller, key } = run;
   for (const write of ports.trace ? writes : []) {
@@ -55,7 +54,7 @@ function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]
   }
   if (ports.gateway.mode !== "shadow") return undefined;
   const unsent = writes.map(({ kind }) => kind).join(", ");
-  // A trace has each write already.
+  // The trace contains each write.
   if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
   for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
   return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };
@@ -74,7 +73,7 @@ async function performGroups(calls: RunCalls, writes: readonly ListedWrite[]): P
   return { results };
 }
 
-/** Neighbours that are done at once: claims of one resource, deletes of pods. */
+/** Adjacent writes that run concurrently: claims of one resource, deletes of pods. */
 function groupsOf(writes: readonly ListedWrite[]): readonly (readonly ListedWrite[])[] {
   const groups: ListedWrite[][] = [];
   for (const write of writes) {

@@ -1,4 +1,4 @@
-/** The one write to a Deployment itself: a merge patch that ends a request for a rollback (deployment §15). */
+/** The only write to a Deployment itself: a merge patch that ends a rollback request (deployment §15). */
 import { objectKey } from "@deltaloop/kube/objects";
 import { strip } from "@deltaloop/kube/strip";
 import type { KubeObject } from "@deltaloop/kube/objects";
@@ -12,10 +12,9 @@ import { standing } from "./live-owner.ts";
 type RollBack = WriteOf<"RollBack">;
 
 /**
- * The owner and the ReplicaSet that is gone back to are read live, for the cache has neither template; another one than the decision
- * saw is written through, and the sync fails or runs again. It is sent on the version that was decided on: a conflict is written
- * through and an error.
- * @throws {Error} when the owner or the ReplicaSet cannot be read.
+ * Reads the owner and the target ReplicaSet live, because the cache holds no template. If one differs from what the decision saw, it is
+ * written through, and the sync fails or runs again. The patch names the decided version; a conflict is written through and is an error.
+ * @throws {Error} if the owner or the ReplicaSet cannot be read
  */
 export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRollback): Promise<Performed> {
   const { owner, template, to, request } = write;
@@ -23,7 +22,7 @@ export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRol
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   const { annotations = {} } = stand.live.open().metadata;
-  if (Object.keys(request).some((key) => annotations[key] !== request[key])) return conflict(new Error("no rollback is asked for"));
+  if (Object.keys(request).some((key) => annotations[key] !== request[key])) return conflict(new Error("no rollback is requested"));
   const target = to && (await liveTarget(calls, owner.namespace, to));
   if (target instanceof Error) return conflict(target);
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
@@ -37,7 +36,7 @@ export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRol
   }
 }
 
-/** As it was when it was chosen, or why not. */
+/** The target if it is unchanged since the decision, otherwise the error. */
 async function liveTarget(
   calls: RunCalls,
   namespace: string,

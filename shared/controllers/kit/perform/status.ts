@@ -1,4 +1,4 @@
-/** Status writes: a merge patch on /status of the object the decision read, and what follows when it lost a race. */
+/** Status writes: a merge patch on /status of the object that the decision read, and the reaction to a conflict. */
 import type { Cached, KubeObject } from "@deltaloop/kube/objects";
 import { strip } from "@deltaloop/kube/strip";
 import { TerminalError, isConflict, isInvalid, isNotFound } from "@deltaloop/kube/client";
@@ -13,13 +13,14 @@ import type { RunCalls } from "./calls.ts";
 type UpdateStatus = WriteOf<"UpdateStatus">;
 
 /**
- * ReplicaSets and ReplicationControllers: after any failure one live read; the same generation → computed again on top of
- * it and tried once more, another one → written through and an error. Deployments: everything is an error, after a conflict
- * what stands there is written through first. Writing through queues the key at once if the cache was behind, and the error
- * backs off if it was not: a conflict that lasts, as a webhook's would, must not spin. Another uid or no object at all: nothing left to do, the sync is done.
+ * Writes the status. ReplicaSets and ReplicationControllers: after a failure one live read. With the same generation the status is
+ * recomputed on top of it and tried once more; otherwise the object is written through and the sync fails.
+ * Deployments: every failure is an error, and a conflict first writes the live object through.
+ * Write-through requeues the key at once if the cache was behind. Otherwise the error backs off, so that a lasting conflict, such as a
+ * webhook's, does not spin. If the object is gone or has another uid, the sync is done.
  *
- * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream: it repeats the
- * status that it computed before, which may undo a condition somebody else has set meanwhile, and does not look at the uid.
+ * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream, which repeats the status
+ * computed before (this may undo a condition that another client has set) and does not compare the uid.
  */
 export async function updateStatus(calls: RunCalls, write: UpdateStatus, { recompute, finalResult }: StatusOptions): Promise<Performed> {
   const first = await patchStatus(calls, write, finalResult);
@@ -53,7 +54,7 @@ function generationOf({ snapshot }: Run): number {
   return (object && "metadata" in object ? object.metadata.generation : undefined) ?? 0;
 }
 
-/** The server's refusal is returned: what it means depends on how often we have asked. */
+/** Returns a refusal, because the caller decides by the number of tries. */
 async function patchStatus(calls: RunCalls, write: UpdateStatus, finalResult: StatusOptions["finalResult"]): Promise<Performed | Error> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
@@ -78,8 +79,8 @@ async function saveStored(
 }
 
 /**
- * Every field the status rules is explicit, so that nothing of an older status survives: `null` for what must go, and for an
- * empty list of conditions.
+ * The patch names every field that the status manages, so that no older value survives: `null` removes a field or an empty list of
+ * conditions.
  */
 export function statusPatch({ owner, resourceVersion, status, absent, annotations }: UpdateStatus): PatchRequest {
   const { conditions = [], ...counters } = status;

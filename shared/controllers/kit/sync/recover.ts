@@ -1,6 +1,6 @@
 /**
- * The run that clears up after a dead one (informer §13 layer 4): its calls may or may not have been executed, and nobody may
- * decide before that is known. Looks the objects up live, writes what it finds through and runs the key again.
+ * The run that recovers from a crashed run (informer §13 layer 4). The crashed run's calls may or may not have been executed, and no
+ * decision is allowed before that is known. Reads the objects live, writes the findings through and requeues the key.
  */
 import { objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
@@ -8,10 +8,10 @@ import type { Intent } from "@deltaloop/store/ports";
 import type { Run, SyncResult } from "../run.ts";
 import type { SyncSession } from "./session.ts";
 
-/** More than that are looked up by one LIST of the namespace. */
+/** With more objects than this, one LIST of the namespace replaces the GETs. */
 const GETS_MAX = 10;
 
-/** @throws {Error} when a live read fails: the key comes back and asks for the same again. */
+/** @throws {Error} if a live read fails: the key is retried and reads the same objects again */
 export async function recover(session: SyncSession): Promise<SyncResult> {
   const { namespace } = splitKey(session.key);
   const ops = expiredOps(session, session.clock.now());
@@ -24,13 +24,13 @@ export async function recover(session: SyncSession): Promise<SyncResult> {
     plan: findings.flatMap(({ op, end }) => (end === "plan" ? [{ id: op.id, mayLand: false }] : [])),
     gone: findings.flatMap(({ op, gone }) => (gone ? [{ key: objectKey(namespace, op.name), uid: op.uid ?? "" }] : [])),
   });
-  session.log.info("recovered the calls of a dead run", { key: session.key, calls: ops.length, found: found.size });
+  session.log.info("recovered the calls of a crashed run", { key: session.key, calls: ops.length, found: found.size });
   return { kind: "again", afterMs: 0 };
 }
 
 /**
- * Pending ops whose calls cannot land any more; the Store has made them this run's own. It has seen that there is one: should
- * our clock lag behind its own, the oldest one it is.
+ * Pending ops whose calls can no longer take effect; the Store has assigned them to this run. The Store saw at least one, so if the
+ * local clock lags behind, the oldest op is returned.
  */
 export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): readonly Intent[] {
   const pending = snapshot.intents.filter((op) => op.state === "pending");
@@ -50,14 +50,14 @@ async function readPods({ reader }: SyncSession, namespace: string, ops: readonl
 interface Finding {
   readonly op: Intent;
   readonly end: "lower" | "plan";
-  /** The pod of a delete is no more. */
+  /** The pod of a delete no longer exists. */
   readonly gone: boolean;
   readonly object: KubeObject | undefined;
 }
 
 /**
- * A create that is found is done, whoever controls the pod (a foreign one has taken the name: it is not used again); one that
- * is not found keeps its name for the next try. A delete whose pod is still there untouched never arrived.
+ * A create whose pod exists is settled, even if another owner controls that pod and so has taken the name for good. A create
+ * without a pod keeps its name for the next try. A delete whose pod is unchanged never arrived.
  */
 export function findingOf(op: Intent, object: KubeObject | undefined): Finding {
   if (op.verb === "create") return { op, end: object ? "lower" : "plan", gone: false, object };

@@ -1,6 +1,6 @@
 /**
- * What each controller may ever ask of the API server: design.md's table of writes as data. The write gateway refuses what is not
- * here, and shared/controllers/registry/rights.ts makes the RBAC rules of it, so the two cannot drift apart.
+ * The writes that each controller may send to the API server: design.md's table of writes as data. The write gateway refuses all
+ * others, and shared/controllers/registry/rights.ts derives the RBAC rules from it.
  */
 import type { Controller, Resource } from "@deltaloop/kube/objects";
 import type { PatchType } from "@deltaloop/kube/client";
@@ -19,15 +19,15 @@ export interface ContractRow<R extends string = Resource> {
   /** Patches only. */
   readonly type?: PatchType;
   /**
-   * What the call's object is to the run's owner (shared/controllers/kit/write-gateway/run-binding.ts): `self` the owner itself, `new` made for it
-   * and controlled by it, `owned` controlled by it already, `orphan` controlled by nobody yet, `released` controlled by it so
-   * far, `event` an Event about it.
+   * Relation of the call's object to the run's owner (run-binding.ts): `self` the owner itself, `new` created for it and controlled
+   * by it, `owned` already controlled by it, `orphan` without a controller, `released` controlled by it until now, `event` an
+   * Event about it.
    */
   readonly of: "self" | "new" | "owned" | "orphan" | "released" | "event";
-  /** Must be there; a text must not be empty. `null` (drop this field) counts as there. */
+  /** Paths that must be present; a text must not be empty. `null` (remove this field) counts as present. */
   readonly require: readonly string[];
   readonly values?: Readonly<Record<string, string | boolean | null>>;
-  /** Every leaf must be one of these or lie below one. */
+  /** Every leaf must be one of these paths or lie below one. */
   readonly allow: readonly string[];
 }
 
@@ -36,7 +36,7 @@ const STRATEGIC = "application/strategic-merge-patch+json";
 
 const IDENTITY = ["/metadata/uid", "/metadata/resourceVersion"];
 const ONE_OWNER = "/metadata/ownerReferences/0";
-/** Exactly one reference, and it makes its owner the controller: a second entry would be `/metadata/ownerReferences/1`. */
+/** Exactly one reference, which makes its owner the controller: a second entry would be `/metadata/ownerReferences/1`. */
 const CONTROLLER_REFERENCE = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"].map(
   (field) => `${ONE_OWNER}/${field}`,
 );
@@ -70,7 +70,7 @@ function release(resource: "pods" | "replicasets"): ContractRow {
   };
 }
 
-/** A status patch names the object it was decided on and every field it rules, so nothing of an older status survives. */
+/** A status patch names the object of the decision and every field it manages, so that no older value survives. */
 function status(resource: Resource, fields: readonly string[], more: readonly string[] = []): ContractRow {
   const paths = [...IDENTITY, ...[...fields, "observedGeneration", "conditions"].map((field) => `/status/${field}`)];
   return {
@@ -108,7 +108,7 @@ const CREATE_EVENT: ContractRow = {
   ],
 };
 
-/** Counts what is told once more. Source: client-go tools/record/events_cache.go eventObserve. */
+/** Increments the count of an Event. Source: client-go tools/record/events_cache.go eventObserve. */
 const PATCH_EVENT: ContractRow = {
   what: "count an Event",
   verb: "patch",
@@ -139,7 +139,7 @@ const CREATE_POD: ContractRow = {
   ],
 };
 
-/** As it was when it was chosen, and no other one of that name. */
+/** The pod at the version that the decision saw, and no other of that name. */
 const DELETION = { require: ["/uid", "/resourceVersion"], allow: ["/uid", "/resourceVersion"] } as const;
 
 const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", ...DELETION };
@@ -148,7 +148,7 @@ const ROLLBACK_REQUEST = "/metadata/annotations/deprecated.deployment.rollback.t
 
 const REPLICA_COUNTERS = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
 
-/** What the write gateway of each controller lets through. */
+/** The writes that the gateway of each controller lets through. */
 export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = {
   replicaset: [
     CREATE_POD,
@@ -214,7 +214,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       type: MERGE,
       of: "self",
       require: [...IDENTITY, ROLLBACK_REQUEST],
-      // Nothing of a Deployment itself is ever changed but to end a request.
+      // The only change to a Deployment itself: removing a rollback request.
       values: { [ROLLBACK_REQUEST]: null },
       allow: [...IDENTITY, "/metadata/annotations", "/spec/template"],
     },

@@ -13,7 +13,7 @@ export function strayPointer(value: unknown, allowed: ReadonlySet<string>, at = 
   return undefined;
 }
 
-/** Of the contract's few paths, each of which is asked for with every write. */
+/** Parsed paths of the contract: few, and used by every write. */
 const KEYS = new Map<string, readonly string[]>();
 
 function keysOf(pointer: string): readonly string[] {
@@ -25,12 +25,12 @@ function keysOf(pointer: string): readonly string[] {
   return keys;
 }
 
-/** What stands at `pointer`, one of the program's own, or undefined. */
+/** The value at `pointer` (one of the contract's), or undefined. */
 export function valueAt(value: unknown, pointer: string): unknown {
   let current = value;
   for (const key of keysOf(pointer)) {
     if (typeof current !== "object" || current === null || !Object.hasOwn(current, key)) return undefined;
-    current = (current as Readonly<Record<string, unknown>>)[key]; // an own property, as just asked
+    current = (current as Readonly<Record<string, unknown>>)[key]; // an own property, checked above
   }
   return current;
 }

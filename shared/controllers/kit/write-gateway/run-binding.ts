@@ -1,4 +1,4 @@
-/** What binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the words of its refusal. */
+/** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its refusal. */
 import { isEventNameOf } from "@deltaloop/kube/events";
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
@@ -6,10 +6,10 @@ import type { ContractRow } from "./contract.ts";
 import type { RunOwner, SeenRow } from "./gateway.ts";
 import { valueAt } from "./json-pointer.ts";
 
-/** One call: where it goes, what it carries (a delete: its preconditions), and the row of the object that it changes. */
+/** One call: its target, its body (a delete: its preconditions), and the row of the object that it changes. */
 export interface BoundCall {
   readonly namespace: string;
-  /** Absent: a create. */
+  /** Absent for a create. */
   readonly name?: string;
   readonly body: object;
   readonly row?: SeenRow | undefined;
@@ -17,7 +17,7 @@ export interface BoundCall {
 
 const ONE_OWNER = "/metadata/ownerReferences/0";
 
-/** The first rule that is broken, in words; undefined = none. Paths and names of fields only, never a value. */
+/** The first broken rule, or undefined. Names paths and fields, never a value. */
 export function bindingProblem(contract: ContractRow, controller: Controller, owner: RunOwner, call: BoundCall): string | undefined {
   if (owner.namespace === "" || owner.name === "" || owner.uid === "") return "the run has no owner";
   if (call.namespace !== owner.namespace) return "the request's namespace is not the owner's";
@@ -44,7 +44,7 @@ export function bindingProblem(contract: ContractRow, controller: Controller, ow
   }
 }
 
-/** A body need not name its namespace; if it does, it is the request's. */
+/** A body may omit its namespace; otherwise it must equal the request's. */
 function foreignNamespace({ namespace, body }: BoundCall): string | undefined {
   const named = valueAt(body, "/metadata/namespace");
   return named === undefined || named === namespace ? undefined : "/metadata/namespace is not the owner's";
@@ -57,7 +57,7 @@ function rowProblem(owner: RunOwner, { name, body, row }: BoundCall): string | u
   return (valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid")) === row.uid ? undefined : "its row has another uid";
 }
 
-/** Upstream claims ReplicaSets by uid alone, pods are indexed by the whole owner. */
+/** As upstream: a ReplicaSet is matched by uid alone, a pod by its whole owner reference. */
 function ownedProblem(
   { resource }: ContractRow,
   reference: { readonly kind: string; readonly name: string; readonly uid: string },

@@ -10,7 +10,7 @@ import { bindingProblem } from "./run-binding.ts";
 import type { BoundCall } from "./run-binding.ts";
 
 export function createWriteGateway(writer: KubeWriter, controller: Controller, mode: WriteGateway["mode"]): WriteGateway {
-  // Whichever function runs it: two may sync the keys of one controller.
+  // Same name in every function, because two functions may sync keys of one controller.
   const fieldManager = `deltaloop-${controller}`;
   return {
     mode,
@@ -31,7 +31,7 @@ export function createWriteGateway(writer: KubeWriter, controller: Controller, m
 
 interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type">, BoundCall {}
 
-/** @throws {TerminalError} naming the first broken rule; paths and names only, never a value. */
+/** @throws {TerminalError} with the first broken rule; names paths and objects, never a value */
 function admit(controller: Controller, owner: RunOwner, call: Asked): void {
   const { verb, resource, subresource, type, body } = call;
   const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;

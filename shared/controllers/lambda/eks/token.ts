@@ -1,6 +1,6 @@
 /**
- * A bearer token for an EKS cluster: a signed question to STS, "who am I?", that the cluster's authenticator asks in our place. It costs no
- * call, needs no right of IAM, and says who signed it; an access entry of the cluster says which user and groups that is.
+ * A bearer token for an EKS cluster: a presigned GetCallerIdentity request to STS, which the cluster's authenticator sends. It costs no
+ * call and needs no IAM permission. An access entry of the cluster maps the caller to a user and groups.
  *
  *     k8s-aws-v1.<base64url of https://sts.eu-central-1.amazonaws.com/?Action=GetCallerIdentity&…&X-Amz-Signature=…>
  *
@@ -14,19 +14,19 @@ import type { SignerOptions } from "@deltaloop/store/aws";
 export interface EksTokenOptions extends Pick<SignerOptions, "credentials"> {
   /** The cluster's name. */
   readonly cluster: string;
-  /** Where its STS is. */
+  /** Region of its STS endpoint. */
   readonly region: string;
   readonly now?: () => number;
 }
 
 const PREFIX = "k8s-aws-v1.";
-/** The authenticator takes a token for 15 minutes, whatever this says, and refuses a longer one. */
+/** The authenticator accepts a token for 15 minutes, whatever this value, and refuses a larger one. */
 const EXPIRES_SECONDS = 60;
-/** A minute less than it is taken for, as AWS's own clients renew it. */
+/** A minute less than the token's lifetime, as in AWS's own clients. */
 const TOKEN_MS = 14 * 60_000;
 const CLUSTER_HEADER = "x-k8s-aws-id";
 
-/** What brings tokens, made anew when the last one is 14 minutes old or was refused. For `KubeHttpConfig.token`. */
+/** Source of tokens; creates one if the last is 14 minutes old or was refused. For `KubeHttpConfig.token`. */
 export function eksTokens({
   cluster,
   region,
@@ -47,7 +47,7 @@ export function eksTokens({
       query: { Action: "GetCallerIdentity", Version: "2011-06-15" },
       headers: { host: hostname, [CLUSTER_HEADER]: cluster },
     };
-    // A header that is moved into the query is not signed: the authenticator sets this one itself.
+    // A header moved into the query is not signed: the authenticator sets this one itself.
     const unhoistableHeaders = new Set([CLUSTER_HEADER]);
     const signingDate = new Date(now());
     const { query = {} } = await signer.presign(request, { expiresIn: EXPIRES_SECONDS, unhoistableHeaders, signingDate });

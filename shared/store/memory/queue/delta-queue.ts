@@ -1,4 +1,4 @@
-/** Q1 in memory: an SQS FIFO queue for tests, replay and simulation, that keeps no promise SQS does not make. */
+/** Q1 in memory: an SQS FIFO queue for tests, replay and simulation, with only the guarantees of SQS. */
 import type { Clock, Random } from "@deltaloop/base";
 import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../ports/delta-queue.ts";
 import { UnansweredError } from "@deltaloop/kube/client";
@@ -6,9 +6,9 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
-  /** An entry is refused for now and reported by its id. */
+  /** An entry is refused temporarily and reported by its id. */
   readonly refuse?: number;
-  /** The call fails although every entry was taken. */
+  /** The call fails although every entry was accepted. */
   readonly unanswered?: number;
 }
 
@@ -19,7 +19,7 @@ export interface MemoryDeltaQueueOptions {
   readonly visibilityMs?: number;
   /** Default 1,000. */
   readonly maxReceiveCount?: number;
-  /** Asked anew each time, so that a simulation may turn faults on and off; none by default. */
+  /** Evaluated at each use, so that a simulation may switch faults on and off; none by default. */
   readonly faults?: () => DeltaQueueFaults;
 }
 
@@ -32,7 +32,7 @@ export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
 const VISIBILITY_MS = 30_000;
 const RECEIVE_COUNT_MAX = 1_000;
 const ENTRIES_MAX = 10;
-/** Of one message and of one call. */
+/** Per message and per call. */
 const BYTES_MAX = 1024 * 1024;
 const ID_LENGTH_MAX = 128;
 
@@ -63,7 +63,7 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
   };
 }
 
-/** @throws {RangeError} for what SQS would refuse as a whole: a bug of the caller. */
+/** @throws {RangeError} for a call that SQS would refuse as a whole: a bug of the caller */
 function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
   if (entries.length > ENTRIES_MAX) throw new RangeError(`${entries.length} entries in one call`);
   if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one id in one call");

@@ -10,7 +10,7 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DoorbellFaults extends QueueFaults {
-  /** The call fails, and nothing was rung as far as the caller can tell: each bell may have been. */
+  /** The call fails; each bell may or may not have been rung. */
   readonly unanswered?: number;
 }
 
@@ -23,17 +23,17 @@ export interface MemoryDoorbellsOptions {
   readonly visibilityMs?: number;
   /** Default 5. */
   readonly maxReceiveCount?: number;
-  /** As on SQS (DB3); otherwise all are rung, for whoever has no sweeper. */
+  /** Does not ring late bells, as on SQS (DB3); otherwise rings all, for tests without a sweeper. */
   readonly leavesLate?: boolean;
-  /** Asked anew each time; none by default. `drop` loses a bell. */
+  /** Evaluated at each use; none by default. `drop` loses a bell. */
   readonly faults?: () => DoorbellFaults;
 }
 
 export interface MemoryDoorbells extends Doorbells {
-  /** Where each controller's workers listen. */
+  /** The queue of each controller's workers. */
   readonly sources: { readonly [C in Controller]: MessageSource };
   deadLetters(controller: Controller): readonly ReceivedMessage[];
-  /** Bells that are rung and not answered. */
+  /** Bells that are not yet acknowledged. */
   size(controller: Controller): number;
 }
 
@@ -81,7 +81,7 @@ function message(cluster: string, { controller, key, uid, owner, epoch }: Doorbe
   };
 }
 
-/** As SQS has it, whole seconds up to 900; less than one comes at once, and the worker waits out the rest (informer §12.3). */
+/** As SQS: whole seconds up to 900; a shorter delay is delivered at once, and the worker waits (informer §12.3). */
 function delayMs(bell: Doorbell): number {
   return bell.delayMs < 1_000 ? 0 : Math.min(Math.ceil(bell.delayMs / 1_000), DELAY_SECONDS_MAX) * 1_000;
 }

@@ -1,22 +1,22 @@
 /**
- * A message queue in memory, with the habits of SQS and of its emulators that hurt, and on request worse ones.
+ * A message queue in memory with the awkward properties of SQS and its emulators, and more faults on request.
  *
- * MQ1 of a group one message is out at a time, and one receive brings at most one of each group.
- * MQ2 ids are remembered for five minutes in the whole queue, also of messages that were lost or are long removed.
- * MQ3 a receipt is worth something until its visibility ends or the message is received again.
+ * MQ1 at most one message of a group is in flight, and one receive returns at most one of each group.
+ * MQ2 ids are remembered for five minutes in the whole queue, also of messages that were lost or removed.
+ * MQ3 a receipt is valid until its visibility ends or the message is received again.
  */
 import type { Clock, Random } from "@deltaloop/base";
 import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface QueueFaults {
-  /** A receive brings some message of a group, not its oldest. */
+  /** A receive returns some message of a group, not its oldest. */
   readonly reorder?: number;
-  /** A message comes twice, the second time up to `delayMsMax` later. */
+  /** A message is delivered twice, the second time up to `delayMsMax` later. */
   readonly duplicate?: number;
-  /** A message comes up to `delayMsMax` later. */
+  /** A message is delivered up to `delayMsMax` later. */
   readonly delay?: number;
-  /** A message that was accepted never comes. */
+  /** An accepted message is lost. */
   readonly drop?: number;
   /** Default 10 s. */
   readonly delayMsMax?: number;
@@ -28,7 +28,7 @@ export interface QueueOptions {
   readonly visibilityMs: number;
   /** Received more often than this, a message goes to the dead letters. */
   readonly maxReceiveCount: number;
-  /** Asked anew for each message, so that a simulation may turn faults on and off. */
+  /** Evaluated for each message, so that a simulation may switch faults on and off. */
   readonly faults?: () => QueueFaults;
 }
 
@@ -37,7 +37,7 @@ export interface NewMessage {
   readonly delayMs?: number;
   /** FIFO queues: order and exclusion are per group. */
   readonly group?: string;
-  /** FIFO queues: a repeat is swallowed. */
+  /** FIFO queues: a repeat is dropped. */
   readonly id?: string;
 }
 
@@ -55,7 +55,7 @@ interface Stored {
   readonly sentAtMs: number;
   visibleAtMs: number;
   receiveCount: number;
-  /** While it is out; empty otherwise. */
+  /** Set while it is in flight; empty otherwise. */
   receipt: string;
 }
 
@@ -64,7 +64,7 @@ const DELAY_MS_MAX = 10_000;
 const RECEIVE_MAX = 10;
 
 export function createMemoryQueue({ clock, random, ...options }: QueueOptions): MemoryQueue {
-  let messages: Stored[] = []; // in the order in which they were sent
+  let messages: Stored[] = []; // in send order
   const dead: ReceivedMessage[] = [];
   const seen = new Map<string, number>();
   const waiting = new Set<() => void>();
@@ -76,7 +76,7 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   const isRepeat = (id: string): boolean => {
     const nowMs = clock.now();
     for (const [known, atMs] of seen) {
-      if (nowMs - atMs < DEDUPLICATION_MS) break; // in the order of their age
+      if (nowMs - atMs < DEDUPLICATION_MS) break; // oldest first
       seen.delete(known);
     }
     if (seen.has(id)) return true;
@@ -97,7 +97,7 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
     });
   };
 
-  /** Of each group its oldest, if it is not out or delayed; of a group that is out, none (MQ1). */
+  /** The oldest message of each group, unless it is in flight or delayed (MQ1). */
   const candidates = (): readonly Stored[] => {
     const nowMs = clock.now();
     const { reorder } = options.faults?.() ?? {};
@@ -135,22 +135,22 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   const outWith = (receipts: readonly string[]): readonly Stored[] =>
     messages.filter((message) => isOut(message) && receipts.includes(message.receipt));
 
-  /** Until something was sent, becomes visible, or `ms` are over. */
+  /** Resolves when a message was sent or becomes visible, or after `ms`. */
   const change = async (ms: number, signal: AbortSignal | undefined): Promise<void> => {
     const wake = new AbortController();
-    const woken = (): void => wake.abort("woken"); // told why, or each would make an exception with its stack
-    waiting.add(woken);
-    signal?.addEventListener("abort", woken, { once: true });
+    const onChange = (): void => wake.abort("changed"); // with a reason, because abort() would create an exception with a stack
+    waiting.add(onChange);
+    signal?.addEventListener("abort", onChange, { once: true });
     try {
-      await clock.after(ms, wake.signal).catch(() => undefined); // woken early, which is all the same
+      await clock.after(ms, wake.signal).catch(() => undefined); // aborted early: same result
     } finally {
-      waiting.delete(woken);
-      signal?.removeEventListener("abort", woken);
+      waiting.delete(onChange);
+      signal?.removeEventListener("abort", onChange);
     }
     signal?.throwIfAborted();
   };
   const wakeAll = (): void => {
-    for (const woken of [...waiting]) woken();
+    for (const onChange of [...waiting]) onChange();
   };
 
   return {

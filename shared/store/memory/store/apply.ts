@@ -1,4 +1,4 @@
-/** Packs and manifests of a lane, as the applier hands them over (informer §11.3, §11.5). */
+/** Packs and manifests of a lane, from the applier (informer §11.3, §11.5). */
 import { compareResourceVersions, isCurrent, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "@deltaloop/kube/objects";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
@@ -20,7 +20,7 @@ import { fatesOf, tally } from "./tallies.ts";
 
 const ITEMS_MAX = 100;
 
-/** What stands between a message and its lane. */
+/** Result of the checks before a message is applied. */
 type Entry =
   | { readonly kind: "enter"; readonly epoch: EpochData; readonly resource: ResourceData; readonly lane: LaneData }
   | Exclude<ApplyResult, { readonly kind: "applied" | "retry" }>;
@@ -39,7 +39,7 @@ function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly
   return { kind: "enter", epoch, resource, lane };
 }
 
-/** A3: a message that comes again may have lost its doorbells, so those of keys nobody has run since are rung again. */
+/** A3: a redelivered message may have lost its doorbells, so those of keys that are still dirty are rung again. */
 function stillDirty(epoch: EpochData, items: readonly ItemChange[], nowMs: number): readonly Doorbell[] {
   const ring = createRing(epoch, nowMs);
   for (const { controller, key } of items.flatMap((item) => item.effects)) {
@@ -78,7 +78,7 @@ export function applyPack(
     outcomes.push(outcome);
   }
   if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
-  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // what comes again is not at its end
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // items that are redelivered are not counted yet
   if (moved !== undefined) {
     const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
     return { kind: "retry", index: moved, bells: ring.bells(), outcomes, ...(found && { found }) };
@@ -96,13 +96,13 @@ function rowsOf(data: MemoryData, resource: CachedResource, items: readonly Item
   return forged || isElsewhere ? undefined : { rows: older, current };
 }
 
-/** TY1: of what is acknowledged; `noEpoch` and `notOpen` come again. */
+/** TY1: counts acknowledged items; `noEpoch` and `notOpen` are redelivered. */
 function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: Exclude<Entry, { readonly kind: "enter" }>): void {
   if (entry.kind === "duplicate") tally(data, pack, items, { duplicate: items });
   if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
 }
 
-/** One item per key: effects of a later one would have been decided on a row that the earlier one moves. */
+/** One item per key: effects of a later one would be based on a row that the earlier one changes. */
 export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
   if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
   if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
@@ -125,8 +125,8 @@ export function stashManifest(
 }
 
 /**
- * Something before it is missing, and that counts as a hole from now on: on a FIFO queue the manifest holds back whatever comes
- * after it in its lane, so no later message could ever tell that the one before was lost (T40).
+ * A manifest that arrives before its predecessors: marks a hole. On a FIFO queue it blocks the later messages of its lane, so none of
+ * them could ever mark it (T40).
  */
 function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
   lane.holeSinceMs ??= nowMs;
@@ -141,7 +141,7 @@ export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): 
   return stash?.generation === pack.generation ? { rows: stash.rows.map((row) => ({ ...row })), parts: stash.parts } : nothing;
 }
 
-/** §11.5. Either the whole lane stands as it was at `listRV` and after, or nothing of it was touched but the freeze. */
+/** §11.5. Applies the whole lane at `listRV`, or changes only the freeze. */
 export function applyManifest(
   data: MemoryData,
   pack: Omit<PackHeader, "kind">,
@@ -188,7 +188,7 @@ export function applyManifest(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** A listed object is there in this version or one after the list, or was deleted after the list (IX9). */
+/** A listed object is cached in this version or one after the list, or was deleted after the list (IX9). */
 function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean {
   const row = lane.rows.get(listed.key);
   if (row) return isCurrent(row.rv, listed.rv, listRV);
@@ -196,7 +196,7 @@ function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean
   return tombstone !== undefined && tombstone !== listed.rv && isCurrent(tombstone, listed.rv, listRV);
 }
 
-/** Whether `sweep` is exactly what is cached and not newer than the list and not listed, as the caller saw it. */
+/** Whether `sweep` is exactly the cached rows that are not listed and not newer than the list, as the caller read them. */
 function isWholeSweep(
   resource: ResourceData,
   lane: LaneData,
@@ -223,7 +223,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
   for (const key of keys) resource.needed.add(key);
 }
 
-/** §11.5 step 4: the first time that all lanes have reached a generation, and after SUSPECT, everything is synced once. */
+/** §11.5 step 4: all keys are synced once when all lanes first reach a generation, and after SUSPECT. */
 function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;

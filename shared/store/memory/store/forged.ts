@@ -1,6 +1,6 @@
 /**
- * A14 in memory. Nobody but the Store writes to its own memory, so there are no MACs here: a test or a simulation says what somebody
- * else would have spoilt, and from then on that place is treated as one that fails its MAC.
+ * A14 in memory. No other writer has this memory, so there are no MACs: a test or a simulation marks a location as spoilt, and it is
+ * then treated like one that fails its MAC.
  */
 import type { ObjectKey, CachedResource } from "@deltaloop/kube/objects";
 import type { Forged, Row } from "../../ports/store.ts";
@@ -8,10 +8,10 @@ import { laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { splitKey } from "@deltaloop/kube/objects";
 
-/** A flag `gone` is believed for this long. */
+/** A flag `gone` is trusted for this long. */
 const GONE_MS_MAX = 60_000;
 
-/** Spoils what stands at a place, or plants something there. */
+/** Marks the text at a location as spoilt, or plants one there. */
 export function spoil({ epoch }: MemoryData, forged: Forged): void {
   epoch?.resources.get(forged.resource)?.forged.set(placeOf(forged), forged);
 }
@@ -32,7 +32,7 @@ export function forgedEntry(resource: ResourceData, row: Row): Forged | undefine
   return resource.forged.get(`entry ${sliceName(row.owner, splitKey(row.key).namespace)} ${row.key}`);
 }
 
-/** What a slice holds, and what of it cannot be believed. Without `nowMs` a flag `gone` is believed however old it is. */
+/** The rows of a slice, and its spoilt ones. Without `nowMs` a flag `gone` is trusted at any age. */
 export function openSlice(
   name: CachedResource,
   resource: ResourceData | undefined,
@@ -60,12 +60,12 @@ function isStale(resource: ResourceData, row: Row, nowMs: number): boolean {
   return !(Math.abs(nowMs - (resource.goneSinceMs.get(row.key) ?? -Infinity)) <= GONE_MS_MAX);
 }
 
-/** Whether each of them still stands there. */
+/** Whether each of them is unchanged. */
 export function stands(resource: ResourceData, row: Row | undefined, forged: readonly Forged[]): boolean {
   return forged.every((each) => (each.text === GONE ? row?.gone === true : resource.forged.has(placeOf(each))));
 }
 
-/** Takes them away, and the row if it was one of them. */
+/** Removes them, and the row if it was one of them. */
 export function removeForged(resource: ResourceData, lane: LaneData, row: Row | undefined, forged: readonly Forged[]): Row | undefined {
   let left = row;
   for (const each of forged) {
@@ -81,14 +81,14 @@ export function removeForged(resource: ResourceData, lane: LaneData, row: Row | 
   return left;
 }
 
-/** Whoever writes a row anew has written over what was spoilt. */
+/** A new row replaces the spoilt one. */
 export function overwrite(resource: ResourceData, row: Row): void {
   if (resource.forged.size === 0) return;
   resource.forged.delete(`row  ${row.key}`);
   resource.forged.delete(`entry ${sliceName(row.owner, splitKey(row.key).namespace)} ${row.key}`);
 }
 
-/** All that is known to be spoilt in a lane: rows and tombstones. */
+/** All spoilt locations of a lane: rows and tombstones. */
 export function forgedInLane(resource: ResourceData, lane: LaneData): readonly Forged[] {
   return [...resource.forged.values()].filter(({ where, key }) => where !== "entry" && laneOfKey(resource, key) === lane);
 }

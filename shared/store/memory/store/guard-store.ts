@@ -1,4 +1,4 @@
-/** The guard (informer §11.9). Nobody else writes here, so everything is believed. */
+/** The guard (informer §11.9). No other writer has this memory, so everything is trusted. */
 import type { ForeignWrite, GuardState, GuardStore, Reported } from "../../ports/store.ts";
 import { stopAfter } from "../../ports/guard-store.ts";
 import type { StoreOptions } from "../../store-options.ts";

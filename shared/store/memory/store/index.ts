@@ -1,4 +1,4 @@
-/** Reads of the index. Rows are frozen where they are made, so they are handed out as they are. */
+/** Reads of the index. Rows are frozen when created, so they are returned without a copy. */
 import { isCurrent, splitKey } from "@deltaloop/kube/objects";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
@@ -52,7 +52,7 @@ export function readSlices({ epoch }: MemoryData, slices: readonly SliceRef[]): 
   return opened.map(({ rows }) => rows);
 }
 
-/** Rows of primaries whose entries can be believed. */
+/** Rows of primaries whose entries are not spoilt. */
 function believed(resource: ResourceData | undefined, rows: readonly Row[], forged: Forged[]): readonly Row[] {
   if (!resource || resource.forged.size === 0) return rows;
   return rows.filter((row) => {
@@ -70,7 +70,7 @@ export function readLane({ epoch }: MemoryData, name: CachedResource, number: nu
   return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane), watermark: lane.watermark };
 }
 
-/** Rows and entries are one here, so what stands there is either what the Store wrote, or what somebody has spoilt. */
+/** Reads entries. Rows and entries are one here: either as the Store wrote them, or spoilt. */
 export function readEntries({ epoch }: MemoryData, name: CachedResource, keys: readonly ObjectKey[]): readonly CachedEntry[] {
   const resource = epoch?.resources.get(name);
   if (!resource) return [];

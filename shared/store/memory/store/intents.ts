@@ -1,8 +1,8 @@
 /**
- * Intents: calls that were, may be or will be made for an owner (informer §13 layers 1 and 4).
+ * Intents: calls of an owner that were, may be or will be made (informer §13 layers 1 and 4).
  *
- * A worker changes only ops of its own token, and a recovering run makes the expired ones its own (IT1). They stand under the
- * owner and go with it (IT4).
+ * A worker changes only ops of its own token, and a recovering run takes over the expired ones (IT1). They are stored under the
+ * owner and are removed with it (IT4).
  */
 import { deepFreeze, EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
@@ -14,7 +14,7 @@ export function intentsOf(epoch: EpochData, owner: OwnerId): readonly Intent[] {
   return [...stored(epoch, owner)].map(({ intent }) => intent).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** When the first pending op's time is over; `undefined` without one. */
+/** Deadline of the first pending op; `undefined` without one. */
 export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | undefined {
   let earliestMs: number | undefined;
   for (const { intent } of stored(epoch, owner)) {
@@ -23,7 +23,7 @@ export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | un
   return earliestMs;
 }
 
-/** @returns the expired pending ops, now under the token of `run`: a run that takes over from it voids its lowering again. */
+/** @returns the expired pending ops, now under the token of `run`, so that the former run can no longer lower them */
 export function adoptExpired(epoch: EpochData, owner: OwnerId, run: Taken, nowMs: number): readonly Intent[] {
   const expired = [...stored(epoch, owner)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
   for (const op of expired) put(epoch, owner, { ...op, intent: { ...op.intent, token: run.token } });
@@ -53,7 +53,7 @@ export function register(
   restamp(epoch, owner, run.token, nowMs);
 }
 
-/** What became of the run's own ops. Planned ones that no longer stand stay away: the stream has seen their pod. */
+/** Settles the run's own ops. Planned ones that were removed stay away: the stream has seen their pod. */
 export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
     if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);
@@ -72,7 +72,7 @@ export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: Writ
   }
 }
 
-/** The batches of a run go out one after another; the last one has its full time too. */
+/** Restarts the deadlines, because the batches of a run are sent one after another. */
 export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: number): void {
   for (const op of [...stored(epoch, owner)]) {
     if (op.intent.token === token && op.intent.state === "pending") {
@@ -81,7 +81,7 @@ export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: 
   }
 }
 
-/** IT2: by name or uid, whoever registered it. @returns the key whose run did, if the op still stood. */
+/** IT2: by name or uid, whatever run registered it. @returns the key whose run did, if the op existed */
 export function lowerOp(
   epoch: EpochData,
   owner: OwnerId,

@@ -1,4 +1,4 @@
-/** The doorbells that one call of the Store asks its caller to ring: one a key, with the time that stands at the end. */
+/** Doorbells that one call of the Store returns to its caller: one per key, with its final time. */
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
@@ -20,7 +20,7 @@ export function createRing(epoch: EpochData, nowMs: number): Ring {
   };
 }
 
-/** The doorbell for `key`, to be answered when the key is ready. */
+/** The doorbell for `key`, for the time when the key is ready. */
 export function doorbell(epoch: EpochData, controller: Controller, key: ObjectKey, atMs: number, nowMs: number): Doorbell {
   const primary = epoch.queues[controller].primaries.get(key);
   return {

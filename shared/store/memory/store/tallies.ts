@@ -1,4 +1,4 @@
-/** What became of the items that came (TY1). */
+/** Fates of items (TY1). */
 import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
 import type { ItemOutcome, LaneTally } from "../../ports/store.ts";
 import { FATES } from "../../ports/tallies.ts";
@@ -7,7 +7,7 @@ import type { MemoryData } from "./data.ts";
 
 const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
 
-/** `fates` says how the `items` ended. */
+/** Counts `items` by `fates`. */
 export function tally(
   data: MemoryData,
   { resource, lane }: Pick<LaneTally, "resource" | "lane">,

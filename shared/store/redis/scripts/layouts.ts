@@ -1,11 +1,11 @@
 /**
- * KEYS and ARGV of every script, by name and in order. Both sides come from this table: `KeyTable` (../keys.ts) builds the arrays from
- * names, and `prelude` makes Lua locals of the same names, so nobody counts positions.
+ * KEYS and ARGV of every script, by name and in order. Both sides use this table: `KeyTable` (../keys.ts) builds the arrays from
+ * names, and `prelude` defines Lua locals of the same names.
  *
  * Every script has `ep` in front of its KEYS, and the caller's clock (ms, empty: the server's) and epoch in front of its ARGV:
  * `epochKey`, `clock` and `epoch` in Lua.
  *
- * Scalars of ARGV come first, then the number of records of each list, then the records. What a script sees of a name:
+ * Scalars of ARGV come first, then the number of records of each list, then the records. A name is available in a script as:
  *
  *     keys   meta: "key"       metaKey      the key
  *            queue: "queue"    queueBase    slot in KEYS of the block's first key; the others are KEYS[queueBase + P] …
@@ -38,7 +38,7 @@ export type KeysOf<S extends ScriptName> = {
   readonly [N in keyof (typeof LAYOUTS)[S]["keys"]]: (typeof LAYOUTS)[S]["keys"][N] extends "key" ? string : readonly string[];
 };
 
-/** The same, as the code below reads it. */
+/** The layouts, parsed. */
 const PLANS = new Map(
   Object.entries<{ readonly keys: Readonly<Record<string, KeyKind>>; readonly args: Readonly<Record<string, ArgKind>> }>(LAYOUTS).map(
     ([script, { keys, args }]) => {
@@ -83,7 +83,7 @@ export function argList<S extends ScriptName>(script: S, epoch: string, args: Ar
   return out;
 }
 
-/** Lua locals for what `parts`, the libraries and the text of a script, use of its layout. */
+/** Lua locals for the part of a script's layout that `parts` (its libraries and text) use. */
 export function prelude(script: ScriptName, parts: readonly string[]): string {
   const { keys, scalars, lists } = planOf(script);
   const lines: string[] = [];
@@ -114,7 +114,7 @@ export function prelude(script: ScriptName, parts: readonly string[]): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** In front of lib/base.lua. */
+/** Prepended to lib/base.lua. */
 export const COMMON_PRELUDE = "local epochKey, clock, epoch = KEYS[1], ARGV[1], ARGV[2]\n";
 const FIRST_KEY = 2;
 const FIRST_ARG = 3;

@@ -1,4 +1,4 @@
--- claimPeriodicJob: claims a run of a job that runs once in a while, if it is due. The first call only sets the time of the next run.
+-- claimPeriodicJob: claims a run of a periodic job if it is due. The first call only sets the time of the next run.
 -- KEYS  jobs
 -- ARGV  job · afterMs: until the next run
 -- Returns 1 or 0; 0 with another epoch

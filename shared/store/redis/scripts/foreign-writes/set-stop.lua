@@ -1,5 +1,5 @@
 -- setStop: writes both texts, if they are still what the caller has read. The epoch is not compared.
--- An empty stored text counts as a text: somebody else wrote it.
+-- An empty stored text counts as a text: another writer set it.
 -- KEYS  stop
 -- ARGV  oldStop · oldResumed · newStop · newResumed: each "=<text>", or "" for none
 -- Returns { "ok" } · { "changed", stop or nil, resumed or nil }

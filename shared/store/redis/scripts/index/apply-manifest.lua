@@ -31,7 +31,7 @@ refused = otherLanes()
 if refused then return refused end
 if not isWhole then return { "incomplete" } end
 
--- Verify: every listed row is there in this version or one after the list, or was deleted after the list (IX9).
+-- Verify: every listed row is cached in this version or one after the list, or was deleted after the list (IX9).
 local rowsKey, tombsKey = KEYS[laneBase + V], KEYS[laneBase + T]
 local listed = {}
 for at = rowsAt, rowsEnd, ROWS_SIZE do listed[#listed + 1] = ARGV[at + ROWS_KEY] end
@@ -101,7 +101,7 @@ for i = 1, itemsCount do
 end
 call("DEL", KEYS[laneBase + MP])
 replaceNeeded({})
-if #missing > 0 then -- FU3: what was swept makes room for them
+if #missing > 0 then -- FU3: the sweep makes room for them
   leftOut(state, metaKey)
   commit(state, sequence, "")
   flush()
@@ -128,7 +128,7 @@ for i = 0, mine.lanes - 1 do
 end
 if reached > mine.syncedGen then
   local first = mine.syncedGen == 0
-  -- A list that was begun before the mark may be older than what was lost.
+  -- A list that was started before the mark may be older than the lost history.
   if mine.state == "SUSPECT" then first = reached > tonumber(call("HGET", metaKey, "suspectGen") or 0) end
   mine.syncedGen = reached
   call("HSET", metaKey, "syncedGen", text(mine.syncedGen), "listRV", listRV)
@@ -151,7 +151,7 @@ if reached > mine.syncedGen then
       end
     end
     local noted, left = bells, BELLS_MAX
-    keyStates, bells = {}, {} -- times have changed
+    keyStates, bells = {}, {} -- ready times have changed
     for _, queue in ipairs(noted) do ringLater(keyState(queue.base, queue.key)) end
     for at = readersAt, readersEnd, READERS_SIZE do
       local base = tonumber(ARGV[at + READERS_QUEUE_BASE])

@@ -37,7 +37,7 @@ local _, left = string.gsub(outcomes, "f", "")
 if left > 0 then leftOut(state, metaKey) end
 if not moved and mark ~= "" then commit(state, sequence, (mark == "-" or left > 0) and "" or mark) end
 flush()
-tally(tallyKey, place, (moved or came) - left, fatesOf(outcomes)) -- what comes again is not at its end
+tally(tallyKey, place, (moved or came) - left, fatesOf(outcomes)) -- items that are redelivered are not counted yet
 if moved then
   local unread = itemMetas[moved + 1].unread
   return { "retry", bellReplies(), outcomes, moved, unread and standing(moved + 1) or nil }

@@ -9,9 +9,9 @@ refused = otherFence(state, fence)
 if refused then return { refused } end
 if isDuplicate(state, sequence) then return { "duplicate", {} } end
 if sequence ~= state.last + 1 then return early(state) end
-evenIfFull() -- else a list would end no hole of a full store, and sweep nothing
+evenIfFull() -- otherwise no list could close a hole of a full Store, and sweep
 local stash = KEYS[laneBase + MP]
-for _, field in ipairs(call("HKEYS", stash)) do -- parts of a generation that was given up
+for _, field in ipairs(call("HKEYS", stash)) do -- parts of an abandoned generation
   if string.match(field, "^%d+") ~= generation then call("HDEL", stash, field) end
 end
 call("HSET", stash, generation .. "." .. text(sequence), part)

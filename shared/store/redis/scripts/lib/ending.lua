@@ -1,9 +1,9 @@
--- The end of a run (informer §12.2): a failed one backs off, and what is dirty by now is rung.
+-- The end of a run (informer §12.2): a failed key backs off, and a dirty key is rung.
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
-local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller together: 10 a second, 100 at once
+local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller: 10 a second, 100 at once
 
 -- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: of requeueAfter; of retry: the longest, or nil · `limiter`: rl
--- { failures } · { failures, bell } · { "ended" } · { "ended", bell } when nobody has the key · {} when stolen
+-- { failures } · { failures, bell } · { "ended" } · { "ended", bell } if no run holds the key · {} if stolen
 local function endRun(base, key, token, outcome, delayMs, limiter)
   local state, failures, held = keyState(base, key), 0, holder(base, key)
   local function ending(what)
@@ -14,7 +14,7 @@ local function endRun(base, key, token, outcome, delayMs, limiter)
   if not held then return ending("ended") end
   if held ~= token then return {} end
   call("HDEL", KEYS[base + P], key)
-  state.held = true -- its doorbell is in the answer, not among others
+  state.held = true -- its doorbell is returned separately
   if primaryOf(state) then
     local parked = outcome == "drop" and US .. text((call("HGET", KEYS[base + F], key) or 0) + 1) or "" -- WQ6
     call("HSET", KEYS[base + Z], key, text(now) .. parked)

@@ -1,4 +1,4 @@
--- What became of the items that came (informer §16). `key` is `tally`, which stands outside epochs; `place` is "<resource>:<lane>:".
+-- Counts the fates of items (informer §16). `key` is `tally`, which is outside epochs; `place` is "<resource>:<lane>:".
 local function tally(key, place, items, fates)
   if items == 0 then return end
   call("HINCRBY", key, place .. "received", items)
@@ -7,7 +7,7 @@ local function tally(key, place, items, fates)
   end
 end
 
--- One letter an item, as applyItems answers them.
+-- One letter per item, as applyItems returns them.
 local function fatesOf(outcomes)
   local _, applied = string.gsub(outcomes, "c", "")
   local _, superseded = string.gsub(outcomes, "[sla]", "")

@@ -3,7 +3,7 @@
 -- ARGV  GATE (lib/gate.lua): all resources · READERS: controllers and the resources that each reads
 -- Returns { "ok", doorbells } (none with another epoch) · { "lanes", resource, number }
 local GRACE_MS, RING_INTERVAL_MAX_MS, BELLS_MAX = 5000, 300000, 500
-local CHUNK, SCANNED_MAX = 500, 20000 -- a backlog whose doorbells are all young must not hold the server up
+local CHUNK, SCANNED_MAX = 500, 20000 -- a backlog of recent doorbells must not block the server
 
 if otherEpoch() then return { "ok", {} } end
 evenIfFull()
