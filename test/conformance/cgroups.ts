@@ -1,7 +1,4 @@
-/**
- * What every Cgroups must do (shared/node-agent/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
- * where the kernel reads it; a group with a process that is taken away, or one without that stays.
- */
+/** What every Cgroups must do (shared/node-agent/ports/cgroups.ts). */
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 

@@ -1,7 +1,4 @@
-/**
- * The CRI adapter against a server that behaves as no containerd does on request. Catches: an enum newer than ours that breaks a list,
- * a wrong or missing deadline, a status by number, a connection that stays away.
- */
+/** The CRI adapter against a server that behaves as no containerd does on request. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http2";
 import type { ServerHttp2Stream } from "node:http2";

@@ -1,7 +1,4 @@
-/**
- * What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). Catches: a name that stays reserved, a state or exit code
- * that is lost, a grace that is not kept, a filter that is not sent, an absent thing that is an error, a limit in the wrong unit.
- */
+/** What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/node-agent/ports/cri-error.ts";

@@ -1,8 +1,4 @@
-/**
- * The fault-injecting API server itself, in front of the one in memory. Catches: rules that strike other requests than they say, or none,
- * so that a test behind them proves nothing; a server that is faulty where it should pass things on; and a kube port that notices
- * what client-go would not.
- */
+/** The fault-injecting API server itself, in front of the one in memory. */
 import { request as httpRequest } from "node:http";
 
 import { afterEach, describe, expect, it } from "vitest";

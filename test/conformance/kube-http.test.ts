@@ -1,7 +1,5 @@
 /**
- * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals, requests to wait. Catches a
- * client that hangs, repeats a write nobody asked it to repeat, gives up on one it was asked to, lets a request's time run
- * while it queues, invents parameters, or takes a torn stream for a clean one.
+ * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals, requests to wait.
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

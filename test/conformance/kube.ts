@@ -1,8 +1,4 @@
-/**
- * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). Catches: a refusal
- * that loses its reason, a precondition that is not sent, a list that mixes snapshots, a watch that swallows or cuts lines.
- * Faults of the connection (KC3, KW2, KL4, KL5) need a server that misbehaves on purpose: kube-http.test.ts.
- */
+/** What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { exactText, parseExact } from "../../shared/base/exact-json.ts";

@@ -1,8 +1,4 @@
-/**
- * Trees that a container has made, and may go on changing. Would catch: one that is too deep, or has names that are no text, so that
- * its pod stays for ever, or is not measured, and so never evicted; a walk that is led out of its volume; descriptors or names that
- * grow with the tree.
- */
+/** Trees that a container has made, and may go on changing. */
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,

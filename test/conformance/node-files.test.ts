@@ -1,7 +1,6 @@
 /**
- * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where nothing may be
- * mounted. Would catch: a reader that sees half an update, a secret on disk, a file with wrong rights, a link that leads out of a
- * volume, a removal that reaches into what is mounted, and a failure that nobody can act on.
+ * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where
+ * nothing may be mounted.
  */
 import { execFileSync } from "node:child_process";
 import {

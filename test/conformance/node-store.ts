@@ -1,7 +1,4 @@
-/**
- * What every NodeStore must do (shared/node-agent/ports/node-store.ts). Catches: an update that is lost between two others, a turn that writes
- * after it lost its message, a row that comes back changed, a due time that is forgotten or handed out twice.
- */
+/** What every NodeStore must do (shared/node-agent/ports/node-store.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Agenda, CachedStatus, NodeStore, NodeTable, NodeTables, WorkerRecord } from "../../shared/node-agent/ports/node-store.ts";

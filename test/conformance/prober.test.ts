@@ -1,7 +1,4 @@
-/**
- * The prober against servers that misbehave on purpose. Catches a probe that hangs, leaves a connection open, follows a
- * redirect away, verifies TLS, invents headers, or takes the other side's faults for its own.
- */
+/** The prober against servers that misbehave on purpose. */
 import { execFileSync } from "node:child_process";
 import { createSocket } from "node:dgram";
 import type { Socket as DatagramSocket } from "node:dgram";

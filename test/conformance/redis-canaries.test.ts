@@ -1,9 +1,6 @@
 /**
- * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real Redis and
- * fauxqs, each text caught where it leaves us. On the API server everything arrives.
- *
- * Catches: a template's or an annotation's value in a message, a key or value of Redis, a log line, a trace, a capture, an Event; a
- * webhook's words anywhere but where upstream writes them and in cached conditions; a ReplicaSet without its change-cause.
+ * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real
+ * Redis and fauxqs, each text caught where it leaves us. On the API server everything arrives.
  */
 import { Socket } from "node:net";
 

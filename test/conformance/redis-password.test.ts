@@ -1,9 +1,7 @@
 /**
- * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects anew without a deployment, the watcher
- * ends with 4 and is to be started again. On a real server, with secrets in files.
- *
- * Catches: a function that goes on with the old password for as long as its secrets are young, one that keeps what it was connected with,
- * one that is made anew for nothing, a watcher that does not end, or with another code, a password in what either says.
+ * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects
+ * anew without a deployment, the watcher ends with 4 and is to be started again. On a real server, with secrets in
+ * files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,8 +1,4 @@
-/**
- * The secrets adapter over HTTP, against a stand-in, and with files. Catches: answers given to the wrong names, a partial failure taken
- * for an answer, a call per secret, a secret or a service's own words in an error, a refusal that does not say what to allow, a service
- * that does not answer and holds a function up, a file's only value lost half-way, open to everybody or to nobody.
- */
+/** The secrets adapter over HTTP, against a stand-in, and with files. */
 import { chmod, chown, lstat, mkdtemp, open, readdir, readFile, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

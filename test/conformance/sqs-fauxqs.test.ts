@@ -1,7 +1,4 @@
-/**
- * The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
- * would refuse, attributes not asked for, delays in the wrong unit, queues that cannot be created twice.
- */
+/** The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";

@@ -1,8 +1,6 @@
 /**
- * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts has one.
- *
- * Catches: a slice that systemd does not know of, or bounds otherwise than the kernel's files say; limits that are gone once systemd
- * looks at its units anew; what is left of a slice when its pod has gone; an agent that is deaf once systemd has started itself anew.
+ * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts
+ * has one.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,9 +1,6 @@
 /**
- * On a real control plane and a real Redis: rows and entries are taken out of the cache by hand while a Deployment rolls out, and an
- * audit every few seconds puts them back. The watcher reads with the rights of its own role.
- *
- * Catches: a list of metadata that a real API server answers otherwise than ours; a right that the audit lacks; a row that stays away
- * because nothing happens to its object; a rollout that ends with pods too many or too few.
+ * On a real control plane and a real Redis: rows and entries are taken out of the cache by hand while a Deployment
+ * rolls out, and an audit every few seconds puts them back. The watcher reads with the rights of its own role.
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

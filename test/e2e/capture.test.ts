@@ -1,11 +1,7 @@
 /**
- * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a value of a pod
- * template may be found meanwhile: nowhere.
- * What our own controllers wrote meanwhile, a replay of the capture decides again.
- *
- * Catches: a secret in a capture, in Redis (every command is listened to, so also what stayed for a moment only), in a queue's
- * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed; a decision
- * of a replay that the functions did not make in the same stream.
+ * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a
+ * value of a pod template may be found meanwhile: nowhere. What our own controllers wrote meanwhile, a replay of the
+ * capture decides again.
  */
 import { readFileSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";

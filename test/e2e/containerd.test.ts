@@ -1,7 +1,4 @@
-/**
- * The CRI adapter on a real containerd, each node with its own (test/containerd). Catches: a wrong field number or unit, a connection
- * that does not come back, a pod nobody can reach, a limit that is not set, and whatever a node leaves behind on the machine.
- */
+/** The CRI adapter on a real containerd, each node with its own (test/containerd). */
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,6 @@
 /**
- * Functions that die of a write, on a real control plane: the API server does what a function asks for, or does not, and never
- * answers; when enough of them wait for it their process is killed −9. One namespace, one write.
- *
- * Catches: a pod or a ReplicaSet made again by whoever takes the key over, or never; sizes or availability out of bounds at any change;
- * an owner's deletion that the dead one's work outlives.
+ * Functions that die of a write, on a real control plane: the API server does what a function asks for, or does not,
+ * and never answers; when enough of them wait for it their process is killed −9. One namespace, one write.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";

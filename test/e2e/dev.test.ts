@@ -1,10 +1,4 @@
-/**
- * `deltaloop dev` as a person meets it, on a real control plane.
- *
- * Catches: a shadow that writes; two controller managers on one cluster without anybody noticing, or an alarm about what was
- * written before the start; missing rights that nobody names; processes that stay when it ends, however it ends; wrong
- * configuration that shows as a stack trace, or one mistake at a time.
- */
+/** `deltaloop dev` as a person meets it, on a real control plane. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,9 +1,4 @@
-/**
- * `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane.
- *
- * Catches: a doctor who finds fault with what is well, or none with what is broken; one that a dead part hangs, or keeps from showing the
- * others; a secret among its words; an exit code that a script cannot go by.
- */
+/** `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,14 +1,9 @@
 /**
- * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards, in one story.
- * `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source mappings, a real Redis, the watcher as
- * a process, a real control plane and the tokens of our own service accounts; where there is no control plane, the API server in memory.
- * Nodes are scripted. It begins with the commit that test/upgrade/base names, and ends with it.
- *
- * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
- * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
- * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, an upgrade, a rotation or a loss, a
- * deployment that changes what is the same, environments that are not reused, processes that outlive their deployment, a template's or an
- * annotation's value in a message, in Redis or in a log.
+ * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards,
+ * in one story. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
+ * mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own service accounts;
+ * where there is no control plane, the API server in memory. Nodes are scripted. It begins with the commit that
+ * test/upgrade/base names, and ends with it.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";

@@ -1,9 +1,7 @@
 /**
- * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the cases of
- * test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
- *
- * Catches: a client less patient than client-go; a refusal told to people as a failure, or not told at all; a write sent twice
- * because its answer was lost; a retry without end or without a pause; fields of a newer API server that stop a controller.
+ * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the
+ * cases of test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each
+ * in a namespace of its own.
  */
 import { readFile, writeFile } from "node:fs/promises";
 

@@ -1,9 +1,6 @@
 /**
- * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once, the API server.
- *
- * Catches: a lease or a queue's visibility that holds work up for longer than 40 s; work that only a process knew; a pod or
- * ReplicaSet created again by whoever takes over; a rollout that goes beyond its surge, or below its minimum, because somebody
- * decided on what an older process had seen; messages of a dead queue that nobody misses.
+ * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once,
+ * the API server.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

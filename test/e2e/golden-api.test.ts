@@ -1,9 +1,4 @@
-/**
- * The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop.
- *
- * Catches: an object, a default or a refusal of the in-memory server that is no longer kube-apiserver's; an answer that kubectl
- * cannot use (discovery, tables, OpenAPI, patches, the watch of `rollout status`), or a command that ends otherwise there.
- */
+/** The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

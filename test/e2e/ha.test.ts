@@ -1,10 +1,6 @@
 /**
- * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed, stopped and thawed,
- * robbed of its Lease, in the middle of a rollout each time; and both at once.
- *
- * Catches: a Lease that is not given back, or that nobody takes when its holder is dead; a former leader that goes on sending, or never
- * leads again; two that lead; a successor that misses what the one before had read; a pod too many, or one created twice; a cache that
- * is not what the API server has.
+ * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed,
+ * stopped and thawed, robbed of its Lease, in the middle of a rollout each time; and both at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,9 +1,6 @@
 /**
- * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over, and the other way.
- *
- * Catches: a needless write on what is settled, a second ReplicaSet for a template that has one, pods beyond surge and unavailability
- * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands;
- * functions that act on beside upstream's loops, or that do not go on when a person says so.
+ * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over,
+ * and the other way.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

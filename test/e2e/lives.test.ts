@@ -1,7 +1,6 @@
 /**
- * Twenty lives of a Deployment at once on a real control plane, in each twenty things that people do, drawn from a pinned seed.
- *
- * Catches: sizes or availability out of their bounds at any change; two ReplicaSets of one template; an end that is not as wanted.
+ * Twenty lives of a Deployment at once on a real control plane, in each twenty things that people do, drawn from a
+ * pinned seed.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

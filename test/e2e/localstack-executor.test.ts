@@ -1,9 +1,4 @@
-/**
- * LocalStack's Lambda with our executor under it (infra/local/executor), on functions made for the purpose.
- *
- * Catches: a timeout or crash that leaves a process, or an environment that stays broken after it; an answer, error or log that gets
- * lost or into another invocation; a function's configuration that does not reach its process; processes that outlive LocalStack.
- */
+/** LocalStack's Lambda with our executor under it (infra/local/executor), on functions made for the purpose. */
 import { spawn } from "node:child_process";
 import { access, readFile } from "node:fs/promises";
 

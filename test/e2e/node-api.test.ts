@@ -1,7 +1,6 @@
 /**
- * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself registers the
- * node, binds a pod to it and writes the status. Catches: an API server that does not reach or does not trust us, a stream that
- * loses bytes, exit codes or its end, log options read in another way than kubectl means them, and rights given to the wrong people.
+ * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself
+ * registers the node, binds a pod to it and writes the status.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";

@@ -1,9 +1,6 @@
 /**
- * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in user-mode Linux, and
- * test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
- *
- * Catches: a file or a value that the kernel refuses or reads otherwise; controllers that a parent does not hand on; a group that
- * stays; what a folder that stands for cgroupfs takes, and cgroupfs does not.
+ * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in
+ * user-mode Linux, and test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
  */
 import { join } from "node:path";
 

@@ -1,9 +1,6 @@
 /**
- * Control groups and what a Node says it has, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
- * after the other, each on a real containerd and below a control group of its own.
- *
- * Catches: a limit that is not where the kernel reads it, or is another than the kubelet's; a class of pods that weighs something
- * else; containers outside of their pod's group; a node that offers more, or less, than the kubelet would.
+ * Control groups and what a Node says it has, of `deltaloop node` beside upstream's kubelet: the same pods on the
+ * same machine, one after the other, each on a real containerd and below a control group of its own.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,10 +1,6 @@
 /**
- * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real containerd, and of what
- * its cluster suite has of kubectl and nodes besides.
- *
- * Catches: whatever upstream's own judges of a node catch, in their words: commands and environment, phases and restarts, init
- * containers, hooks, volumes of all kinds with their modes, security contexts, sysctls; logs, exec, copies, port-forward and debug as
- * kubectl asks for them.
+ * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real
+ * containerd, and of what its cluster suite has of kubectl and nodes besides.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 

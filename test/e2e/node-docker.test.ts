@@ -1,10 +1,6 @@
 /**
- * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test goes on where the
- * one before it ended.
- *
- * Catches: a pod that is not reached, a probe that is not asked, a stream that loses bytes, exit codes or its end, a log that kubectl
- * cannot read, a wish of the pod's security that Docker was not told, a container that is started again because the agent or the
- * daemon was killed, and an address that a deleted pod keeps.
+ * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test
+ * goes on where the one before it ended.
  */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";

@@ -1,9 +1,6 @@
 /**
- * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or because all pods together
- * may take only little of it; of disk by filling a small one of its own.
- *
- * Catches: figures that the real machine and runtime do not give as the stand-ins do; a pod that stays although its disk is full, or
- * whose owner is told something else than by a kubelet; a node that does not take pods again.
+ * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or
+ * because all pods together may take only little of it; of disk by filling a small one of its own.
  */
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { totalmem } from "node:os";

@@ -1,9 +1,7 @@
 /**
- * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of manifests and from a
- * URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
- *
- * Catches: pods that do not come back with their runtime, or are made anew because of it; a node that does not say that it cannot work;
- * a static pod that needs the API server, runs twice beside its own successor, or whose mirror is not its own.
+ * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of
+ * manifests and from a URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One
+ * story; each test goes on where the one before it ended.
  */
 import { rm, rename, symlink, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";

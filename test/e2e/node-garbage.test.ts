@@ -1,9 +1,4 @@
-/**
- * What a node throws away: a real containerd on a small disk of its own, really filled with images.
- *
- * Catches: a disk that fills up with images that nobody uses; one removed that a pod runs on, or that sandboxes are made of, so that
- * no pod starts any more.
- */
+/** What a node throws away: a real containerd on a small disk of its own, really filled with images. */
 import { randomBytes } from "node:crypto";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";

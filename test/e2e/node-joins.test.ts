@@ -1,10 +1,7 @@
 /**
- * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and given back. A real API server
- * with its own approving and signing controllers and scheduler, a real containerd, the agent. One story; each test goes on where the one
- * before it ended.
- *
- * Catches: a document whose commands do not work, a request that upstream's approver or signer does not take, certificates that end while
- * the agent works, a serving certificate that nobody could verify, credentials that do not reach a registry, and a Node that a restart changes.
+ * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and
+ * given back. A real API server with its own approving and signing controllers and scheduler, a real containerd, the
+ * agent. One story; each test goes on where the one before it ended.
  */
 import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, readlink, stat, writeFile } from "node:fs/promises";

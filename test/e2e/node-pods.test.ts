@@ -1,8 +1,5 @@
 /**
  * What a pod may ask of a node, on one of ours: a real API server and scheduler, `deltaloop node`, real containers.
- *
- * Catches: an exit code, restart count, phase, condition or Event that is not upstream's; an order of containers that is not the
- * spec's; a probe, a hook or a grace period that is not kept; a volume, variable, user or limit that a container does not see.
  */
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";

@@ -1,8 +1,6 @@
 /**
- * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one after the other,
- * each on a real containerd that asks a registry of the test's own.
- *
- * Catches: an Event or a reason for waiting that is not the kubelet's, is in another place, or is missing.
+ * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
+ * after the other, each on a real containerd that asks a registry of the test's own.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 

@@ -1,9 +1,4 @@
-/**
- * Image pulls of a node of ours, on a real containerd that asks a registry of the test's own.
- *
- * Catches: pulls side by side where one at a time was asked for, or more than so many; an image that is asked for too soon after it
- * failed, or by each container; a line that a dead agent takes with it.
- */
+/** Image pulls of a node of ours, on a real containerd that asks a registry of the test's own. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startRegistry } from "../containerd/registry.ts";

@@ -1,8 +1,7 @@
 /**
- * What runs is changed, and so is who looks after it, while it runs on: pods resized in place, and an agent that is ended and another
- * one started in its place. A real API server, one node of ours, real containers, the kernel's own files.
- *
- * Catches: a resize that is told and not set, or set and not told; a container that an upgrade of its agent restarts.
+ * What runs is changed, and so is who looks after it, while it runs on: pods resized in place, and an agent that is
+ * ended and another one started in its place. A real API server, one node of ours, real containers, the kernel's own
+ * files.
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";

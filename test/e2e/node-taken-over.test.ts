@@ -1,10 +1,7 @@
 /**
- * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node, containerd, root directory,
- * kubeconfig, certificates and manifests. A real API server with its approver and signer, a real containerd. One story; each test goes on
- * where the one before it ended.
- *
- * Catches: what one of the two leaves behind and the other does not clear away; containers that are started anew though nobody asked for
- * it; a certificate that is asked for again; a pod that stays Terminating; files of the one that the other does not start with.
+ * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node,
+ * containerd, root directory, kubeconfig, certificates and manifests. A real API server with its approver and signer, a
+ * real containerd. One story; each test goes on where the one before it ended.
  */
 import { mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";

@@ -1,10 +1,7 @@
 /**
- * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler, our controllers through `deltaloop dev --act`, two nodes of
- * ours, real containers. One story; each test goes on where the one before it ended.
- *
- * Catches: a pod that does not answer where its status says, a rollout that `kubectl rollout status` does not see through, lines of
- * `kubectl get` and `describe` that are not upstream's, logs and exec that do not get through, a container that an agent starts again
- * or loses because it was killed, and anything that a deleted pod leaves on its node.
+ * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler,
+ * our controllers through `deltaloop dev --act`, two nodes of ours, real containers. One story; each test goes on where
+ * the one before it ended.
  */
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,6 +1,6 @@
 /**
- * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with other times, time zone
- * and umask, each without any network. Catches: a path, a time or an order of files in a zip or in the template, and a step that asks a network.
+ * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with
+ * other times, time zone and umask, each without any network.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes } from "node:fs/promises";

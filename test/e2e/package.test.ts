@@ -1,7 +1,6 @@
 /**
- * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor network.
- * Catches: a script left out of a bundle, a queue or role that is missing, a queue that
- * differs from the one local runs use, Lambda's recursion guard left on.
+ * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor
+ * network.
  */
 import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,10 +1,6 @@
 /**
- * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses, collections), on
- * a real control plane.
- *
- * Catches: a right that the ReplicationController's role lacks; pods that are not upstream's; a ReplicaFailure condition that does
- * not appear when the quota refuses a pod, or stays when it no longer does; a storm of creates against a quota; a size, a status, a
- * template or a deletion that somebody wrote and our controllers do not follow, or put right wrongly.
+ * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses,
+ * collections), on a real control plane.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,8 +1,6 @@
 /**
- * On a real control plane: etcd restored without moving its revision on, under a system that runs on. Everybody's watches are of
- * revisions that are yet to come, and the API server keeps silent up to there (kubernetes#107457).
- *
- * Catches: a watcher, node or fence that waits in silence; a cache that keeps what has never been; pods deleted or made for its sake.
+ * On a real control plane: etcd restored without moving its revision on, under a system that runs on. Everybody's
+ * watches are of revisions that are yet to come, and the API server keeps silent up to there (kubernetes#107457).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,10 +1,6 @@
 /**
- * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev --act`, beside the
- * same commands run by upstream's own controllers.
- *
- * Catches: a ReplicaSet whose name, hash, revision, size annotations, status or conditions are not upstream's; an Event with
- * other words; rights that the RBAC manifests lack; a rollout that never completes for `kubectl rollout status`; a moment
- * with too many or too few pods; a pod created beside an old one by Recreate.
+ * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev
+ * --act`, beside the same commands run by upstream's own controllers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

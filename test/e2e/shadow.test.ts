@@ -1,8 +1,5 @@
 /**
  * `deltaloop shadow` beside upstream's own controllers on a real control plane, while people create, roll and delete.
- *
- * Catches: a write of upstream's that ours would not have made; an alarm about a person, a garbage collector or a rest; a write that no
- * controller of either would make, and that is not named; rights beyond list and watch.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,7 +1,4 @@
-/**
- * The template before two judges of others, cfn-lint and cloudsplaining, which pip installs once. Catches: a property, a value or a
- * combination that CloudFormation would refuse, a condition that leads nowhere, a right that reaches further than its resource.
- */
+/** The template before two judges of others, cfn-lint and cloudsplaining, which pip installs once. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,9 +1,7 @@
 /**
- * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage collector, which
- * would delete them in the end and make a race of it; and a restore of etcd under a system that runs on.
- *
- * Catches: an API server that takes such references otherwise than we believe; a victim's pod deleted or counted out; anything sent
- * to the tenant's namespace; a cache that keeps newer versions than a restored cluster has, or pods that exist no more.
+ * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage
+ * collector, which would delete them in the end and make a race of it; and a restore of etcd under a system that runs
+ * on.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

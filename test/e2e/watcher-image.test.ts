@@ -1,10 +1,7 @@
 /**
- * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a real API server, pods
- * of it on a node of ours in real containers, functions beside them. One story; each test goes on where the one before it ended.
- *
- * Catches: an image that lacks a library, or changes from run to run; a manifest that the API server refuses, or that asks for more than
- * the strictest Pod Security level allows; a root that can be written to; probes that do not say what is so; a log line that is no JSON; a
- * watcher that does not feed the functions, or keeps its Lease when it is told to end.
+ * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a
+ * real API server, pods of it on a node of ours in real containers, functions beside them. One story; each test goes on
+ * where the one before it ended.
  */
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** `npm run deploy` before AWS is asked. Catches: a deployment that begins with something missing, or with another run's template, a rule of CloudFormation's that we do not say first. */
+/** `npm run deploy` before AWS is asked. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,8 +1,4 @@
-/**
- * How the watcher's image is put together, on small packages. Catches: bytes that differ from run to run, an index that leads to nothing,
- * a file of Debian's that nobody runs or a licence that is left out, a package without a licence, a pin that is none.
- * test/e2e/watcher-image.test.ts makes it of the real packages, and runs it.
- */
+/** How the watcher's image is put together, on small packages. */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

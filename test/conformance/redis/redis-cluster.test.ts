@@ -1,7 +1,4 @@
-/**
- * The Store on a real 3-node cluster. Catches a script whose keys are not all in one slot, a read that goes to one node for
- * a part of the keys while the slot moves, and a client that gives up on MOVED, ASK or TRYAGAIN.
- */
+/** The Store on a real 3-node cluster. */
 import type { Cluster } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisClient } from "../../../shared/store/redis/client.ts";

@@ -1,6 +1,5 @@
 /**
- * `deltaloop rotate digest-key` on a real Redis where what it waits for does not come; where it comes, see the drill. Catches: a command that
- * waits long for a watcher that nobody runs, or tells that all is well, one that takes the former epoch for the new one.
+ * `deltaloop rotate digest-key` on a real Redis where what it waits for does not come; where it comes, see the drill.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

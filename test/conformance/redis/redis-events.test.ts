@@ -1,7 +1,4 @@
-/**
- * The memory of Events in a real Redis. Catches one that stays for ever, one that grows with what it is told, and a field that somebody
- * else wrote and that holds Events back without end, or has the API server refuse them.
- */
+/** The memory of Events in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";

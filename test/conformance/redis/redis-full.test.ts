@@ -1,7 +1,4 @@
-/**
- * A real Redis at its maxmemory (informer §11.10). Catches: a store that cannot be emptied by what frees memory, because something that
- * needs memory comes first, in a script or in a lane; an old epoch that keeps the room that the new one needs; an open gate meanwhile.
- */
+/** A real Redis at its maxmemory (informer §11.10). */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 

@@ -1,7 +1,4 @@
-/**
- * What is left of older epochs in a real Redis. Catches a janitor that takes a neighbour's keys, or what a late function still reads; one
- * that never comes to an end, or takes too much at once.
- */
+/** What is left of older epochs in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";

@@ -1,7 +1,4 @@
-/**
- * What only real redis-servers show of a loss (informer §11.7, §11.8). Catches: a class that promises a replica and has none; evicted
- * or deleted keys that nobody misses; a restart or a promotion that passes for the primary it was.
- */
+/** What only real redis-servers show of a loss (informer §11.7, §11.8). */
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 

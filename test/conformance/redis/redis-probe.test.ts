@@ -1,4 +1,4 @@
-/** What `doctor` reads in Redis, beside a Store that wrote it. Catches a field that is read under another name than it is written. */
+/** What `doctor` reads in Redis, beside a Store that wrote it. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,7 +1,6 @@
 /**
- * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the steps. Catches: an object that is
- * lost or made twice because somebody met a key that it does not know, a row that keeps its old signature, a flag that is dropped while
- * its row is signed again, and a command that says "done" too early.
+ * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the
+ * steps.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Objects as text in slices. Catches a field that is left out and not put back, or put back with another value. */
+/** Objects as text in slices. */
 import { assert, constantFrom, option, property, record, string } from "fast-check";
 import { expect, it } from "vitest";
 import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/store/redis/rows.ts";

@@ -1,7 +1,4 @@
-/**
- * What the port does not show: how the scripts reach a server, what they leave there, and what they cost. Catches a script
- * that is lost after SCRIPT FLUSH, writes into an epoch that is gone, derives keys, or costs a sync more than it may.
- */
+/** What the port does not show: how the scripts reach a server, what they leave there, and what they cost. */
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";

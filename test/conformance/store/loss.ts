@@ -1,7 +1,4 @@
-/**
- * What a Store tells when it has lost something (shared/store/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
- * show, after a minute; a gate that is open on what is left; a key that a run of before holds, who is no more.
- */
+/** What a Store tells when it has lost something (shared/store/ports/store.ts SL1–SL3; informer §11.7). */
 import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";

@@ -1,8 +1,4 @@
-/**
- * Credentials for the API server that change while calls go on. Catches: a token that was revoked and is sent until the sandbox ends, more
- * than one call that fails for a rotation, one that is sent after it has ended, a certificate that was replaced and is used for ever, a
- * new connection for every call after that, a secret read for every refused call.
- */
+/** Credentials for the API server that change while calls go on. */
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { mkdtemp, rm } from "node:fs/promises";

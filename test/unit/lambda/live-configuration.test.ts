@@ -1,7 +1,4 @@
-/**
- * Secrets that are read again. Catches: a read for every invocation or every forged message, one per caller, a secret store that is away
- * and stops who has started, a rotation nobody notices, a value that makes no configuration and is used, a value in a log or an error.
- */
+/** Secrets that are read again. */
 import { beforeEach, describe, expect, it as base } from "vitest";
 
 import { ConfigurationError } from "../../../shared/controllers/lambda/configuration.ts";

@@ -1,7 +1,4 @@
-/**
- * References and what comes in their place. Catches: a secret that is read wrongly for its shape, a password with odd characters that
- * Redis' client reads otherwise, a reference beside the value it refers to, a value in a complaint.
- */
+/** References and what comes in their place. */
 import { expect, it } from "vitest";
 
 import { ConfigurationError, type Variables } from "../../../shared/controllers/lambda/configuration.ts";

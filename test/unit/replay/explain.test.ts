@@ -1,5 +1,4 @@
-// Would catch: a secret of a template or an annotation in a story; a change that is told twice or by the wrong hand; a decision said to
-// have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
+// Explanations of an object's history: authors, outcomes, redaction and invalid input.
 import { describe, expect, it } from "vitest";
 import { asJson, storyText } from "../../../cli/explain/explain-text.ts";
 import { summaryJson, summaryText } from "../../../cli/explain/summary-text.ts";
@@ -45,8 +44,8 @@ const ownedBy = (kind: string, name: string): Fields => ({
   ownerReferences: [{ apiVersion: "apps/v1", kind, name, uid: `uid-${name}`, controller: true }],
 });
 
-describe("what changed", () => {
-  it("is told by field, once, with who did it", () => {
+describe("changes", () => {
+  it("are shown by field, once, with their author", () => {
     const by = (manager: string, time: string): Fields => ({ managedFields: [{ manager, operation: "Update", time }] });
     const changes = changesIn(
       event("ADDED", 0, object("Deployment", "web", 1, { metadata: by("kubectl", "a") })),
@@ -67,7 +66,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("an object of the same name is another one, and what nobody is shown is no change", () => {
+  it("treat a recreated object as another one, and omit invisible changes", () => {
     const changes = changesIn(
       event("ADDED", 0, object("Pod", "p", 1)),
       event("MODIFIED", 1, object("Pod", "p", 2, { status: { hostIP: "10.0.0.1" } })),
@@ -79,7 +78,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("leaves out what a watcher would quarantine", () => {
+  it("omit objects that a watcher would quarantine", () => {
     expect(changesIn(event("ADDED", 0, { kind: "Pod", metadata: { namespace: "shop", name: "p" } }))).toEqual([]);
   });
 });
@@ -100,7 +99,7 @@ const failed = (message: string): Fields => ({
 });
 const QUOTA = 'pods "c-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
 
-describe("what the recording did with a decision", () => {
+describe("the recorded outcome of a decision", () => {
   const changes = changesIn(
     event("ADDED", 0, object("Deployment", "web", 1)),
     event("ADDED", 0.5, object("ReplicaSet", "web-a", 2, { metadata: ownedBy("Deployment", "web"), spec: { replicas: 1 } })),
@@ -119,36 +118,36 @@ describe("what the recording did with a decision", () => {
   } as const;
 
   it.each<{ name: string; write: Write; want: object | undefined }>([
-    { name: "a size like ours", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
+    { name: "a matching size", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
     {
       name: "another size",
       write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
       want: { kind: "other", afterMs: 1000, what: "replicas 4" },
     },
-    { name: "annotations alone are not looked for", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
+    { name: "annotations alone are ignored", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
     { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
     {
-      name: "one pod of two, for less are wanted meanwhile",
+      name: "one pod of two, because fewer are wanted meanwhile",
       write: { ...pods, count: 2 },
       want: { kind: "overtaken", afterMs: 1000, what: "replicas became 4", made: 1 },
     },
     {
-      name: "a pod that goes",
+      name: "a deleted pod",
       write: { kind: "DeletePod", ...of, name: "web-a-1", size: { generation: 1, replicas: 0 } },
       want: { kind: "same", afterMs: 2000 },
     },
     {
-      name: "a pod that stays",
+      name: "a remaining pod",
       write: { kind: "DeletePod", ...of, name: "web-a-9", size: { generation: 1, replicas: 0 } },
       want: { kind: "nothing" },
     },
-    { name: "a ReplicaSet that stays", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
+    { name: "a remaining ReplicaSet", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
   ])("$name", ({ write, want }) => {
     expect(recorded(write)).toEqual(want === undefined ? [] : [want]);
   });
 });
 
-it("prints no secret, wherever one stands, in words or in JSON", () => {
+it("prints no secret from any field, in text or in JSON", () => {
   const conditions = [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: `${DENIAL} ${FOREIGN}` }];
   const lines = [
     event("ADDED", 0, object("Deployment", "web", 1)),
@@ -176,7 +175,7 @@ it("prints no secret, wherever one stands, in words or in JSON", () => {
   expect(text).not.toContain("CANARY");
 });
 
-describe("what became of pods that were to be created", () => {
+describe("outcome of requested creates", () => {
   const rs = (rv: number, fields: Readonly<Record<string, Fields>> = {}): Fields => object("ReplicaSet", "web-a", rv, fields);
   const created = (name: string, rv: number): Fields => object("Pod", name, rv, { metadata: ownedBy("ReplicaSet", "web-a") });
   const decided = (count: number, saw: number): ReplayedSync => ({
@@ -202,31 +201,31 @@ describe("what became of pods that were to be created", () => {
   const outcome = (lines: readonly string[], made: ReplayedSync): readonly Omit<Recorded, "write">[] =>
     new Outcomes(changesIn(event("ADDED", 0, rs(1)), ...lines)).of(made).map(({ write: _, ...rest }) => rest);
 
-  it("in that very millisecond, but for those that were told already", () => {
+  it("in the same millisecond, except those reported already", () => {
     const lines = [event("ADDED", 1, created("a", 2)), event("ADDED", 1, created("b", 3))];
     expect(outcome(lines, decided(1, 1))).toEqual([{ kind: "same", afterMs: 0 }]);
     expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
   });
 
-  it("refused, with words where they may be told", () => {
+  it("refused, with the message where permitted", () => {
     const refused = (message: string): readonly Omit<Recorded, "write">[] =>
       outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
     expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("done, after it was refused", () => {
+  it("done, after a refusal", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
 
-  it("not refused when the failure had gone before", () => {
+  it("not refused when the failure was earlier", () => {
     const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
     expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
   });
 });
 
-describe("who wrote it", () => {
+describe("the author of a change", () => {
   const entry = (manager: string, time: string, fieldsV1: object, subresource?: string): object => ({
     ...{ manager, operation: "Update", time, fieldsV1 },
     ...(subresource !== undefined && { subresource }),
@@ -242,21 +241,21 @@ describe("who wrote it", () => {
 
   it.each([
     {
-      name: "who has a new entry, though another lost the fields",
+      name: "the manager with a new entry, though another lost the fields",
       before: [entry("create", "a", { "f:spec": { "f:replicas": {}, "f:template": {} } })],
       after: [entry("create", "a", template), entry("scale", "b", size)],
       changed: { spec: { replicas: 5 } },
       want: "scale",
     },
     {
-      name: "who holds the fields, where two writes fall into one second",
+      name: "the manager that owns the fields, when two writes share a second",
       before: [entry("create", "a", size), entry("manager", "b", status, "status")],
       after: [entry("create", "a", size), entry("manager", "b", status, "status")],
       changed: { status: { readyReplicas: 2 } },
       want: "manager",
     },
     {
-      name: "nobody, where several hold them",
+      name: "none, when several own them",
       before: [entry("create", "a", size), entry("apply", "a", size)],
       after: [entry("create", "a", size), entry("apply", "a", size)],
       changed: { spec: { replicas: 5 } },
@@ -270,7 +269,7 @@ describe("who wrote it", () => {
   });
 });
 
-describe("a story in short", () => {
+describe("a summary", () => {
   const changes = changesIn(
     event("ADDED", 0, object("ReplicaSet", "web-a", 1)),
     event("ADDED", 1, object("Pod", "web-a-1", 2, { metadata: ownedBy("ReplicaSet", "web-a") })),
@@ -292,7 +291,7 @@ describe("a story in short", () => {
     count: 2,
   };
 
-  it("tells what was asked for, done, decided and refused, and when it came to rest", () => {
+  it("reports what was wanted, done, decided and refused, and when it settled", () => {
     expect(inShort([own(0, [create]), own(0.5, [create]), own(9, [])])).toBe(
       [
         "Summary",
@@ -307,20 +306,20 @@ describe("a story in short", () => {
     );
   });
 
-  it("tells of several creations how many were missing each time, and which were refused whole", () => {
+  it("reports for several creates how many were missing each time, and which were refused completely", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
       "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
-  it("tells what would go on", () => {
+  it("reports pending work", () => {
     expect(inShort([own(9, [create])])).toContain(
       "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );
   });
 
-  it("is the first line for programs", () => {
+  it("is the first line of machine-readable output", () => {
     expect(summaryJson(summaryOf(subject, storyOf(subject, changes, [own(9, [])])), startMs)).toMatchObject({
       kind: "summary",
       wishes: [{ sinceMs: 0 }, { sinceMs: 9000, differences: [{ field: "replicas", from: "3", to: "1" }] }],
@@ -330,7 +329,7 @@ describe("a story in short", () => {
   });
 });
 
-it("what is decided again stands where it was, and says what it is", () => {
+it("keeps a repeated decision in its place, marked as such", () => {
   const subject: Subject = { resource: "deployments", namespace: "shop", name: "web" };
   const resize: Write = { kind: "PatchReplicaSet", ...of, replicas: 4 };
   const changes = changesIn(event("ADDED", 0, object("Deployment", "web", 1)));
@@ -347,7 +346,7 @@ it("what is decided again stands where it was, and says what it is", () => {
   ]);
 });
 
-describe("a moment", () => {
+describe("a point in time", () => {
   const endMs = startMs + 60_000;
   it.each([
     ["+12.3s", 12_300],
@@ -362,7 +361,7 @@ describe("a moment", () => {
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
-  it("is refused by name, with what there is", () => {
+  it("is rejected with the available ones", () => {
     expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
       "--at yesterday: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );

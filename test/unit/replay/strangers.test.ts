@@ -1,4 +1,4 @@
-/** Catches a capture that is well formed, but whose objects crash a replay or keep it from ending. */
+/** Captures that are well formed, but contain invalid objects. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
@@ -48,7 +48,7 @@ const line = fc.record({
   object,
 });
 
-it("whatever the objects of a capture are, its shadow ends", async () => {
+it("shadow terminates for captures of arbitrary objects", async () => {
   const digester = createDigester("a key of this test alone");
   await fc.assert(
     fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
@@ -66,7 +66,7 @@ function asObject(value: unknown): object {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !("template" in value) ? value : {};
 }
 
-it("whatever the objects of a capture are, its replay ends, and says so in one summary", async () => {
+it("a replay terminates for captures of arbitrary objects, with one summary", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 8 }), async (lines) => {
       const records = parseCapture(lines.map((one) => JSON.stringify(one)).join("\n"), "f");
