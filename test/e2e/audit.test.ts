@@ -43,7 +43,7 @@ interface Pod {
 }
 
 await whereRealPartsAre("an audit on a real control plane", () => {
-  describe("rows taken away by hand on a real control plane", () => {
+  describe("rows deleted by hand on a real control plane", () => {
     let cluster: Cluster;
     let server: RedisServer;
     let system: Awaited<ReturnType<typeof startSystem>>;
@@ -75,7 +75,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       },
     });
 
-    it("[informer T95] come back, during a rollout and when nothing happens, and the rollout ends as asked", async () => {
+    it("[informer T95] come back, during a rollout and at rest, and the rollout completes", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(deployment("shop:1"));
       await cluster.rolledOut("shop", "web");
@@ -84,7 +84,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       await cluster.rolledOut("shop", "web", 90);
       await eventually("as many pods as asked for", async () => (await pods()).length === REPLICAS);
 
-      // Nothing happens to these any more: only the audit can find them.
+      // No event follows for these: only the audit can find them.
       const [first = "", second = ""] = await pods();
       await system.remove(first, "row and entry");
       await system.remove(second, "entry");
@@ -165,11 +165,11 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
       }
       return count;
     },
-    /** Kinds of differences that audits have found. */
+    /** Kinds of differences found by audits. */
     found: () =>
       log.lines.filter(({ message }) => message === "the cache differs from the API server").map(({ fields }) => fields["difference"]),
     failed: () => log.lines.filter(({ message }) => message === "upkeep failed, it is tried again").map(({ fields }) => fields["error"]),
-    /** As `auditResource` says without changing anything. */
+    /** The result of `auditResource`, without changes. */
     differences: async () => (await auditResource({ kube: watcher, store, clock }, "pods", 0, ends.signal)).differences,
     async stop() {
       await host.stop();

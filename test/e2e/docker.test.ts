@@ -1,4 +1,4 @@
-/** The port of the runtime on a real dockerd (test/docker). */
+/** The runtime port on a real dockerd (test/docker). */
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 

@@ -20,7 +20,7 @@ else {
     return await runInUml(uml.kernel, script, { timeoutMs: TIMEOUT_MS, systemd });
   };
   it(
-    "[node-agent 280] CG1 CG2 CG3 CG4 CG5 CG6 hold on a kernel of version 2, and it takes every limit",
+    "[node-agent 280] CG1 CG2 CG3 CG4 CG5 CG6 hold on a kernel with cgroup v2, which accepts every limit",
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("cgroups.test.ts", false);
@@ -30,7 +30,7 @@ else {
     },
   );
   it.skipIf(noSystemd !== undefined)(
-    `[node-agent 282] they hold by systemd, which bounds pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
+    `[node-agent 282] they hold with systemd, which limits pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("systemd-cgroups.test.ts", true);

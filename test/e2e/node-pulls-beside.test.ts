@@ -17,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
 const SECONDS = 1_000;
-/** Of each container, at most; then they repeat themselves. */
+/** Of each container, at most; then they repeat. */
 const REASONS_MAX = 5;
 const NAMES = ["good", "missing", "misnamed"] as const;
 
@@ -73,7 +73,7 @@ function suite(upstream: UpstreamTests): void {
       await node.stop();
     }
   };
-  it("[node-agent 248] three pods wait for the same reasons in the same order, and the same is said of them", async () => {
+  it("[node-agent 248] three pods wait for the same reasons in the same order, with the same Events", async () => {
     const theirs = await on("kubelet");
     const ours = await on("ours");
     expect(ours.reasons).toEqual(theirs.reasons);
@@ -85,7 +85,7 @@ function suite(upstream: UpstreamTests): void {
 interface Seen {
   /** Of each container, one after the other. */
   readonly reasons: Readonly<Record<string, readonly string[]>>;
-  /** Of each pod, each once, in order of their first. */
+  /** Of each pod, each once, in order of the first occurrence. */
   readonly events: Readonly<Record<string, readonly string[]>>;
 }
 

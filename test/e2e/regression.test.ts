@@ -8,7 +8,7 @@ import { eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealP
 import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
-/** More than all that is written until our watches are open again, or the server would have caught up. */
+/** More than all writes until our watches are open again; otherwise the server would have caught up. */
 const LOST_WRITES = 600;
 /** Informer T52. */
 const PROBE_MS_MAX = 160_000;
@@ -52,7 +52,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
       return Number(first?.metadata.resourceVersion);
     };
 
-    it("[informer T52] [informer T52b] goes on after etcd was restored with its revision gone back", async () => {
+    it("[informer T52] [informer T52b] continues after etcd was restored to an older revision", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.kubectl("create", "configmap", "clock", "-n", "shop");
       await cluster.apply({
