@@ -95,7 +95,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.processes(at(A))).toBe(1);
     });
 
-    it("[node-agent 250] says what a group's memory is bounded by and takes; one that is not there takes none", async () => {
+    it("[node-agent 250] reports the memory limit and usage of a group; a missing one uses none", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.memory(root)).toBeUndefined();
       await cgroups.create(at(A));

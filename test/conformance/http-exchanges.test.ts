@@ -42,7 +42,7 @@ function exchangesOf(port: number, tls?: object): Exchanges {
   return exchanges;
 }
 
-/** A server that does with the nth connection, from 0, what `act` says as soon as a request has come. */
+/** A server whose nth connection, from 0, gets the reply of `act` when a request arrives. */
 async function rude(
   act: (socket: Socket, nth: number, text: string) => void,
 ): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
@@ -132,7 +132,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(await exchanges.ask(GET, { ...BOUNDS, signal: ended.signal, onHead })).toMatchObject({ code: 200, body: "x" });
   });
 
-  it("HX2 an answer that came unasked is nobody's", async () => {
+  it("HX2 drops an unsolicited answer", async () => {
     const { exchanges, connections } = await rude((socket, nth) => {
       socket.write(X);
       if (nth === 0) setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), 20);
@@ -147,7 +147,10 @@ describe("exchanges of HTTP/1.1", () => {
     const POST: Request = { method: "POST", target: "/", headers: {}, body: "{}" };
     const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
-    /** Answers the first request on each connection, and what `act` says to the first one that is the second on its. */
+    /**
+     * Answers the first request on each connection, and replies with `act` to the first request that is the second on
+     * its connection.
+     */
     async function renewed(act: (socket: Socket) => void): Promise<{ readonly exchanges: Exchanges; readonly requests: string[] }> {
       const requests: string[] = [];
       let acted = false;
@@ -170,7 +173,8 @@ describe("exchanges of HTTP/1.1", () => {
       ["a reset", "socket.resetAndDestroy()"],
       ["an answer that nobody asked for", `socket.write(${JSON.stringify(EVIL)})`],
     ])("sends nothing where %s has come while this process was busy, whatever is asked", async (_what, act) => {
-      // In a thread of its own, it goes on while this one is busy: says what came behind the first answer on its first connection.
+      // In a thread of its own, so that it continues while this one is busy: sends the text behind the first answer on
+      // its first connection.
       const server = new Worker(
         `const { parentPort } = require("node:worker_threads");
         let count = 0;
@@ -194,7 +198,7 @@ describe("exchanges of HTTP/1.1", () => {
       server.on("message", (what) => told.push(what));
       const exchanges = exchangesOf(port);
       await exchanges.ask(GET, BOUNDS);
-      await stat(tmpdir()); // the loop has just polled, and tells
+      await stat(tmpdir()); // the loop has just polled, and reports it
       const until = performance.now() + 60;
       while (performance.now() < until);
       expect((await exchanges.ask(POST, BOUNDS)).body).toBe("x");
@@ -205,7 +209,7 @@ describe("exchanges of HTTP/1.1", () => {
     it.each<readonly [what: string, act: (socket: Socket) => void]>([
       ["ends", (socket) => socket.end()],
       ["is reset", (socket) => socket.resetAndDestroy()],
-      ["says what is no answer", (socket) => socket.write("pong\r\n\r\n")],
+      ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
     ])("asks a GET once more, at once and elsewhere, where it %s before an answer has begun", async (_what, act) => {
       const { exchanges, requests } = await renewed(act);
       await exchanges.ask(GET, BOUNDS);
@@ -260,14 +264,14 @@ describe("exchanges of HTTP/1.1", () => {
     });
   });
 
-  it("HX2 an answer behind an answer is nobody's, and fails the call that it follows", async () => {
+  it("HX2 drops an answer after an answer, and fails the call that it follows", async () => {
     const { exchanges, connections } = await rude((socket, nth) => socket.write(nth === 0 ? X + X : X));
     await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("more came than was asked for");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
   });
 
-  it("HX2 an answer that has come behind another in one flight is nobody's, where a read ends between them, too", async () => {
+  it("HX2 drops an answer that arrived with another one, also when a read ends between them", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
     const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once
@@ -309,7 +313,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(1);
   });
 
-  it("a server that is not there says so", async () => {
+  it("an unreachable server fails the call with the reason", async () => {
     const server = createServer();
     const port = await listen(server);
     await new Promise((resolve) => server.close(resolve));
@@ -321,7 +325,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(await exchanges.ask(GET, BOUNDS)).toMatchObject({ body: "hello", isCut: false });
   });
 
-  it("reads no more of a body than it may, and says so", async () => {
+  it("reads no more of a body than permitted, and fails with the reason", async () => {
     const { exchanges } = await rude((socket) => {
       const more = (): void => void (socket.writable && socket.write("x".repeat(10_000), more));
       socket.write("HTTP/1.1 200 OK\r\n\r\n", more);
@@ -390,7 +394,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(resumed).toEqual([false, true]);
     });
 
-    it("HX1 uses connections again in bursts from a timer, of whose writes Node tells only after their answers", async () => {
+    it("HX1 reuses connections in bursts from a timer, whose writes Node.js reports only after their answers", async () => {
       // In a thread of its own, it answers while this one is busy: with how many connections it has had.
       const server = new Worker(
         `const { parentPort, workerData } = require("node:worker_threads");

@@ -113,7 +113,7 @@ it("sends who calls, with which right, as whom, and its time-out", async () => {
   ]);
 });
 
-it("a token that was refused with 401 is named to whoever brings tokens: by calls and by watches, until another one is refused", async () => {
+it("reports a token refused with 401 to the token provider: by calls and by watches, until it is replaced", async () => {
   const asked: (string | undefined)[] = [];
   const tokens = ["one", "two", "three"];
   let good = "two";
@@ -204,7 +204,7 @@ it("KC3 KW2 a call without an answer ends as unanswered, also in the middle of i
   expect(performance.now() - startedAt).toBeLessThan(3_000);
 });
 
-/** An answer that goes on until its reader has enough. */
+/** An answer that continues until its reader has enough. */
 function withoutEnd(response: ServerResponse): void {
   const chunk = Buffer.alloc(1024 * 1024, "secret");
   response.writeHead(200, { "content-type": "application/json" });
@@ -215,7 +215,7 @@ function withoutEnd(response: ServerResponse): void {
   more();
 }
 
-it("KC6 [informer T112] an answer without end is broken off at 64 MiB, says which call it was and nothing of what came, and is not asked for again", async () => {
+it("KC6 [informer T112] aborts an endless answer at 64 MiB, reports the call without its content, and does not retry", async () => {
   let [calls, closed] = [0, 0];
   const kube = await stub((_, response) => {
     calls++;
@@ -276,7 +276,7 @@ it("a delete answered by a Status has no object", async () => {
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
 
-it("whoever asks sees the head of each answer, of a refusal, too", async () => {
+it("a caller may see the head of each answer, refusals included", async () => {
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -337,7 +337,7 @@ it("KL5 silence aborts the stream, and every chunk arms the timer again [informe
   expect(groups).toHaveLength(3);
 });
 
-it("KL5 silence lasts 100 s, unless it is said otherwise [informer T20] [informer T21]", async () => {
+it("KL5 silence lasts 100 s by default [informer T20] [informer T21]", async () => {
   const kube = await stub((_request, response) => void response.writeHead(200).write('{"a":1}\n'));
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
@@ -354,7 +354,7 @@ it("KL5 silence lasts 100 s, unless it is said otherwise [informer T20] [informe
   }
 });
 
-it("KL6 an abort closes the connection even while nobody asks for lines", async () => {
+it("KL6 an abort closes the connection even while no reader waits for lines", async () => {
   let closed: Promise<void> | undefined;
   const kube = await stub((request, response) => {
     closed = new Promise((resolve) => request.socket.once("close", () => resolve()));
@@ -368,7 +368,7 @@ it("KL6 an abort closes the connection even while nobody asks for lines", async 
   expect(await failure(Promise.resolve(stream.next()))).toMatchObject({ message: "enough" });
 });
 
-it("drains a stream that nobody reads, and a slow reader still gets all of it", async () => {
+it("drains an unread stream, and a slow reader still gets all of it", async () => {
   let drained: (() => void) | undefined;
   const allSent = new Promise<void>((resolve) => {
     drained = resolve;
@@ -386,7 +386,7 @@ it("drains a stream that nobody reads, and a slow reader still gets all of it", 
   expect(count).toBe(256);
 });
 
-/** Refuses each path as often as told, then answers. */
+/** Refuses each path the given number of times, then answers. */
 function refusing(times: number, refuse: (response: ServerResponse) => void): RequestListener & { readonly calls: () => number } {
   let calls = 0;
   const listener: RequestListener = (_request, response) => (calls++ < times ? refuse(response) : json(response, 200, POD));
@@ -397,7 +397,7 @@ const busy = (code: number, retryAfter: string) => (response: ServerResponse) =>
   void response.writeHead(code, { "retry-after": retryAfter }).end("busy");
 const CREATE = { resource: "pods", namespace: "shop", body: { a: 1 } } as const;
 
-it("KC4 KW3 sends every verb again after a 429, and after a 5xx that says when", async () => {
+it("KC4 KW3 retries every verb after a 429, and after a 5xx with Retry-After", async () => {
   for (const code of [429, 500, 503]) {
     const listener = refusing(2, busy(code, "0"));
     const kube = await stub(listener);
@@ -418,7 +418,7 @@ it("KC4 KW3 sends every verb again after a 429, and after a 5xx that says when",
   }
 });
 
-it("KC4 sends the same body each time, and waits in between as long as it was told", async () => {
+it("KC4 sends the same body each time, and waits for the given delay in between", async () => {
   const bodies: string[] = [];
   const atMs: number[] = [];
   const kube = await stub((request, response) => {
@@ -507,7 +507,7 @@ it("KC5 KW4 a call that never got a connection is a NotSentError and was not exe
   expect(calls).toBe(CALLS_AT_ONCE_MAX);
 });
 
-it("KC5 credentials that never come keep nobody waiting for ever", async () => {
+it("KC5 a call does not wait for missing credentials beyond its deadline", async () => {
   const kube = createKubeHttp({ server: "http://127.0.0.1:1", component: "replicaset", token: () => new Promise(() => {}), waitMsMax: 50 });
   expect(await failure(kube.create(CREATE))).toBeInstanceOf(NotSentError);
 });

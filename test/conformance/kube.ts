@@ -8,7 +8,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/kube/client
 
 export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;
-  /** Empty; nobody else writes replica sets or leases there, and no controller acts on them. */
+  /** Empty; no other client writes replica sets or leases there, and no controller acts on them. */
   readonly namespace: string;
   close(): Promise<void>;
 }
@@ -174,7 +174,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(await failure(watch)).toBeInstanceOf(KubeApiError);
     });
 
-    it("KL2 a list from a resourceVersion of the future is told apart from other time-outs", async () => {
+    it("KL2 a list from a future resourceVersion is distinguished from other time-outs", async () => {
       const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const query = { resourceVersion: String(BigInt(resourceVersion) + 1_000_000n), resourceVersionMatch: "NotOlderThan" } as const;
       const error = await failure(subject.kube.listPage("replicasets", query, AbortSignal.timeout(10_000)));
@@ -202,7 +202,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(seen).toEqual(["ADDED", "MODIFIED", "DELETED"].map((type) => [type, "watched", "größer 🙂 \n"]));
     });
 
-    it("KL3 a WatchList yields all there is, a bookmark that says so, not before the version asked for, and then what happens", async () => {
+    it("KL3 a WatchList yields all objects, a marked bookmark at the requested version or later, and then changes", async () => {
       await create(replicaSet("streamed-before"));
       const asked = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       const query = { resourceVersion: asked, resourceVersionMatch: "NotOlderThan", sendInitialEvents: true } as const;

@@ -106,7 +106,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
     // Upstream's Event quotes the webhook, and so does ours.
     events: found(events),
   }).toEqual({ queued: [], stored: [], logged: [], traced: [], captured: [], events: ["CANARY-denial"] });
-  // A denied create was logged; a status was cached with the words that it must keep.
+  // A denied create was logged; a status was cached with the message that it must keep.
   expect(log.lines.map(({ fields }) => fields["reason"])).toContain("403 Forbidden");
   expect(found(stored)).toEqual(["CANARY-denial", "CANARY-foreign"]);
 });

@@ -93,7 +93,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
 
     await writeFile(join(folder, "redis"), canary("second"));
     await handler();
-    expect(made).toBe(1); // nobody was refused, and its secrets are young
+    expect(made).toBe(1); // no call was refused, and its secrets are recent
     await only("second");
     await eventually("it is let in again", async () => {
       await handler();
@@ -106,7 +106,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     await close?.();
   });
 
-  it("stands in no error, however much of it is printed, as Lambda prints what a handler throws", async () => {
+  it("is in no error, even when printed completely, as Lambda prints a handler's error", async () => {
     const url = new URL(server.url);
     url.password = canary("wrong");
     const client = redisClient({ url: url.href, cluster: false });
@@ -118,7 +118,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     expect(found(errors.map((error) => inspect(error, { depth: Infinity, showHidden: true })))).toEqual([]);
   });
 
-  it("the watcher ends with 4, and whoever starts it again has one that is let in", async () => {
+  it("the watcher exits with code 4, and its restart is accepted", async () => {
     const cluster = await startMemoryCluster();
     try {
       const config = await kubeHttpConfigFrom(cluster.kubeconfig, { component: "e2e" });

@@ -61,7 +61,7 @@ portsBy(
 );
 
 describe("queues", () => {
-  it("run in a process of their own that ends when told to", async () => {
+  it("run in a process of their own that ends on request", async () => {
     const child = await spawnFauxqs();
     const other = sqsClient({ endpoint: child.endpoint });
     await createQueues(other, "child");

@@ -83,7 +83,7 @@ function suite(): void {
     expect((await node.bounds([pod]))["odd"]).toMatchObject({ "cpu.max": "13000 100000" });
   });
 
-  it("[node-agent 282] goes on when systemd has started itself anew, and refuses in systemd's words", async () => {
+  it("[node-agent 282] continues after a restart of systemd, and refuses with systemd's message", async () => {
     node = await startNode("systemd");
     await run("systemctl", ["daemon-reexec"]);
     await node.create(podOf("later", {}, {}));

@@ -19,7 +19,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     cluster = await startRedisCluster(3);
   });
   afterAll(() => cluster.stop());
-  // redisClient answers a Cluster when it is told to.
+  // redisClient connects to a Cluster on request.
   const connect = (): Cluster => redisClient({ url: cluster.nodes[0]?.url ?? "", cluster: true }) as Cluster;
 
   storeConformance("a Redis cluster", clusterFixture(connect));

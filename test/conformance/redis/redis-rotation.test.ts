@@ -21,7 +21,7 @@ import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/co
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";
 const NEW = "the present key of the tests";
-/** The watcher's, as far as it matters to whoever rotates its key. */
+/** The watcher's part that matters to a rotation of its key. */
 const CONFIGURATION = {
   ...CACHE,
   mode: "act",
