@@ -1,7 +1,4 @@
-/**
- * What every Cgroups must do (shared/node-agent/ports/cgroups.ts). Catches: a group outside the agent's root that is changed; a limit that is not
- * where the kernel reads it; a group with a process that is taken away, or one without that stays.
- */
+/** What every Cgroups must do (shared/node-agent/ports/cgroups.ts). */
 import { basename } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
@@ -98,7 +95,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.processes(at(A))).toBe(1);
     });
 
-    it("[node-agent 250] says what a group's memory is bounded by and takes; one that is not there takes none", async () => {
+    it("[node-agent 250] reports the memory limit and usage of a group; a missing one uses none", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.memory(root)).toBeUndefined();
       await cgroups.create(at(A));

@@ -1,4 +1,4 @@
-/** What every Clock must do (shared/base/clock.ts). Catches: waits that end early, never, or leave something behind. */
+/** What every Clock must do (shared/base/clock.ts). */
 import { describe, expect, it } from "vitest";
 
 import type { Clock } from "../../shared/base/clock.ts";

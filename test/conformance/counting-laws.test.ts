@@ -1,9 +1,4 @@
-/**
- * design.md's counting laws that need no Redis: what the watcher keeps per object, and what an idle system does.
- *
- * Catches: a map of objects in the watcher, a manifest that holds them, a sync or write that nothing asked for, a status that is
- * written again although it has not changed, a re-check that never ends, an Event for each pod.
- */
+/** design.md's counting laws that need no Redis: what the watcher keeps per object, and what an idle system does. */
 import { testSigner } from "../support/signer.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

@@ -1,7 +1,4 @@
-/**
- * The CRI adapter against a server that behaves as no containerd does on request. Catches: an enum newer than ours that breaks a list,
- * a wrong or missing deadline, a status by number, a connection that stays away.
- */
+/** The CRI adapter against a server that behaves as no containerd does on request. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http2";
 import type { ServerHttp2Stream } from "node:http2";
@@ -20,7 +17,7 @@ import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
 import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
-/** Bytes in, bytes out: what is sent is exactly what stands in the test. */
+/** Bytes in, bytes out: the test contains exactly what is sent. */
 type Answer = (call: Call, answer: sendUnaryData<Buffer>) => void;
 
 /** As a runtime reads it. */
@@ -51,7 +48,7 @@ describe("cri over gRPC", () => {
     return { cri, socket, server };
   };
 
-  it("reads words that are newer than it, and skips fields that it does not know", async () => {
+  it("reads newer names and skips unknown fields", async () => {
     const [state, unknownField] = [
       [0x18, 9],
       [0xf8, 0x3f, 1],
@@ -139,7 +136,7 @@ describe("cri over gRPC", () => {
     await expect(cri.pullImage({ image: "i" }, { signal: abort.signal })).rejects.toMatchObject({ code: "Canceled" });
   });
 
-  it("[node-agent 485] CR10 a command ends with its signal, and the runtime is told", async () => {
+  it("[node-agent 485] CR10 a command ends with its signal, and the runtime is informed", async () => {
     const told = Promise.withResolvers<void>();
     const { cri } = await open({ "RuntimeService/ExecSync": (call) => void call.on("cancelled", () => told.resolve()) });
     const abort = new AbortController();
@@ -178,12 +175,12 @@ describe("cri over gRPC", () => {
     }
   });
 
-  it("shows a refusal's words as they were written", async () => {
+  it("shows the message of a refusal unchanged", async () => {
     const { cri } = await open({ "RuntimeService/Version": (_call, answer) => answer({ code: 3, details: "größer als 100 %" }) });
     await expect(cri.version()).rejects.toMatchObject({ code: "InvalidArgument", message: "größer als 100 %" });
   });
 
-  it("CR1 ends a call whose time is up, and goes on", async () => {
+  it("CR1 ends a call at its deadline, and continues", async () => {
     let times = 0;
     const hangs: Answer = (call, answer) => void (times++ > 0 && NOTHING(call, answer));
     const { socket } = await open({ "RuntimeService/Version": hangs });
@@ -197,11 +194,11 @@ describe("cri over gRPC", () => {
   /** What no gRPC server does, or only one that breaks. */
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
     { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
-    { name: "says less than it announced", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
-    { name: "says what cannot be read", code: "Internal", act: answering([0, 0, 0, 0, 1, 0x0f]) },
-    { name: "says nothing, and that it is well", code: "Internal", act: answering([]) },
-    { name: "says more than is listened to", code: "ResourceExhausted", act: answering(Buffer.alloc(17 * 1024 * 1024)) },
-    { name: "says no status", code: "Internal", act: (stream) => (stream.respond(), stream.end()) },
+    { name: "announces more than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
+    { name: "sends an undecodable message", code: "Internal", act: answering([0, 0, 0, 0, 1, 0x0f]) },
+    { name: "sends nothing, with status OK", code: "Internal", act: answering([]) },
+    { name: "sends more than the limit", code: "ResourceExhausted", act: answering(Buffer.alloc(17 * 1024 * 1024)) },
+    { name: "sends no status", code: "Internal", act: (stream) => (stream.respond(), stream.end()) },
     { name: "is no gRPC server", code: "Unknown", act: (stream) => (stream.respond({ ":status": 404 }), stream.end()) },
     { name: "knows a code that we do not", code: "Unknown", act: (stream) => stream.respond({ "grpc-status": "77" }, { endStream: true }) },
     { name: "takes no more calls", code: "Unavailable", act: (stream) => stream.close(7) },

@@ -1,7 +1,4 @@
-/**
- * What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). Catches: a name that stays reserved, a state or exit code
- * that is lost, a grace that is not kept, a filter that is not sent, an absent thing that is an error, a limit in the wrong unit.
- */
+/** What every container runtime behind Cri must do (shared/node-agent/ports/cri.ts). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
 import { isDeadlineExceeded, isNotFound, isUnimplemented } from "../../shared/node-agent/ports/cri-error.ts";
@@ -103,7 +100,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       });
     const states = async (): Promise<readonly string[]> => (await cri.listContainers()).map(({ state }) => state);
 
-    it("says who it is and that it is ready", async () => {
+    it("reports its name and that it is ready", async () => {
       expect(await cri.version()).toMatchObject({ runtimeName: expect.stringMatching(/./), runtimeApiVersion: "v1" });
       const ready = (await cri.status()).filter(({ status }) => status).map(({ type }) => type);
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
@@ -124,7 +121,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(said).toEqual({ cgroupDriver: expect.stringMatching(/^(SYSTEMD|CGROUPFS|Unimplemented)$/) });
     });
 
-    it("CR2 says NotFound, undefined or nothing of what is not there", async () => {
+    it("CR2 returns NotFound, undefined or nothing for a missing object", async () => {
       const config = sandboxConfig();
       for (const ask of [
         () => cri.podSandboxStatus("none"),
@@ -298,7 +295,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       await expect(cri.execSync(id, underTest.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
     });
 
-    it("knows its images by name and id, and says why a pull failed", async () => {
+    it("finds its images by name and id, and reports why a pull failed", async () => {
       const { image } = underTest.programs.serve;
       const status = await cri.imageStatus(image);
       expect(status).toMatchObject({ id: expect.stringMatching(/^sha256:/), sizeBytes: expect.any(Number) });

@@ -1,7 +1,4 @@
-/**
- * What every delta queue and its source must do (shared/store/ports/delta-queue.ts). Catches: an id that hides another message,
- * a batch that fails as one, bytes changed on the way, a message that returns after it was removed or never returns.
- */
+/** What every delta queue and its source must do (shared/store/ports/delta-queue.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { DeltaQueue, MessageSource, ReceivedMessage } from "../../shared/store/ports/delta-queue.ts";

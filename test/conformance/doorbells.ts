@@ -1,7 +1,4 @@
-/**
- * What every Doorbells must do (shared/store/ports/doorbells.ts). Catches: a bell in another controller's queue, a delay in the
- * wrong unit or beyond what SQS takes, a batch over its limits.
- */
+/** What every Doorbells must do (shared/store/ports/doorbells.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Controller } from "../../shared/kube/objects/resources.ts";

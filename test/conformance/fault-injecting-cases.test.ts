@@ -1,6 +1,7 @@
 /**
- * The cases of test/fault-profile/cases.ts with our controllers on memory adapters, behind a fault-injecting API server over HTTP. What it would catch,
- * test/e2e/fault-injecting.test.ts says; here without the real API server and without upstream beside it, so it is the quicker one to run.
+ * The cases of test/fault-profile/cases.ts with our controllers on memory adapters, behind a fault-injecting API server
+ * over HTTP. The faster form of test/e2e/fault-injecting.test.ts, without a real API server and without upstream beside
+ * it.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -16,7 +17,7 @@ import { recordHistory } from "../support/history.ts";
 const QUICK = CASES.filter(({ turn }) => turn !== "heavy");
 /** Each waits for those before it. */
 const CASE_MS_MAX = 120_000;
-/** Nobody is told of a write that would still come. */
+/** A pending write would be unknown to the test. */
 const STILL_MS = 500;
 
 describe("on memory adapters, behind a fault-injecting API server", () => {

@@ -1,8 +1,4 @@
-/**
- * The fault-injecting API server itself, in front of the one in memory. Catches: rules that strike other requests than they say, or none,
- * so that a test behind them proves nothing; a server that is faulty where it should pass things on; and a kube port that notices
- * what client-go would not.
- */
+/** The fault-injecting API server itself, in front of the one in memory. */
 import { request as httpRequest } from "node:http";
 
 import { afterEach, describe, expect, it } from "vitest";
@@ -163,7 +159,7 @@ describe("a fault-injecting API server", () => {
       want: { code: 504, text: expect.stringContaining('"reason":"Timeout"'), broke: false, done: false },
     },
     {
-      name: "fields that nobody knows",
+      name: "unknown fields",
       fault: { kind: "addFields" },
       want: { code: 201, text: expect.stringMatching(/"spec":\{[^}]*"newerField"/), broke: false, done: true },
     },
@@ -172,7 +168,7 @@ describe("a fault-injecting API server", () => {
     expect(await create(fault, query)).toMatchObject(want);
   });
 
-  it("keeps a slow request waiting, and leaves undone what nobody waits for any more", async () => {
+  it("delays a slow request, and does not execute it when the client has gone", async () => {
     const { road, ms } = await create({ kind: "admitSlowly", ms: 300 });
     expect(ms).toBeGreaterThanOrEqual(299);
     const gone = fetch(`${road.url}${LEASES}`, {
@@ -185,7 +181,7 @@ describe("a fault-injecting API server", () => {
     expect(await ask(`${road.url}${LEASES}/two`, "GET")).toMatchObject({ code: 404 });
   });
 
-  it("notes what was asked, what the good server answered and what the client was told", async () => {
+  it("records the request, the server's answer and the client's answer", async () => {
     const { road } = await create({ kind: "refuseAfter", with: INTERNAL_ERROR });
     const asked = { verb: "create", resource: "leases", namespace: "default", name: "" };
     expect(road.exchanges()).toMatchObject([
@@ -231,7 +227,7 @@ describe("rules", () => {
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);
   });
 
-  it("end when they are told to, and only these", () => {
+  it("end on request, and only these", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, "always", { namespace: "other" })]);
     const end = injector.add(rule({ kind: "loseAnswer" }));
     expect(injector.meets(create).rule?.fault.kind).toBe("loseAnswer");

@@ -1,7 +1,4 @@
-/**
- * Compares our response parser with Node's own on generated and mutated responses. Catches a response that the two frame differently, which
- * is how responses are smuggled, and a result that depends on where the bytes are split. Case `n` is reproduced by `responseOf(n)`.
- */
+/** Compares our response parser with Node's own on generated and mutated responses. */
 import { createServer, connect } from "node:net";
 import { request } from "node:http";
 import type { AddressInfo, Socket } from "node:net";

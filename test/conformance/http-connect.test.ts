@@ -232,13 +232,13 @@ describe("a proxy", () => {
       says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
     { does: "never answers", answer: "", says: /^too late$/ },
-  ])("that $does fails the call, and says so", async ({ answer, says }) => {
+  ])("that $does fails the call, with the reason", async ({ answer, says }) => {
     const proxy = await startProxy(answer);
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: proxy.port } });
     await expect(exchanges.ask(GET, { ...CALL, timeoutMs: 300 })).rejects.toThrow(says);
   });
 
-  it("that is not there fails the call, and says so", async () => {
+  it("that is missing fails the call, with the reason", async () => {
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: 1 } });
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });

@@ -42,7 +42,7 @@ function exchangesOf(port: number, tls?: object): Exchanges {
   return exchanges;
 }
 
-/** A server that does with the nth connection, from 0, what `act` says as soon as a request has come. */
+/** A server whose nth connection, from 0, gets the reply of `act` when a request arrives. */
 async function rude(
   act: (socket: Socket, nth: number, text: string) => void,
 ): Promise<{ readonly exchanges: Exchanges; connections(): number }> {
@@ -147,7 +147,10 @@ describe("exchanges of HTTP/1.1", () => {
     const POST: Request = { method: "POST", target: "/", headers: {}, body: "{}" };
     const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
-    /** Answers the first request on each connection, and what `act` says to the first one that is the second on its. */
+    /**
+     * Answers the first request on each connection, and replies with `act` to the first request that is the second on
+     * its connection.
+     */
     async function renewed(act: (socket: Socket) => void): Promise<{ readonly exchanges: Exchanges; readonly requests: string[] }> {
       const requests: string[] = [];
       let acted = false;
@@ -194,7 +197,7 @@ describe("exchanges of HTTP/1.1", () => {
       server.on("message", (what) => told.push(what));
       const exchanges = exchangesOf(port);
       await exchanges.ask(GET, BOUNDS);
-      await stat(tmpdir()); // the loop has just polled, and tells
+      await stat(tmpdir()); // the loop has just polled, and reports it
       const until = performance.now() + 60;
       while (performance.now() < until);
       expect((await exchanges.ask(POST, BOUNDS)).body).toBe("x");
@@ -205,7 +208,7 @@ describe("exchanges of HTTP/1.1", () => {
     it.each<readonly [what: string, act: (socket: Socket) => void]>([
       ["ends", (socket) => socket.end()],
       ["is reset", (socket) => socket.resetAndDestroy()],
-      ["says what is no answer", (socket) => socket.write("pong\r\n\r\n")],
+      ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
     ])("asks a GET once more, at once and elsewhere, where it %s before an answer has begun", async (_what, act) => {
       const { exchanges, requests } = await renewed(act);
       await exchanges.ask(GET, BOUNDS);
@@ -309,7 +312,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(1);
   });
 
-  it("a server that is not there says so", async () => {
+  it("an unreachable server fails the call with the reason", async () => {
     const server = createServer();
     const port = await listen(server);
     await new Promise((resolve) => server.close(resolve));
@@ -321,7 +324,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(await exchanges.ask(GET, BOUNDS)).toMatchObject({ body: "hello", isCut: false });
   });
 
-  it("reads no more of a body than it may, and says so", async () => {
+  it("reads no more of a body than permitted, and fails with the reason", async () => {
     const { exchanges } = await rude((socket) => {
       const more = (): void => void (socket.writable && socket.write("x".repeat(10_000), more));
       socket.write("HTTP/1.1 200 OK\r\n\r\n", more);

@@ -1,7 +1,5 @@
 /**
- * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals, requests to wait. Catches a
- * client that hangs, repeats a write nobody asked it to repeat, gives up on one it was asked to, lets a request's time run
- * while it queues, invents parameters, or takes a torn stream for a clean one.
+ * kube-http against a server that misbehaves on purpose: silence, resets, cut lines, odd refusals, requests to wait.
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -206,7 +204,7 @@ it("KC3 KW2 a call without an answer ends as unanswered, also in the middle of i
   expect(performance.now() - startedAt).toBeLessThan(3_000);
 });
 
-/** An answer that goes on until its reader has enough. */
+/** An answer that continues until its reader has enough. */
 function withoutEnd(response: ServerResponse): void {
   const chunk = Buffer.alloc(1024 * 1024, "secret");
   response.writeHead(200, { "content-type": "application/json" });
@@ -339,7 +337,7 @@ it("KL5 silence aborts the stream, and every chunk arms the timer again [informe
   expect(groups).toHaveLength(3);
 });
 
-it("KL5 silence lasts 100 s, unless it is said otherwise [informer T20] [informer T21]", async () => {
+it("KL5 silence lasts 100 s by default [informer T20] [informer T21]", async () => {
   const kube = await stub((_request, response) => void response.writeHead(200).write('{"a":1}\n'));
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
@@ -388,7 +386,7 @@ it("drains a stream without a reader, and a slow reader still receives everythin
   expect(count).toBe(256);
 });
 
-/** Refuses each path as often as told, then answers. */
+/** Refuses each path the given number of times, then answers. */
 function refusing(times: number, refuse: (response: ServerResponse) => void): RequestListener & { readonly calls: () => number } {
   let calls = 0;
   const listener: RequestListener = (_request, response) => (calls++ < times ? refuse(response) : json(response, 200, POD));
@@ -399,7 +397,7 @@ const busy = (code: number, retryAfter: string) => (response: ServerResponse) =>
   void response.writeHead(code, { "retry-after": retryAfter }).end("busy");
 const CREATE = { resource: "pods", namespace: "shop", body: { a: 1 } } as const;
 
-it("KC4 KW3 sends every verb again after a 429, and after a 5xx that says when", async () => {
+it("KC4 KW3 retries every verb after a 429, and after a 5xx with Retry-After", async () => {
   for (const code of [429, 500, 503]) {
     const listener = refusing(2, busy(code, "0"));
     const kube = await stub(listener);

@@ -1,8 +1,4 @@
-/**
- * What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). Catches: a refusal
- * that loses its reason, a precondition that is not sent, a list that mixes snapshots, a watch that swallows or cuts lines.
- * Faults of the connection (KC3, KW2, KL4, KL5) need a server that misbehaves on purpose: kube-http.test.ts.
- */
+/** What every API server behind KubeReader, KubeWriter and KubeWatch must do (shared/kube/client/kube.ts). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { exactText, parseExact } from "../../shared/base/exact-json.ts";
@@ -12,7 +8,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "../../shared/kube/client
 
 export interface KubeUnderTest {
   readonly kube: KubeReader & KubeWriter & KubeWatch;
-  /** Empty; nobody else writes replica sets or leases there, and no controller acts on them. */
+  /** Empty; no other client writes replica sets or leases there, and no controller acts on them. */
   readonly namespace: string;
   close(): Promise<void>;
 }

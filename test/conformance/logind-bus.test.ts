@@ -36,7 +36,7 @@ async function withBus(act: (bus: PrivateBus) => Promise<void>): Promise<void> {
   }
 }
 
-it.skipIf(missing !== undefined)("[node-agent 455] a lock says whose it is, and goes with its holder even when that is killed", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] a lock names its holder, and is released when the holder dies", () =>
   withBus(async (bus) => {
     const source = new URL("../../shared/node-agent/logind/logind.ts", import.meta.url).href;
     const holder = `import { createLogind } from ${JSON.stringify(source)};
@@ -91,18 +91,16 @@ it.skipIf(missing !== undefined)("[node-agent 455] only logind is believed: anyb
   }),
 );
 
-it.skipIf(missing !== undefined)(
-  "[node-agent 455] the time that a shutdown waits stands in a file that logind reads, readable by all",
-  () =>
-    withBus(async ({ address, dropInFolder }) => {
-      await createLogind({ busAddress: address, dropInFolder }).overrideInhibitDelay(30_500);
-      const file = join(dropInFolder, "99-kubelet.conf");
-      expect(await readFile(file, "utf8")).toMatch(/^\[Login\]\nInhibitDelayMaxSec=31$/mu);
-      expect((await stat(file)).mode & 0o777).toBe(0o644);
-    }),
+it.skipIf(missing !== undefined)("[node-agent 455] the delay of a shutdown is in a file that logind reads, readable by all", () =>
+  withBus(async ({ address, dropInFolder }) => {
+    await createLogind({ busAddress: address, dropInFolder }).overrideInhibitDelay(30_500);
+    const file = join(dropInFolder, "99-kubelet.conf");
+    expect(await readFile(file, "utf8")).toMatch(/^\[Login\]\nInhibitDelayMaxSec=31$/mu);
+    expect((await stat(file)).mode & 0o777).toBe(0o644);
+  }),
 );
 
-it("[node-agent 455] a machine without logind says why not", async () => {
+it("[node-agent 455] a machine without logind reports why", async () => {
   const logind = createLogind({ busAddress: "unix:path=/nowhere/socket" });
   for (const ask of [
     () => logind.inhibitDelayMs(),

@@ -1,4 +1,4 @@
-/** What whoever shuts a machine down owes the node agent (shared/node-agent/ports/logind.ts). */
+/** What logind guarantees to the node agent (shared/node-agent/ports/logind.ts). */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { Logind } from "../../shared/node-agent/ports/logind.ts";
@@ -35,7 +35,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       return { told, ended };
     }
 
-    it("LD1 says how it is, then each change in order", async () => {
+    it("LD1 reports the current state, then each change in order", async () => {
       const { told } = watch();
       await eventually("it is said how it is", () => told.length === 1);
       for (const isShuttingDown of [true, false, true]) await underTest.prepareForShutdown(isShuttingDown);
@@ -50,7 +50,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       expect(told).toEqual([true]);
     });
 
-    it("LD1 ends without a word once it is told to, and says nothing after that", async () => {
+    it("LD1 ends silently on request, and reports nothing after that", async () => {
       const { told, ended } = watch();
       await eventually("it is said how it is", () => told.length === 1);
       over.abort("over");

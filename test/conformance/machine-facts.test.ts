@@ -1,5 +1,4 @@
-// Would catch: a node that registers without capacity, with Node's own word for its architecture, or with a root that is not there;
-// containers that take huge pages they did not ask for, or live on without the process that an OOM kill took.
+// Facts of the machine: capacity, architecture, root directory, huge pages and OOM groups.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,11 +38,11 @@ it("[node-agent 138] names sizes as cgroups do, and passes over what is none", (
   expect(pageSizeNames(names)).toEqual(["64KB", "2MB", "1GB", "16GB"]);
 });
 
-it("[node-agent 138] an OOM kill takes the whole container where cgroups are v2 alone, unless it was told not to", async () => {
+it("[node-agent 138] an OOM kill ends the whole container where cgroups are v2 only, unless configured otherwise", async () => {
   expect((await readMachineFacts(tmpdir())).resources.killsGroupOnOom).toBe(IS_UNIFIED ? true : undefined);
   expect((await readMachineFacts(tmpdir(), { singleProcessOomKill: true })).resources.killsGroupOnOom).toBeUndefined();
 });
 
-it("says so when the root is not there", async () => {
+it("reports a missing root", async () => {
   await expect(readMachineFacts("/no/such/root")).rejects.toThrow("ENOENT");
 });

@@ -42,7 +42,7 @@ criConformance("memory", async () => {
     async within(promise) {
       let settled = false;
       const done = promise.finally(() => (settled = true));
-      done.catch(() => undefined); // told to the caller below
+      done.catch(() => undefined); // passed to the caller below
       await clock.advance(0);
       while (!settled) await clock.advance(100);
       return await done;
@@ -164,7 +164,7 @@ describe("memory runtime, on request worse than containerd", () => {
     });
   });
 
-  it("CR9 hands log lines to whoever wants to write them", async () => {
+  it("CR9 writes log lines to the given writer", async () => {
     const written: string[] = [];
     const { cri } = open({
       images: { web: { output: [{ stream: "stdout", text: "hello" }] } },
@@ -174,7 +174,7 @@ describe("memory runtime, on request worse than containerd", () => {
     expect(written).toEqual(["/logs/c/0.log 2027-01-15T08:00:00.000000000Z stdout F hello\n"]);
   });
 
-  it("says that its network is not ready, and runs out of addresses", async () => {
+  it("reports an unready network, and an exhausted address range", async () => {
     const { cri } = open();
     cri.setNetworkReady(false);
     expect((await cri.status()).find(({ type }) => type === "NetworkReady")?.status).toBe(false);

@@ -1,4 +1,4 @@
-/** The memory NodeStore passes the port's suite; and says at once when somebody changes a row by hand. */
+/** The memory NodeStore passes the port's suite, and reports a row changed by hand at once. */
 import { describe, expect, it } from "vitest";
 
 import { createMemoryNodeStore } from "../../shared/node-agent/memory/node-store.ts";

@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("says when something never rests", async () => {
+  it("reports what never settles", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {
@@ -115,7 +115,7 @@ describe("virtual clock", () => {
 });
 
 describe("system clock", () => {
-  it("CL1 goes on at half its pace while the machine's is set back, so that nobody waits for a time that does not come", () => {
+  it("CL1 continues at half its pace while the machine's clock is set back, so that no wait is unbounded", () => {
     const times = [
       { wallMs: 5_000, monotonicMs: 0, want: 5_000 },
       { wallMs: 4_000, monotonicMs: 0, want: 5_000 },
@@ -194,7 +194,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("a receipt is worth nothing once its visibility has ended, though nobody received the message since", async () => {
+  it("a receipt expires with its visibility, though the message was not received again", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     const [late] = await queue.receive(NOW);

@@ -1,4 +1,4 @@
-// Would catch: two cleaners, or a cleaner and a builder, that meet at one volume: half a volume, or an error over nothing.
+// Concurrent clean-up and creation of volumes.
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,8 +1,4 @@
-/**
- * Trees that a container has made, and may go on changing. Would catch: one that is too deep, or has names that are no text, so that
- * its pod stays for ever, or is not measured, and so never evicted; a walk that is led out of its volume; descriptors or names that
- * grow with the tree.
- */
+/** Trees that a container has made, and may go on changing. */
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
@@ -73,7 +69,7 @@ function machine(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 }
 
-/** As the machine's own `du` says it. */
+/** As the machine's own `du` reports it. */
 function machineUsage(directory: string): object {
   const figure = (...options: readonly string[]): number => Number.parseInt(machine("du", "-s", ...options, directory), 10);
   return { usedBytes: figure("--block-size=1"), inodesUsed: figure("--inodes") };
@@ -114,7 +110,7 @@ it("[node-agent 490] NF4 removes what has no name that is text, links and not wh
   expect([existsSync(join(TOP, "pods", uid)), readFileSync(join(outside, "precious"), "utf8")]).toEqual([false, "x"]);
 });
 
-it("[node-agent 490] NF4 is led nowhere else by somebody who exchanges directories for links meanwhile", async () => {
+it("[node-agent 490] NF4 follows no link that replaces a directory meanwhile", async () => {
   const outside = mkdtempSync(join(TOP, "outside-"));
   mkdirSync(join(outside, "keep"));
   makeWide(outside, 20);
@@ -144,7 +140,7 @@ it("[node-agent 490] NF4 is led nowhere else by somebody who exchanges directori
   expect(readdirSync(outside).length).toBe(21);
 });
 
-it("[node-agent 490] NF4 removes no part of another file system, and says where it is", async () => {
+it("[node-agent 490] NF4 removes no part of another file system, and reports its path", async () => {
   const directory = mkdtempSync(join(TOP, "mounted-"));
   const inside = join(directory, "a/b");
   mkdirSync(inside, { recursive: true });
@@ -224,7 +220,7 @@ it("[node-agent 491] WT2 WT4 a directory that is moved meanwhile costs its own p
   expect([isMoved, failure, expected.filter((ino) => !seen.has(ino))]).toEqual([true, undefined, []]);
 });
 
-it("[node-agent 491] WT4 what cannot be looked at costs nothing else, and is told by where it is", async () => {
+it("[node-agent 491] WT4 an unreadable entry affects no other, and is reported by path", async () => {
   const directory = mkdtempSync(join(TOP, "refused-"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below`), { recursive: true });
   let visits = 0;
@@ -243,7 +239,7 @@ it("[node-agent 491] WT4 what cannot be looked at costs nothing else, and is tol
   await expect(broken).rejects.toThrow("a bug");
 });
 
-it.skipIf(IS_ROOT)("[node-agent 491] WT4 a directory that may not be read is told, and the rest is counted", async () => {
+it.skipIf(IS_ROOT)("[node-agent 491] WT4 a directory without permission is reported, and the rest is counted", async () => {
   const { uid, volume } = await newVolume();
   mkdirSync(join(volume, "closed"));
   writeFileSync(join(volume, "file"), "x");

@@ -1,7 +1,6 @@
 /**
- * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where nothing may be
- * mounted. Would catch: a reader that sees half an update, a secret on disk, a file with wrong rights, a link that leads out of a
- * volume, a removal that reaches into what is mounted, and a failure that nobody can act on.
+ * NodeFiles on this machine's own file systems, in a temporary directory: once as the machine allows, and once where
+ * nothing may be mounted.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -176,7 +175,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await write(file("a", "1"), file("z", ""))).not.toBe(second);
   });
 
-  it("NF2 never shows a mixture to somebody who reads while it is written", async () => {
+  it("NF2 never shows a mixture to a concurrent reader", async () => {
     const write = (version: number) => r.files.writeVolume(place("v"), [file("a", `${version}`), file("b", `${version}`)]);
     const directory = await write(0);
     let done = false;
@@ -199,7 +198,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(seen.length).toBeGreaterThan(0);
   });
 
-  it("NF1 goes on where an earlier call stopped", async () => {
+  it("NF1 continues where an earlier call stopped", async () => {
     const directory = await r.files.writeVolume(place("v"), [file("a", "1"), file("old", "1")]);
     mkdirSync(join(directory, "..2026_01_01_00_00_00.0abc"));
     writeFileSync(join(directory, "..2026_01_01_00_00_00.0abc/a"), "half");
@@ -243,7 +242,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     },
   );
 
-  it("[node-agent 108] NF3 has secrets in memory, or refuses them and says what to do", async () => {
+  it("[node-agent 108] NF3 keeps secrets in memory, or refuses them with a remedy", async () => {
     const write = (name: string, content: string): Promise<string> =>
       r.files.writeVolume(place(name, "secret"), [file("pass", content, { mode: 0o400 })], { tmpfs: true });
     if (!mounts) {
@@ -293,7 +292,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     }
   });
 
-  it("makes an emptyDir again that somebody removed", async () => {
+  it("recreates an emptyDir that was removed", async () => {
     const directory = await r.files.makeEmptyDir(place("e", "empty-dir"));
     rmdirSync(directory);
     await r.files.makeEmptyDir(place("e", "empty-dir"));
@@ -434,7 +433,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
 
   it("[node-agent 135] a hosts file that its containers have made huge is written anew, and not read", async () => {
     const path = await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
-    truncateSync(path, 64 * 2 ** 30); // sparse: as long as nobody reads it, it takes nothing
+    truncateSync(path, 64 * 2 ** 30); // sparse: it uses no blocks until it is written
     expect(await r.files.writeHostsFile(UID, "127.0.0.1 localhost")).toBe(path);
     expect(text(path)).toBe("127.0.0.1 localhost");
     writeFileSync(path, "127.0.0.1 Localhost");
@@ -454,7 +453,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(visible(directory)).toEqual(["key-1"]);
   });
 
-  it("[node-agent 226] tells the room and the inodes of a file system, and which are one", async () => {
+  it("[node-agent 226] reports the space and the inodes of a file system, and which paths share one", async () => {
     const [root, logs] = [await r.files.diskSpace(r.root), await r.files.diskSpace(r.logs)];
     expect([root?.device, root?.inodes]).toEqual([logs?.device, expect.any(Number)]);
     expect((root?.capacityBytes ?? 0) >= (root?.availableBytes ?? Infinity)).toBe(true);
@@ -525,7 +524,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect([text(join(host, "precious")), existsSync(join(r.root, "pods", UID))]).toEqual(["x", false]);
   });
 
-  it("NF4 NF5 removes nothing while something stays mounted, and says what", async () => {
+  it("NF4 NF5 removes nothing below a mount, and reports the mount", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
@@ -692,7 +691,7 @@ describe("files of the pod", () => {
     for (const name of [...none, "/etc/passwd"]) expect(await files.readTerminationLog(name, 10), name).toBeUndefined();
   });
 
-  it("NF5 says which path is wrong and what to do, and never what a file holds", async () => {
+  it("NF5 reports the wrong path and a remedy, and never a file's content", async () => {
     const { files, root } = nodeFiles();
     mkdirSync(join(root, "pods"), { recursive: true });
     writeFileSync(join(root, "pods", UID), "in the way");
@@ -760,14 +759,14 @@ describe("container logs", () => {
       want: "xxx\nend\n",
     },
   ];
-  it.each(tails)("[node-agent 93] tells of a log $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
+  it.each(tails)("[node-agent 93] reads a log $name", async ({ log, linesMax = 80, bytesMax = 2048, want }) => {
     const { files } = nodeFiles();
     const path = join(await files.makeLogDirectory("p/c"), "0.log");
     writeFileSync(path, log);
     expect(await files.tailLog(path, { linesMax, bytesMax })).toBe(want);
   });
 
-  it("[node-agent 93] tells nothing of a log that is missing or elsewhere", async () => {
+  it("[node-agent 93] reads nothing from a log that is missing or elsewhere", async () => {
     const { files, logs } = nodeFiles();
     const limits = { linesMax: 80, bytesMax: 2048 };
     writeFileSync(join(TOP, "other.log"), line("a"));

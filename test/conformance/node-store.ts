@@ -1,7 +1,4 @@
-/**
- * What every NodeStore must do (shared/node-agent/ports/node-store.ts). Catches: an update that is lost between two others, a turn that writes
- * after it lost its message, a row that comes back changed, a due time that is forgotten or handed out twice.
- */
+/** What every NodeStore must do (shared/node-agent/ports/node-store.ts). */
 import { afterEach, describe, expect, it } from "vitest";
 
 import type { Agenda, CachedStatus, NodeStore, NodeTable, NodeTables, WorkerRecord } from "../../shared/node-agent/ports/node-store.ts";
@@ -60,14 +57,14 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
     const put = <T extends NodeTable>(store: NodeStore, table: T, key: string, row: NodeTables[T]) => store.update(table, key, () => row);
     const delayed = (delayMs: number) => ({ delayMs, lastUpdateMs: 1 });
 
-    it("NS1 makes a row of nothing, changes it, and says how it stands", async () => {
+    it("NS1 creates a row, changes it, and returns its state", async () => {
       const store = await open();
       expect(await store.update("backOffs", "k", (row) => row ?? delayed(10))).toEqual(delayed(10));
       expect(await store.update("backOffs", "k", (row) => delayed((row?.delayMs ?? 0) * 2))).toEqual(delayed(20));
       expect(await store.read("backOffs", "k")).toEqual(delayed(20));
     });
 
-    it("NS1 lets nobody come between what a change is given and what it answers", async () => {
+    it("NS1 executes a change atomically", async () => {
       const store = await open();
       const increment = () => store.update("backOffs", "k", (row) => delayed((row?.delayMs ?? 0) + 1));
       const answers = await Promise.all(Array.from({ length: 50 }, increment));
@@ -158,7 +155,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
         try {
           Object.assign(target?.pending ?? {}, { kind: "kill" });
         } catch {
-          // A frozen row says so at once; one that was copied does not mind.
+          // A frozen row fails at once; a copied one accepts it.
         }
       };
       spoil(row);

@@ -1,7 +1,4 @@
-/**
- * The prober against servers that misbehave on purpose. Catches a probe that hangs, leaves a connection open, follows a
- * redirect away, verifies TLS, invents headers, or takes the other side's faults for its own.
- */
+/** The prober against servers that misbehave on purpose. */
 import { execFileSync } from "node:child_process";
 import { createSocket } from "node:dgram";
 import type { Socket as DatagramSocket } from "node:dgram";
@@ -242,7 +239,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "a connection that is reset", greet: (socket) => socket.resetAndDestroy() },
     { name: "something that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
     { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
-    { name: "a protocol nobody asked for", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
+    { name: "an unrequested protocol", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
   ])("[PR2] takes $name for a failure", async ({ greet }) => {
     const server = await raw(greet);
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
@@ -308,7 +305,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(await get(server.port, { scheme: "HTTPS" })).toMatchObject({ result: "Failure" });
   });
 
-  it("fails when nobody answers", async () => {
+  it("fails without an answer", async () => {
     expect(await prober.httpGet(hook(await closedPort(), "HTTPS"))).toMatchObject({ result: "Failure" });
   });
 });
@@ -334,7 +331,7 @@ describe("[node-agent 97] TCP probes", () => {
 
   it("[PR1] ends in time where packets vanish", async () => {
     const startedAt = Date.now();
-    // TEST-NET-1: either nobody answers, or the network says at once that there is no way.
+    // TEST-NET-1: either no answer, or the network reports at once that there is no route.
     const outcome = await prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: 300 });
     expect(outcome.result).toBe("Failure");
     expect(Date.now() - startedAt).toBeLessThan(5_000);
@@ -544,7 +541,7 @@ describe("[node-agent 489] names of hosts", () => {
     end();
   });
 
-  it("[PR4] that nobody answers for are given up", async () => {
+  it("[PR4] gives up calls without an answer", async () => {
     const asked = Promise.withResolvers<void>();
     const { files, end } = await dnsServer(() => asked.resolve());
     const giveUp = new AbortController();

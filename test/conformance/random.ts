@@ -1,4 +1,4 @@
-/** What every Random must do (shared/base/random.ts). Catches: values out of range, lopsided or the same again and again. */
+/** What every Random must do (shared/base/random.ts). */
 import { describe, expect, it } from "vitest";
 
 import type { Random } from "../../shared/base/random.ts";

@@ -1,9 +1,6 @@
 /**
- * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real Redis and
- * fauxqs, each text caught where it leaves us. On the API server everything arrives.
- *
- * Catches: a template's or an annotation's value in a message, a key or value of Redis, a log line, a trace, a capture, an Event; a
- * webhook's words anywhere but where upstream writes them and in cached conditions; a ReplicaSet without its change-cause.
+ * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real
+ * Redis and fauxqs, each text caught where it leaves us. On the API server everything arrives.
  */
 import { Socket } from "node:net";
 
@@ -109,7 +106,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
     // Upstream's Event quotes the webhook, and so does ours.
     events: found(events),
   }).toEqual({ queued: [], stored: [], logged: [], traced: [], captured: [], events: ["CANARY-denial"] });
-  // A denied create was logged; a status was cached with the words that it must keep.
+  // A denied create was logged; a status was cached with the message that it must keep.
   expect(log.lines.map(({ fields }) => fields["reason"])).toContain("403 Forbidden");
   expect(found(stored)).toEqual(["CANARY-denial", "CANARY-foreign"]);
 });

@@ -1,9 +1,6 @@
 /**
- * design.md's counting laws on the real Redis, with the in-memory API server over HTTP. What a sync costs is counted in commands
- * and bytes on the wire, so no clock is needed and no machine is too slow.
- *
- * Catches: a read or write per pod, a look-up that the snapshot could have answered, a slice read while nothing can be decided,
- * a status write per pod, a layout that grew.
+ * design.md's counting laws on the real Redis, with the in-memory API server over HTTP. What a sync costs is counted
+ * in commands and bytes on the wire, so no clock is needed and no machine is too slow.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 

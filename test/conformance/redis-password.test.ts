@@ -1,9 +1,7 @@
 /**
- * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects anew without a deployment, the watcher
- * ends with 4 and is to be started again. On a real server, with secrets in files.
- *
- * Catches: a function that goes on with the old password for as long as its secrets are young, one that keeps what it was connected with,
- * one that is made anew for nothing, a watcher that does not end, or with another code, a password in what either says.
+ * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects
+ * anew without a deployment, the watcher ends with 4 and is to be started again. On a real server, with secrets in
+ * files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -95,7 +93,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
 
     await writeFile(join(folder, "redis"), canary("second"));
     await handler();
-    expect(made).toBe(1); // nobody was refused, and its secrets are young
+    expect(made).toBe(1); // no call was refused, and its secrets are recent
     await only("second");
     await eventually("it is let in again", async () => {
       await handler();
@@ -108,7 +106,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     await close?.();
   });
 
-  it("stands in no error, however much of it is printed, as Lambda prints what a handler throws", async () => {
+  it("is in no error, even when printed completely, as Lambda prints a handler's error", async () => {
     const url = new URL(server.url);
     url.password = canary("wrong");
     const client = redisClient({ url: url.href, cluster: false });
@@ -120,7 +118,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     expect(found(errors.map((error) => inspect(error, { depth: Infinity, showHidden: true })))).toEqual([]);
   });
 
-  it("the watcher ends with 4, and whoever starts it again has one that is let in", async () => {
+  it("the watcher exits with code 4, and its restart is accepted", async () => {
     const cluster = await startMemoryCluster();
     try {
       const config = await kubeHttpConfigFrom(cluster.kubeconfig, { component: "e2e" });

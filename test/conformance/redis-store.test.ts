@@ -1,4 +1,4 @@
-/** The Store's suite on Redis, and a random life beside the memory Store. Catches what only Lua or the layout gets wrong. */
+/** The Store's suite on Redis, and a random life beside the memory Store. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe } from "vitest";
 import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";

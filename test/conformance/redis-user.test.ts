@@ -1,4 +1,4 @@
-/** The user that infra/redis.yml makes, on a real server. Catches: a command of ours that it may not run, a key of another deployment that it may read. */
+/** The user that infra/redis.yml makes, on a real server. */
 import { globSync, readFileSync } from "node:fs";
 
 import { Redis } from "ioredis";

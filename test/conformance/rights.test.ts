@@ -1,4 +1,4 @@
-/** What `dev` asks before it starts, of a server that is busy. Catches: a start that fails because one of its many questions was refused. */
+/** What `dev` asks before it starts, of a server that is busy. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,8 +1,4 @@
-/**
- * The secrets adapter over HTTP, against a stand-in, and with files. Catches: answers given to the wrong names, a partial failure taken
- * for an answer, a call per secret, a secret or a service's own words in an error, a refusal that does not say what to allow, a service
- * that does not answer and holds a function up, a file's only value lost half-way, open to everybody or to nobody.
- */
+/** The secrets adapter over HTTP, against a stand-in, and with files. */
 import { chmod, chown, lstat, mkdtemp, open, readdir, readFile, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -85,13 +81,13 @@ describe("secrets over HTTP, beyond the port's suite", () => {
       want: "a: cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed (DecryptionFailure)",
     },
     {
-      name: "a code that nobody knows",
+      name: "an unknown code",
       references: ["a"],
       refuse: ["a", "InternalServiceErrorException"],
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "a refusal says what to allow, and nothing that was answered (SR2): $name",
+    "a refusal reports what to allow, and none of the answer (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);
@@ -99,19 +95,19 @@ describe("secrets over HTTP, beyond the port's suite", () => {
     },
   );
 
-  it("a secret that has no value yet says so", async () => {
+  it("reports a secret that has no value yet", async () => {
     const { server, secrets } = await standIn({});
     server.values.set("empty", undefined);
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
   });
 
-  it("a secret of which the answer says nothing is not there, and the others are no answer without it (SR1, SR2)", async () => {
+  it("a secret missing in the answer does not exist, and the others are no answer without it (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
-  it("a write says what to allow", async () => {
+  it("a write reports what to allow", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
     await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");
@@ -140,7 +136,7 @@ describe("a secret that is a file", () => {
     return { folder, path, write: () => createSecrets().write(`file:${path}`, "two") };
   }
 
-  it("is replaced, not written over: whoever has the old one open has all of it, and nothing is left beside it", async () => {
+  it("is replaced atomically: a reader of the old one has all of it, and nothing else remains", async () => {
     const { folder, path, write } = await place();
     const old = await open(path);
     await write();
@@ -169,7 +165,7 @@ describe("a secret that is a file", () => {
     expect(await readdir(folder)).toEqual(["key"]);
   });
 
-  it("[informer T113] what a crash left beside it takes no value, and goes once nobody can still be writing it", async () => {
+  it("[informer T113] a crash's leftover affects no value, and is removed once no writer can use it", async () => {
     const { folder, path, write } = await place();
     const [old, fresh, other] = ["key.0123abcd.tmp", "key.0123abce.tmp", "key.of-somebody.tmp"];
     for (const name of [old, fresh, other]) await writeFile(join(folder, name), "left", { mode: 0o644 });
@@ -186,14 +182,14 @@ describe("a secret that is a file", () => {
     { was: "640", is: "640" },
     { was: "660", is: "640" },
     { was: "400", is: "600" },
-  ])("of mode $was is of mode $is then: its owner's, and its group's where nobody else could read it", async ({ was, is }) => {
+  ])("of mode $was gets mode $is: its owner's, and its group's where no other user could read it", async ({ was, is }) => {
     const { path, write } = await place();
     await chmod(path, Number.parseInt(was, 8));
     await write();
     expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
   });
 
-  it.skipIf(process.getuid?.() !== 0)("stays its owner's, whoever writes it (only root may give a file away)", async () => {
+  it.skipIf(process.getuid?.() !== 0)("keeps its owner, whoever writes it (only root may change a file's owner)", async () => {
     const { path, write } = await place();
     await chown(path, 65_534, 65_533);
     await write();

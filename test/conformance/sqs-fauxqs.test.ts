@@ -1,7 +1,4 @@
-/**
- * The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. Catches: lost ids in partial failures, batches SQS
- * would refuse, attributes not asked for, delays in the wrong unit, queues that cannot be created twice.
- */
+/** The SQS adapters by our own calls and by the real AWS SDK's, over HTTP, against fauxqs. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { sqsCalls, type SqsCalls } from "../../shared/store/sqs/calls.ts";
@@ -64,7 +61,7 @@ portsBy(
 );
 
 describe("queues", () => {
-  it("run in a process of their own that ends when told to", async () => {
+  it("run in a process of their own that ends on request", async () => {
     const child = await spawnFauxqs();
     const other = sqsClient({ endpoint: child.endpoint });
     await createQueues(other, "child");

@@ -1,6 +1,6 @@
 /**
- * The adapters of AWS against LocalStack, a second and independent reading of what SQS, Secrets Manager and Parameter Store do. Catches:
- * what fauxqs and our stand-in forgive, and queue attributes or messages that only one emulator takes.
+ * The adapters of AWS against LocalStack, a second and independent reading of what SQS, Secrets Manager and Parameter
+ * Store do.
  */
 import { afterAll, beforeAll, it } from "vitest";
 

@@ -237,7 +237,7 @@ class Life {
     return this.#chance(0.5) ? `c:${this.#pick(NAMES.pods)}` : `d:${this.#uid("pods", this.#keyOf("pods"))}`;
   }
 
-  /** Changes of distinct keys, as prepared by somebody who read just now or, now and then, a while ago. */
+  /** Changes of distinct keys, prepared from rows read just now or, now and then, earlier. */
   async #items(resource: CachedResource, keys: readonly ObjectKey[], deletes: number): Promise<readonly ItemChange[]> {
     const items: ItemChange[] = [];
     for (const key of new Set(keys)) {
@@ -568,7 +568,7 @@ class Life {
     }
   }
 
-  /** Only a snapshot shows intents, failures and leases: every key is taken once, whoever had it. */
+  /** Only a snapshot shows intents, failures and leases: every key is taken once, whatever its holder. */
   async #lookAtEveryKey(): Promise<void> {
     await this.#advance(LEASE_MS);
     for (const controller of CONTROLLERS) {
@@ -625,7 +625,7 @@ function comparable(value: unknown): unknown {
   );
 }
 
-/** A gate's reason, and what stands in a place that cannot be believed, are each Store's own. */
+/** A gate's reason and an unverifiable value are specific to each Store. */
 function isOpaque(name: string, of: object): boolean {
   return name === "reason" || (name === "text" && "where" in of);
 }

@@ -1,8 +1,6 @@
 /**
- * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts has one.
- *
- * Catches: a slice that systemd does not know of, or bounds otherwise than the kernel's files say; limits that are gone once systemd
- * looks at its units anew; what is left of a slice when its pod has gone; an agent that is deaf once systemd has started itself anew.
+ * Cgroups by systemd, where it is the first process of the machine that this runs on; test/e2e/node-cgroup-v2.test.ts
+ * has one.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -85,7 +83,7 @@ function suite(): void {
     expect((await node.bounds([pod]))["odd"]).toMatchObject({ "cpu.max": "13000 100000" });
   });
 
-  it("[node-agent 282] goes on when systemd has started itself anew, and refuses in systemd's words", async () => {
+  it("[node-agent 282] continues after a restart of systemd, and refuses with systemd's message", async () => {
     node = await startNode("systemd");
     await run("systemctl", ["daemon-reexec"]);
     await node.create(podOf("later", {}, {}));

@@ -61,7 +61,7 @@ describe("a client of the API server", () => {
     { title: "trusts an intermediate certificate, also where the server sends it", shows: server, chain: intermediate, ca: intermediate },
     { title: "trusts the server's own certificate", shows: server, ca: server },
     { title: "trusts a certificate that signs itself", shows: selfSigned, ca: selfSigned },
-    { title: "rejects a root whose intermediate nobody sends", shows: server, ca: root, error: "unable to get" },
+    { title: "rejects a root whose intermediate is missing in the handshake", shows: server, ca: root, error: "unable to get" },
     { title: "rejects another authority", shows: server, chain: intermediate, ca: unrelated, error: "unable to" },
     { title: "rejects an expired certificate below an anchor", shows: expired, ca: intermediate, error: "expired" },
     { title: "rejects an expired certificate that is itself the anchor", shows: expired, ca: expired, error: "expired" },

@@ -1,5 +1,7 @@
-// Upstream's handlers of events and ours are told of the same changes of random objects, one at a time, and must queue the same keys.
-// Would catch: a change that wakes nobody, or somebody else, in the tables of affected-keys.ts.
+/**
+ * Upstream's handlers of events and ours are told of the same changes of random objects, one at a time, and must queue
+ * the same keys.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 
 import type { V1ReplicaSet } from "@kubernetes/client-node";

@@ -1,6 +1,7 @@
-// Upstream's controllers and ours live through the same scripts, each on an API server of its own: writes at the same virtual seconds,
-// and the same left at the end. Would catch: a wake-up that is lost or late, a back-off that is not reset, pods made twice for news that
-// have not come, refusals that are tried again too soon or never; a rollout that takes other steps, or tells of them otherwise.
+/**
+ * Upstream's controllers and ours live through the same scripts, each on an API server of its own: writes at the same
+ * virtual seconds, and the same left at the end.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { judgeProgram } from "./build.ts";

@@ -1,5 +1,7 @@
-// Upstream's controllers and ours sync the same random objects, with requests refused now and then: each sync must make the same
-// requests, Events and ending, but for what known.ts lists. Would catch: any difference in decisions, bodies, texts or their order.
+/**
+ * Upstream's controllers and ours sync the same random objects, with requests refused now and then: each sync must make
+ * the same requests, Events and ending, but for what known.ts lists.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";

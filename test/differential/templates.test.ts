@@ -1,6 +1,7 @@
-// Random templates, defaulted and through protobuf as an API server would, must have upstream's pod-template-hash, and be equal to one
-// another exactly if upstream's EqualIgnoreHash says so. Would catch: a field, type or default that our layout has otherwise, a
-// digest that tells apart or mixes up what upstream does not, and an integer that was rounded on its way.
+/**
+ * Random templates, defaulted and through protobuf as an API server would, must have upstream's pod-template-hash, and
+ * be equal to one another exactly if upstream's EqualIgnoreHash says so.
+ */
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 

@@ -1,9 +1,6 @@
 /**
- * On a real control plane and a real Redis: rows and entries are taken out of the cache by hand while a Deployment rolls out, and an
- * audit every few seconds puts them back. The watcher reads with the rights of its own role.
- *
- * Catches: a list of metadata that a real API server answers otherwise than ours; a right that the audit lacks; a row that stays away
- * because nothing happens to its object; a rollout that ends with pods too many or too few.
+ * On a real control plane and a real Redis: rows and entries are taken out of the cache by hand while a Deployment
+ * rolls out, and an audit every few seconds puts them back. The watcher reads with the rights of its own role.
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -46,7 +43,7 @@ interface Pod {
 }
 
 await whereRealPartsAre("an audit on a real control plane", () => {
-  describe("rows taken away by hand on a real control plane", () => {
+  describe("rows deleted by hand on a real control plane", () => {
     let cluster: Cluster;
     let server: RedisServer;
     let system: Awaited<ReturnType<typeof startSystem>>;
@@ -78,7 +75,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       },
     });
 
-    it("[informer T95] come back, during a rollout and when nothing happens, and the rollout ends as asked", async () => {
+    it("[informer T95] come back, during a rollout and at rest, and the rollout completes", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(deployment("shop:1"));
       await cluster.rolledOut("shop", "web");
@@ -87,7 +84,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       await cluster.rolledOut("shop", "web", 90);
       await eventually("as many pods as asked for", async () => (await pods()).length === REPLICAS);
 
-      // Nothing happens to these any more: only the audit can find them.
+      // No event follows for these: only the audit can find them.
       const [first = "", second = ""] = await pods();
       await system.remove(first, "row and entry");
       await system.remove(second, "entry");
@@ -168,7 +165,7 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
       }
       return count;
     },
-    /** Kinds of differences that audits have found. */
+    /** Kinds of differences found by audits. */
     found: () =>
       log.lines.filter(({ message }) => message === "the cache differs from the API server").map(({ fields }) => fields["difference"]),
     failed: () =>

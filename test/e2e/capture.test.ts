@@ -1,11 +1,7 @@
 /**
- * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a value of a pod
- * template may be found meanwhile: nowhere.
- * What our own controllers wrote meanwhile, a replay of the capture decides again.
- *
- * Catches: a secret in a capture, in Redis (every command is listened to, so also what stayed for a moment only), in a queue's
- * bodies, in any log; a capture that replay cannot read to its end, or reads differently from seed to seed; a decision
- * of a replay that the functions did not make in the same stream.
+ * `deltaloop capture` beside a rollout on a real control plane, `deltaloop replay` of what it wrote, and where a
+ * value of a pod template may be found meanwhile: nowhere. What our own controllers wrote meanwhile, a replay of the
+ * capture decides again.
  */
 import { readFileSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -41,7 +37,7 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 import { payloadOf } from "../support/signer.ts";
 
-/** Nothing on the way would write these by chance. */
+/** No component would write these by chance. */
 const SECRET = "hunter2-value-of-an-environment-variable";
 const [ARGUMENT, ANNOTATION] = ["hunter2-argument-of-a-container", "hunter2-annotation-of-a-template"];
 const PLANTED = /hunter2/;
@@ -65,7 +61,7 @@ const vault = {
   spec: { replicas: 3, selector: { matchLabels: labels }, template },
 };
 
-/** One of each other kind that travels. */
+/** One of every other cached kind. */
 const others = [
   {
     apiVersion: "apps/v1",
@@ -87,16 +83,16 @@ const others = [
   },
 ];
 
-/** Whom our functions are to the API server. */
+/** Our functions' usernames in the API server. */
 const FUNCTIONS = /^system:serviceaccount:deltaloop:deltaloop-sync-/;
-/** Two functions may write for one controller; of a DELETE, which names no manager, whose it was tells it. */
+/** Two functions may write for one controller; a DELETE, which has no manager, is attributed by its owner. */
 function ownWriter({ user, requestURI = "", responseObject }: AuditEvent): Controller | undefined {
   if (!FUNCTIONS.test(user?.username ?? "")) return undefined;
   const manager = /[?&]fieldManager=deltaloop-(\w+)/.exec(requestURI)?.[1];
   const kind = responseObject?.metadata === undefined ? undefined : controllerRef(responseObject.metadata)?.kind;
   return CONTROLLERS.find((each) => each === (manager ?? kind?.toLowerCase()));
 }
-/** Statuses follow, and watches have told them. */
+/** Statuses follow, after watches have reported them. */
 const SETTLED_MS = 1_500;
 
 /** One of each kind, of 3 pods. */
@@ -133,7 +129,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), "deltaloop-e2e-"));
       [cluster, redis] = await Promise.all([startCluster({ auditAnswers: true }), startRedis()]);
-      // What another connection says while it is set up would reach the monitor before ioredis knows that it is one.
+      // Output of another connection during set-up would reach the monitor before ioredis knows that it is one.
       monitor = await new Redis(redis.port, { lazyConnect: true }).monitor();
       monitor.on("monitor", (_time: string, command: readonly string[]) => commands.push(command.join(" ")));
       dev = await startDev(cluster, "--redis", redis.url, "--verbose");
@@ -147,7 +143,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
     });
 
     it("captures a rollout until it is interrupted", async () => {
-      // The watcher's rights are all it needs.
+      // The watcher's rights suffice.
       const capture = deltaloop(["capture", "-o", file(), "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"]);
       await capture.line("capturing");
       await cluster.apply(vault);
@@ -167,7 +163,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(capture.output()).not.toMatch(PLANTED);
     });
 
-    it("[informer T84] replays it to its end, and to the same cache from every seed", async () => {
+    it("[informer T84] replays it completely, with the same final cache for every seed", async () => {
       const digests = new Set<string>();
       for (const seed of SEEDS) {
         const replay = deltaloop(["replay", file(), "--seed", String(seed)]);
@@ -183,7 +179,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(digests).not.toContain("none");
     });
 
-    it("explains it: why a ReplicaSet shrank, by which rule, and that it was done", async () => {
+    it("explains the reason and rule for scaling a ReplicaSet down, and its outcome", async () => {
       const explained = deltaloop(["explain", file(), "deploy/vault"]);
       expect((await explained.exited).code, explained.output()).toBe(0);
       expect(explained.output()).toMatch(/ pods? asked for in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
@@ -191,7 +187,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(explained.output()).not.toMatch(PLANTED);
     });
 
-    it("writes several files, and killed -9 leaves the last one to be replayed alone", async () => {
+    it("writes several files, and after kill -9 the last one can be replayed alone", async () => {
       const parts = join(directory, "parts.jsonl.gz");
       const capture = deltaloop([
         ...["capture", "-o", parts, "--rotate-every", "2s", "--keep", "2"],
@@ -204,7 +200,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       await sleep(2 * FLUSH_MS);
       process.kill(capture.pid, "SIGKILL");
       await capture.exited;
-      // Another one may be beginning; until it is said, the older ones stay.
+      // Another one may be starting; until that is logged, the older ones stay.
       const said = Array.from(capture.output().matchAll(/going on in (\S+)/g), ([, path = ""]) => path);
       const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).map((name) => join(directory, name));
       expect(files).toEqual(expect.arrayContaining(said.slice(-2)));
@@ -229,16 +225,16 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(texts.length).toBeGreaterThan(20);
       expect(commands.filter((command) => PLANTED.test(command))).toEqual([]);
       expect(dev.output()).not.toMatch(PLANTED);
-      // They are there for whoever may read them.
+      // They are present for authorized readers.
       expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
     });
 
-    it("what our controllers wrote, a replay of its capture decides, write for write", async () => {
+    it("a replay of its capture decides the writes of our controllers, one by one", async () => {
       const path = join(directory, "own.jsonl");
       const flags = ["--no-redact", "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"];
       const capture = deltaloop(["capture", "-o", path, ...flags]);
       await capture.line("capturing");
-      await sleep(FLUSH_MS); // the lists are in it
+      await sleep(FLUSH_MS); // the lists are included
       const before = (await cluster.audit()).length;
       await cluster.apply(...OWN);
       await cluster.rolledOut("default", "own");
@@ -267,7 +263,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(writesReplayed(syncs)).toEqual(made);
       expect([...made.pods.values()].toSorted()).toEqual([3, 3, 3, 5]);
 
-      // The statuses as well, each from the state it was made on.
+      // The statuses as well, each from the state it was computed from.
       const changes = changesOf(records, { name: path, digester, malformed: (what) => expect.fail(what) });
       const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, ownWriter);
       const verdicts = new Map<string, number>();
@@ -283,10 +279,13 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
   });
 });
 
-/** All that is in Q1 after `act`: the function host is stopped meanwhile, so what it has been handed stays there, and goes on afterwards. */
+/**
+ * All of Q1 after `act`: the function host is suspended meanwhile, so its messages stay there, and are processed
+ * afterwards.
+ */
 async function bodiesWhileFunctionsSleep(dev: Running, act: () => Promise<void>): Promise<readonly string[]> {
   const pid = dev.pids()["functions"] ?? 0;
-  // Its queue stands in the environment that dev has made for it.
+  // Its queue is in the environment that dev wrote for it.
   const environment = new Map(
     readFileSync(`/proc/${pid}/environ`, "utf8")
       .split("\0")

@@ -21,9 +21,12 @@ import type { RedisServer } from "../support/redis.ts";
 const ROOT = process.cwd();
 const reason = ensureRedisServer();
 const BARE_STARTS = 3;
-/** The first one within the budget is enough. */
+/** The first one within the budget suffices. */
 const STARTS_MAX = 4;
-/** What each asks the API server for its first work, in whichever order and number; those that are not here, nothing. The Deployment's goes on to its ReplicaSet. */
+/**
+ * The API server requests of the first work of each function, in any order and number; functions not listed here send
+ * none. The Deployment function continues with its ReplicaSet.
+ */
 const REQUESTS: Readonly<Record<string, readonly string[]>> = {
   "sync-deployment": [
     ...["list replicasets", "get deployments", "create replicasets", "patch deployments"],
@@ -56,7 +59,7 @@ describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" :
     expect(Object.keys(COLD_START_MAX)).toEqual(await functionNames(ROOT));
   });
 
-  // dead-deltas gives its cache up, so it comes last.
+  // dead-deltas abandons its cache, so it runs last.
   it.each(["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "dead-deltas"])(
     "of %s stays within it, with its first work done",
     async (name) => {

@@ -1,7 +1,4 @@
-/**
- * The CRI adapter on a real containerd, each node with its own (test/containerd). Catches: a wrong field number or unit, a connection
- * that does not come back, a pod nobody can reach, a limit that is not set, and whatever a node leaves behind on the machine.
- */
+/** The CRI adapter on a real containerd, each node with its own (test/containerd). */
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -69,7 +66,7 @@ function suites(): void {
       await node.stop();
     });
 
-    it("answer on their own address, with the limits they were given", async () => {
+    it("serve on their own address, within their limits", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       const other = await runPod(cri, node, "other", { image: { image: IMAGES.serverV2 }, envs: [{ key: "PORT", value: "8081" }] });
       expect(await answer(web.ip)).toBe("v1 web\n");
@@ -99,7 +96,7 @@ function suites(): void {
       });
     });
 
-    it("are left alone by a neighbour whose image does not exist", async () => {
+    it("are not affected by a neighbour whose image does not exist", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       await expect(cri.pullImage({ image: ABSENT })).rejects.toThrow("connection refused");
       const failed = runPod(cri, node, "none", { image: { image: ABSENT } });
@@ -108,7 +105,7 @@ function suites(): void {
       expect((await cri.listContainers()).map(({ id }) => id)).toEqual([web.id]);
     });
 
-    it("go on answering while containerd is killed, and are there when it is back", async () => {
+    it("keep serving while containerd is killed, and are listed when it is back", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       const before = node.pid;
       await node.kill();
@@ -125,7 +122,7 @@ function suites(): void {
   });
 
   describe("a node's containerd", () => {
-    it("shares nothing with another one, and leaves no trace when it stops", async () => {
+    it("shares nothing with another one, and leaves nothing behind when it stops", async () => {
       const [a, b] = await Promise.all([startContainerd(), startContainerd()]);
       try {
         const [criA, criB] = [createCri(a.endpoint), createCri(b.endpoint)];
@@ -149,7 +146,7 @@ function suites(): void {
       expect(tracesOf(b)).toEqual([]);
     });
 
-    it("leaves no trace when whoever started it is killed", async () => {
+    it("leaves nothing behind when its parent is killed", async () => {
       const { identity, kill } = await startElsewhere();
       expect(tracesOf(identity)).not.toEqual([]);
       kill();
@@ -185,14 +182,14 @@ function logsOf({ directory }: ContainerdNode, pod: string): string {
   return path;
 }
 
-/** What the pod says by HTTP, once it listens. */
+/** The pod's HTTP response, once it listens. */
 async function answer(ip: string, port = 8080): Promise<string> {
   return await eventually(`${ip}:${port} answers`, async () =>
     (await fetch(`http://${ip}:${port}/`, { signal: AbortSignal.timeout(5_000) })).text(),
   );
 }
 
-/** Another process that starts a node with a pod and waits to be killed. */
+/** Another process that starts a node with a pod and is then killed. */
 async function startElsewhere(): Promise<{ readonly identity: NodeIdentity; kill(): void }> {
   const module = (path: string): string => JSON.stringify(join(import.meta.dirname, "..", "..", path));
   const script = `
@@ -210,7 +207,7 @@ async function startElsewhere(): Promise<{ readonly identity: NodeIdentity; kill
   );
   const line = new Promise<string>((resolve) => child.stdout.setEncoding("utf8").once("data", resolve));
   const identity = JSON.parse(await Promise.race([line, exited])) as NodeIdentity; // written by the script above
-  exited.catch(() => undefined); // it is killed on purpose from here on
+  exited.catch(() => undefined); // it is killed on purpose below
   return { identity, kill: () => void child.kill("SIGKILL") };
 }
 
@@ -219,7 +216,7 @@ function tracesOf({ directory, cgroup, bridgeAddress }: NodeIdentity): readonly 
   const lines = (text: string): readonly string[] => text.split("\n").filter((line) => line.includes(directory));
   return [
     ...(existsSync(directory) ? [directory] : []),
-    // The guard's own command line does not name the directory; ours neither.
+    // The guard's own command line does not contain the directory; neither does ours.
     ...lines(execFileSync("ps", ["-eww", "-o", "pid=,args="], { encoding: "utf8" })),
     ...lines(readFileSync("/proc/self/mounts", "utf8")),
     ...execFileSync("ip", ["-o", "link"], { encoding: "utf8" })

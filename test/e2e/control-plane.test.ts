@@ -17,7 +17,7 @@ import { isRunning } from "../support/e2e.ts";
 
 /** For a start (4 s) beside other test runs; binaries are built, if need be, before any test's clock starts. */
 const START_TIMEOUT_MS = 120_000;
-/** How long "nothing happens" is watched; upstream's loops act within 50 ms. */
+/** How long the test waits for the absence of changes; upstream's loops act within 50 ms. */
 const QUIET_MS = 2000;
 const WAIT_MAX_MS = 20_000;
 
@@ -39,7 +39,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     await rm(scratch, { recursive: true, force: true });
   }, START_TIMEOUT_MS);
 
-  it("is the version we claim, on both sides", async () => {
+  it("is the expected version, on both sides", async () => {
     const { stdout } = await ok(controlPlane, ["version", "-o", "json"]);
     expect(JSON.parse(stdout)).toMatchObject({
       clientVersion: { gitVersion: KUBERNETES_VERSION, major: KUBERNETES_MAJOR, minor: KUBERNETES_MINOR },
@@ -47,13 +47,13 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     });
   });
 
-  it("furnishes a new namespace and ends it, so the other controllers run", async () => {
+  it("populates a new namespace and deletes it, so the other controllers run", async () => {
     await ok(controlPlane, ["create", "namespace", "furnished"]);
     await eventually(controlPlane, ["get", "configmap/kube-root-ca.crt", "serviceaccount/default", "-n", "furnished"]);
-    await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits until it is gone
+    await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits until it is deleted
   });
 
-  it("leaves Deployments, ReplicaSets and ReplicationControllers alone, while a Job gets its pod", async () => {
+  it("does not act on Deployments, ReplicaSets and ReplicationControllers, while a Job gets its pod", async () => {
     await ok(controlPlane, ["create", "namespace", "quiet"]);
     await eventually(controlPlane, ["get", "serviceaccount/default", "-n", "quiet"]);
     await ok(controlPlane, ["apply", "-n", "quiet", "-f", "-"], JSON.stringify(workloads()));
@@ -70,7 +70,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     }
   });
 
-  it("gives a node the rights of that node only", async () => {
+  it("gives a node only the rights of that node", async () => {
     const kubeconfig = await controlPlane.kubeconfigFor({ user: "system:node:n1", groups: ["system:nodes"] });
     const node = (name: string): string => JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name } });
     expect(await controlPlane.kubectl(["create", "-f", "-"], { kubeconfig, input: node("n1") })).toMatchObject({ code: 0 });
@@ -89,7 +89,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
   });
 
   it(
-    "keeps what it was told when the API server is restarted",
+    "keeps its data when the API server is restarted",
     async () => {
       await ok(controlPlane, ["create", "configmap", "kept", "-n", "default"]);
       const before = controlPlane.pids();
@@ -102,14 +102,14 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     START_TIMEOUT_MS,
   );
 
-  it("writes an audit log that shows the bodies of workload writes and of nothing else", async () => {
+  it("writes an audit log with the bodies of workload writes only", async () => {
     await ok(controlPlane, ["create", "deployment", "seen", "--image=registry.example/app:1", "-n", "default"]);
     await ok(controlPlane, ["create", "secret", "generic", "unseen", "--from-literal=key=aGlkZGVu", "-n", "default"]);
     // The line of a request may be written a moment after its answer.
     const read = async (): Promise<string> => await readFile(join(scratch, "audit.log"), "utf8");
     await until(async () => (await read()).includes('"name":"unseen"'), "the audit log has the Secret's line");
     const lines = (await read()).split("\n");
-    const secret = Buffer.from("aGlkZGVu").toString("base64"); // as it stands in a Secret's data
+    const secret = Buffer.from("aGlkZGVu").toString("base64"); // as in a Secret's data
     expect(lines.filter((line) => line.includes("registry.example/app:1")).length).toBeGreaterThan(0);
     expect(lines.filter((line) => line.includes(secret) || line.includes("aGlkZGVu"))).toEqual([]);
   });
@@ -124,11 +124,11 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
 
 describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? ""}`, () => {
   it(
-    "runs upstream's workload loops with --upstream, and takes everything along when it is killed",
+    "runs upstream's workload loops with --upstream, and ends all of them when it is killed",
     async () => {
       const cli = await startCli(["--upstream"]);
       try {
-        // Only kubeconfig and kubectl are needed to look in from outside, so nothing else is used here.
+        // Only kubeconfig and kubectl are needed from outside, so nothing else is used here.
         const kubectl = async (...args: string[]): Promise<number | null> => await exitCode(cli.kubectl, args, cli.kubeconfig);
         expect(await kubectl("create", "deployment", "rolled", "--image=registry.example/app:1")).toBe(0);
         expect(await kubectl("wait", "--for=create", "replicaset", "-l", "app=rolled", "--timeout=20s")).toBe(0);
@@ -207,7 +207,7 @@ interface Cli {
   kill(signal: "SIGTERM" | "SIGKILL"): void;
 }
 
-/** Resolves when the command has printed where everything is. */
+/** Resolves when the command has printed the paths. */
 async function startCli(args: readonly string[]): Promise<Cli> {
   const child = spawn(process.execPath, ["test/envtest/cli.ts", ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));

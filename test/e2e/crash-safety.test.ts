@@ -1,9 +1,6 @@
 /**
- * Functions that die of a write, on a real control plane: the API server does what a function asks for, or does not, and never
- * answers; when enough of them wait for it their process is killed −9. One namespace, one write.
- *
- * Catches: a pod or a ReplicaSet made again by whoever takes the key over, or never; sizes or availability out of bounds at any change;
- * an owner's deletion that the dead one's work outlives.
+ * Functions that die of a write, on a real control plane: the API server does what a function asks for, or does not,
+ * and never answers; when enough of them wait for it their process is killed −9. One namespace, one write.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,16 +22,16 @@ import { brokenIn, unrestOf, standingOf } from "../support/lives.ts";
 import type { Mark, Standing } from "../support/lives.ts";
 import type { LiveObject } from "../support/scripted-api.ts";
 
-/** Each that waits for an answer keeps an invocation. */
+/** Each call that waits for an answer occupies an invocation. */
 const CONCURRENCY = 50;
-/** A call that is not answered is given up after 12 s, and its function lives. */
+/** An unanswered call is given up after 12 s, and its function survives. */
 const HELD_MS_MAX = 8_000;
 /** The last poll of a dead host may take messages with it. */
 const POLL_MS = 1_500;
 const LOOK_MS = 200;
 /** A rollout of three takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** Nothing may have changed for so long. */
+/** The time without changes after which it is settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 
@@ -43,12 +40,12 @@ type Cut = readonly [verb: "create" | "patch" | "delete", resource: string, nth:
 
 interface Scenario {
   readonly id: string;
-  /** Absent: the Deployment of 3 is created. Else it has come up before. */
+  /** Absent: the Deployment of 3 is created. Otherwise it has been rolled out before. */
   readonly operation?: Operation;
   readonly cuts: readonly Cut[];
-  /** Pods of each image; undefined: the Deployment is deleted when the function has died, and nothing is left. */
+  /** Pods of each image; undefined: the Deployment is deleted after the function has died, and nothing remains. */
   readonly left?: Readonly<Record<string, number>>;
-  /** Pods that each ReplicaSet ever had, oldest first. */
+  /** The number of pods of each ReplicaSet over time, oldest first. */
   readonly made?: readonly number[];
 }
 
@@ -134,14 +131,14 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
   });
 
   let looked: { readonly atMs: number; readonly changes: ReadonlyMap<string, readonly Change[]> } | undefined;
-  /** What happened in a namespace, as of the last look. */
+  /** The history of a namespace up to the last poll. */
   function changesOf(namespace: string): readonly Change[] {
     if (looked === undefined || performance.now() - looked.atMs > LOOK_MS)
       looked = { atMs: performance.now(), changes: Map.groupBy(history.changes(), ({ object }) => object.metadata.namespace) };
     return looked.changes.get(namespace) ?? [];
   }
 
-  /** @returns the revision up to which nothing moved any more, and how it stands then */
+  /** @returns the revision after which nothing changed, and the state then */
   async function rest(namespace: string): Promise<Standing & { readonly revision: bigint }> {
     let still: { readonly revision: bigint; readonly sinceMs: number } | undefined;
     return await eventually(
@@ -169,7 +166,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     await cluster.client.request("POST", `/apis/apps/v1/namespaces/${namespace}/deployments`, given);
   }
 
-  describe("a function dies of one write, before it is done and after it", () => {
+  describe("a function dies during one write, before or after its execution", () => {
     const DEATHS = SCENARIOS.flatMap((scenario) =>
       scenario.cuts.flatMap((cut) =>
         [false, true].map((isDone) => {
@@ -188,7 +185,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       measured(`${DEATHS.length} namespaces prepared after ${seconds(performance.now() - from)}`);
       const kills = await die();
       measured(`all have died, of ${kills} kills, after ${seconds(performance.now() - from)}`);
-      // Also those whose key nobody takes over before the lease is out.
+      // Also those whose key is not taken over before the lease expires.
       await sleep(TAKEOVER_MS_MAX);
       await Promise.all(DEATHS.filter(({ left }) => left !== undefined).map(({ namespace }) => rest(namespace)));
       measured(`all are at rest after ${seconds(performance.now() - from)}`);
@@ -201,7 +198,10 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       marks.get(namespace)?.push({ after: (await rest(namespace)).revision, what: "rest" });
     }
 
-    /** Each goes on to its write; those that have come to it die at once. @returns how often the functions' process was killed */
+    /**
+     * Each continues to its write; those that have reached it die at once. @returns how often the functions' process
+     * was killed
+     */
     async function die(): Promise<number> {
       await Promise.all(DEATHS.map(begin));
       let [alive, kills] = [DEATHS, 0];
@@ -217,7 +217,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
       return kills;
     }
 
-    /** @returns those that wait for an answer, when all do, or one for long */
+    /** @returns those that wait for an answer, when all do, or one for a long time */
     function heldOf(alive: readonly Death[]): readonly Death[] | undefined {
       const since = new Map(
         road
@@ -230,7 +230,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     }
 
     let probes = 0;
-    /** One that is asked for nothing but a look. */
+    /** One whose requests are only reads. */
     async function functionsRun(): Promise<void> {
       const path = `/apis/apps/v1/namespaces/${PROBE}/deployments/web`;
       const body = { spec: { minReadySeconds: ++probes } };

@@ -1,10 +1,4 @@
-/**
- * `deltaloop dev` as a person meets it, on a real control plane.
- *
- * Catches: a shadow that writes; two controller managers on one cluster without anybody noticing, or an alarm about what was
- * written before the start; missing rights that nobody names; processes that stay when it ends, however it ends; wrong
- * configuration that shows as a stack trace, or one mistake at a time.
- */
+/** `deltaloop dev` as a user runs it, on a real control plane. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,7 +20,7 @@ const web = {
   spec: { replicas: 2, selector: { matchLabels: labels }, template },
 };
 
-describe("wrong configuration ends with code 2 and a line for each mistake", () => {
+describe("exits with code 2 and a line for each configuration error", () => {
   let directory: string;
   const kubeconfig = (): string => join(directory, "kubeconfig");
   beforeAll(async () => {
@@ -50,13 +44,13 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
     return command.output().trim().split("\n");
   }
 
-  it("a kubeconfig that is not there", async () => {
+  it("a kubeconfig that does not exist", async () => {
     expect(await refused(["dev", "--kubeconfig", "/no/such/file"])).toEqual([
       "deltaloop: kubeconfig /no/such/file cannot be read: ENOENT: no such file or directory, open '/no/such/file'",
     ]);
   });
 
-  it("a context that is not in it", async () => {
+  it("a context that does not exist", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--context", "there"])).toEqual([
       `deltaloop: no context "there" in ${kubeconfig()}; it has: here`,
     ]);
@@ -68,19 +62,19 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
     expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED/);
   });
 
-  it("a number that is none", async () => {
+  it("an invalid number", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--nodes", "many"])).toEqual([
       'deltaloop: --nodes takes a whole number from 1 to 1000, not "many"',
     ]);
   });
 
-  it("two watchers that no Lease holds apart", async () => {
+  it("two watchers without a Lease", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--watchers", "2"])).toEqual([
       "deltaloop: --watchers needs --act: without a Lease, two watchers would take over from each other endlessly",
     ]);
   });
 
-  it("a watcher without an environment: each variable is named", async () => {
+  it("a watcher without an environment: reports each variable", async () => {
     const variables = [
       "DEPLOYMENT",
       "CLUSTER",
@@ -96,7 +90,7 @@ describe("wrong configuration ends with code 2 and a line for each mistake", () 
     expect(await refused(["watch"])).toEqual(variables.map((name) => `deltaloop: DELTALOOP_${name}: is missing`));
   });
 
-  it("values that cannot be: each is named, none is quoted", async () => {
+  it("invalid values: reports each, quotes none", async () => {
     const environment = {
       DELTALOOP_DEPLOYMENT: "Prod!",
       DELTALOOP_CLUSTER: "mine",
@@ -137,7 +131,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       expect((await dev.exited).code).toBe(0);
     });
 
-    it("ends with nothing left behind when it is killed −9 itself", async () => {
+    it("leaves nothing behind when it is killed with SIGKILL", async () => {
       const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
       await dev.line("ready:");
       const pids = dev.pids();
@@ -147,7 +141,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       measured(`dev killed −9: its processes gone after ${((performance.now() - from) / 1000).toFixed(1)} s`);
     });
 
-    it("starts its queue as often as it dies, also before it was ready", async () => {
+    it("restarts its queue each time it dies, also before it was ready", async () => {
       const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
       try {
         await dev.line("ready:");
@@ -155,7 +149,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         killHard(first);
         await eventually("the queue is started again", () => dev.pids()["queue"] !== first);
         const second = dev.pids()["queue"];
-        killHard(second); // it has only begun
+        killHard(second); // it has only started
         await eventually("and once more", () => dev.pids()["queue"] !== second);
         await cluster.apply({ ...web, metadata: { ...web.metadata, name: "web-after" } });
         await dev.line("create ReplicaSet web-after-");
@@ -165,7 +159,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       expect((await dev.exited).code).toBe(0);
     });
 
-    it("stops acting, says why and ends with code 3 when upstream's controller manager writes a status", async () => {
+    it("stops acting, logs why and exits with code 3 when upstream's controller manager writes a status", async () => {
       const dev = await startDev(cluster);
       try {
         await cluster.apply(web);
@@ -197,7 +191,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       expect((await ownWrites(cluster)).length).toBe(writes);
     });
 
-    it("does not mind what upstream's controller manager wrote before the start", async () => {
+    it("ignores writes of upstream's controller manager from before the start", async () => {
       const dev = await startDev(cluster);
       try {
         await cluster.rolledOut("default", "web");
@@ -211,7 +205,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       await expectGone(dev, "SIGTERM");
     });
 
-    it("names each right that a role lacks", async () => {
+    it("reports each right that a role lacks", async () => {
       await cluster.kubectl("delete", "clusterrolebinding", "deltaloop-sync-deployment");
       await cluster.kubectl("delete", "rolebinding", "deltaloop-watcher", "-n", "deltaloop");
       const lacking = async (...more: readonly string[]): Promise<readonly string[]> => {
@@ -253,7 +247,7 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
-/** What anybody can do who may change a Deployment: the API server keeps managedFields as they are sent. */
+/** Possible for every user who may change a Deployment: the API server keeps managedFields as sent. */
 async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web";
   const entry = { operation: "Update", apiVersion: "apps/v1", subresource: "status", fieldsType: "FieldsV1" };
@@ -267,7 +261,7 @@ async function makeUpStatusWrites(cluster: Cluster): Promise<void> {
   expect(JSON.stringify(metadata)).toContain("2099-01-01T00:00:00Z");
 }
 
-/** As a controller does, it goes on: a write of the second in which ours began to lead is none of later. */
+/** As a controller does, it continues: a write in the second in which ours began to lead does not count as later. */
 async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Promise<void> {
   const path = "/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=kube-controller-manager";
   for (let nth = 1; !signal.aborted; nth++) {
@@ -276,12 +270,12 @@ async function upstreamWritesStatus(cluster: Cluster, signal: AbortSignal): Prom
   }
 }
 
-/** The four processes existed, and neither they nor dev are there 5 s after the signal. */
+/** The four processes existed, and neither they nor dev exist 5 s after the signal. */
 async function expectGone(dev: Running, how: "SIGTERM" | "itself"): Promise<void> {
   const pids = dev.pids();
   expect(Object.keys(pids).toSorted()).toEqual(PROCESSES);
   const from = performance.now();
-  // A dev that does not end by itself is ended all the same, so that it does not act beside the next test's.
+  // A dev that does not exit by itself is killed, so that it does not act during the next test.
   if (how === "itself") await Promise.race([dev.exited, sleep(END_MS_MAX)]);
   const hasEnded = how === "SIGTERM" || !isRunning(dev.pid);
   await dev.stop();

@@ -1,7 +1,4 @@
-/**
- * The port of the runtime on a real dockerd (test/docker). Catches: a word of CRI that Docker understands otherwise, a container that
- * is started twice, a network that is not given back, a log nobody can read, and whatever a node leaves behind on the machine.
- */
+/** The runtime port on a real dockerd (test/docker). */
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 

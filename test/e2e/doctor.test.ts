@@ -1,9 +1,4 @@
-/**
- * `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane.
- *
- * Catches: a doctor who finds fault with what is well, or none with what is broken; one that a dead part hangs, or keeps from showing the
- * others; a secret among its words; an exit code that a script cannot go by.
- */
+/** `deltaloop doctor` beside a `deltaloop dev --act` on a real control plane. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -28,7 +23,7 @@ import { startRedis } from "../support/redis.ts";
 import type { RedisServer } from "../support/redis.ts";
 
 const TOOK_MS_MAX = 10_000;
-/** On an idle cluster a lane comes as far as the list with the next bookmark. */
+/** On an idle cluster a lane reaches the list's version with the next bookmark. */
 const AUDIT_MS_MAX = 150_000;
 
 interface Said {
@@ -46,7 +41,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
 
     beforeAll(async () => {
       [cluster, redis] = await Promise.all([startCluster({ machines: false }), startRedis()]);
-      client = new Redis(redis.url).on("error", () => undefined); // it will be killed
+      client = new Redis(redis.url).on("error", () => undefined); // it is killed below
       dev = await startDev(cluster, "--redis", redis.url);
       const line = await dev.line("is something wrong? deltaloop ");
       args = line.slice(line.indexOf("doctor")).split(" ");
@@ -66,7 +61,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       await cluster?.stop();
     });
 
-    /** As `dev` says that it is to be asked. */
+    /** The command that `dev` prints. */
     async function doctor(environment: Readonly<Record<string, string>> = {}, asked = args, tookMsMax = TOOK_MS_MAX): Promise<Said> {
       const command = deltaloop([...asked, "--json"], environment);
       const { code, afterMs } = await command.exited;
@@ -80,11 +75,11 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       findings.filter(({ state }) => state === "failure").map(({ check, of = "", seen }) => `${check} ${of}: ${seen}`);
     const states = ({ findings }: Said, ...checks: readonly string[]) =>
       new Set(findings.filter(({ check }) => checks.includes(check)).map(({ state }) => state));
-    /** The watcher's environment, for a doctor who is asked without `--env`. */
+    /** The watcher's environment, for a doctor without `--env`. */
     const environment = (change: Partial<Configuration>) => environmentOf({ ...configuration, ...change });
     const without = (flag: string): readonly string[] => args.filter((_, index) => args[index] !== flag && args[index - 1] !== flag);
 
-    it("all is well: 0, each check was made and none found fault", async () => {
+    it("a healthy system: exit code 0, with every check made", async () => {
       const healthy = await doctor();
       expect(healthy.findings.filter(({ state }) => state !== "ok")).toEqual([]);
       expect(new Set([...healthy.findings.map(({ check }) => check), "cache.audit"])).toEqual(new Set(Object.keys(CHECKS)));
@@ -104,19 +99,19 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     }
     const FAULTS: readonly Fault[] = [
       {
-        name: "a policy that evicts",
+        name: "an evicting policy",
         strike: () => client?.config("SET", "maxmemory-policy", "allkeys-lru"),
         want: [/^redis\.policy : allkeys-lru/],
         mend: () => client?.config("SET", "maxmemory-policy", "noeviction"),
       },
       {
-        name: "rights taken away",
+        name: "revoked rights",
         strike: () => cluster?.kubectl("delete", "clusterrolebinding", "deltaloop-sync-replicaset"),
         want: [/^rights deltaloop-sync-replicaset: lacks .*list pods/],
         mend: () => cluster?.kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")),
       },
       {
-        name: "a dead doorbell",
+        name: "a dead-letter doorbell",
         strike: () => sqs?.send(new SendMessageCommand({ QueueUrl: deadLetters(), MessageBody: "{}" })),
         want: [/^queue\.deadLetters replicaset: 1 messages/],
         mend: () => sqs?.send(new PurgeQueueCommand({ QueueUrl: deadLetters() })),
@@ -136,7 +131,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     ];
 
     for (const { name, strike, want, mend } of FAULTS) {
-      it(`${name}: 1, and that finding alone`, async () => {
+      it(`${name}: exit code 1, with only that finding`, async () => {
         await strike();
         try {
           const said = await doctor();
@@ -149,8 +144,8 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       });
     }
 
-    it("--audit: an object that has lost its row is named, and no other", async () => {
-      await cluster?.kubectl("run", "audited", "--image=shop:1"); // nobody binds it, so nothing about it changes
+    it("--audit: reports an object whose row is missing, and no other", async () => {
+      await cluster?.kubectl("run", "audited", "--image=shop:1"); // nothing binds it, so it does not change
       const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));
       for (const name of (await client?.keys("dl:dev:*:[vs]:pods:*")) ?? []) await client?.hdel(name, "default/audited");
@@ -160,14 +155,14 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       await cluster?.kubectl("delete", "pod", "audited", "--now");
     });
 
-    it("no API server: the other parts are shown all the same", async () => {
+    it("without an API server the other components are still shown", async () => {
       const said = await doctor(environment({ kube: { server: "https://127.0.0.1:9" } }), ["doctor"]);
       expect(failures(said)).toEqual([expect.stringMatching(/^api\.answers : no answer: .*ECONNREFUSED/)]);
       expect(states(said, "redis.answers", "queue.answers", "cache.gate", "work.due")).toEqual(new Set(["ok"]));
       expect(states(said, "rights", "watcher.lease", "clock.redis")).toEqual(new Set(["notChecked"]));
     });
 
-    it("a wrong password: nothing secret is said", async () => {
+    it("a wrong password: prints no secret", async () => {
       await client?.config("SET", "requirepass", "the-right-one");
       const secret = "hunter22-hunter22";
       const url = configuration.redis.url.replace("://", `://:${secret}@`);
@@ -187,8 +182,8 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       for (const each of [secret, configuration.digestKey, ...configuration.macKeys, ...tokens]) expect(text.join()).not.toContain(each);
     });
 
-    it("gates shut, and nobody who opens them: why, for each controller", async () => {
-      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // for good
+    it("closed gates without a watcher: reports why, for each controller", async () => {
+      process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // permanently
       await store.markSuspect("pods", "a message was lost");
       const said = await doctor();
       const shut = /^cache\.gate \w+: shut: pods: SUSPECT \(a message was lost\)/;
@@ -196,7 +191,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       expect(said.code).toBe(1);
     });
 
-    it("a Redis that hangs, and one that is gone: within 10 s, and the other parts are shown all the same", async () => {
+    it("a hanging or stopped Redis: answers within 10 s, and shows the other components", async () => {
       redis?.pause();
       const hanging = await doctor().finally(() => redis?.resume());
       await redis?.kill();
@@ -212,7 +207,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       }
     });
 
-    it("asked wrongly: 2, and a line for each mistake", async () => {
+    it("usage errors: exit code 2, and a line for each", async () => {
       const refused = async (asked: readonly string[]): Promise<string> => {
         const command = deltaloop(asked);
         expect((await command.exited).code, command.output()).toBe(2);
@@ -234,7 +229,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     async function park(): Promise<void> {
       const labels = { app: "web" };
       const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
-      // Paused: nothing of it moves once its status is written.
+      // Paused: it does not change once its status is written.
       const spec = { paused: true, selector: { matchLabels: labels }, template };
       await cluster?.apply({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web", namespace: "default" }, spec });
       const { metadata } = (await cluster?.get<{ metadata: { uid: string } }>("/apis/apps/v1/namespaces/default/deployments/web")) ?? {};

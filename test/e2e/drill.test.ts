@@ -1,14 +1,9 @@
 /**
- * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards, in one story.
- * `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source mappings, a real Redis, the watcher as
- * a process, a real control plane and the tokens of our own service accounts; where there is no control plane, the API server in memory.
- * Nodes are scripted. It begins with the commit that test/upgrade/base names, and ends with it.
- *
- * Catches: a template that does not deploy or leaves something behind, a bundle that lacks what it needs, a handler that misreads
- * what event source mappings send or expect back, a permission or variable that only the emulators in process do without, content
- * that blocks a queue, a message that dies unnoticed, work or pods lost or doubled by a deployment, an upgrade, a rotation or a loss, a
- * deployment that changes what is the same, environments that are not reused, processes that outlive their deployment, a template's or an
- * annotation's value in a message, in Redis or in a log.
+ * The drill: what would be deployed, as it would be deployed, and whatever people do to it or lose of it afterwards,
+ * in one story. `serverless deploy` of serverless.yml to LocalStack, the zips invoked by LocalStack's event source
+ * mappings, a real Redis, the watcher as a process, a real control plane and the tokens of our own service accounts;
+ * where there is no control plane, the API server in memory. Nodes are scripted. It begins with the commit that
+ * test/upgrade/base names, and ends with it.
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -44,7 +39,10 @@ const START_MS_MAX = 240_000;
 const STACK = "deltaloop-local";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets";
-/** So that a step of a rotation takes seconds: the product's five minutes are test/unit/lambda/live-configuration.test.ts' to show. */
+/**
+ * So that a rotation takes seconds: the product's five minutes are tested in
+ * test/unit/lambda/live-configuration.test.ts.
+ */
 const OURS: Edition = { secretsSeconds: 2 };
 
 const venv = await localStackVenv();
@@ -82,7 +80,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const client = () => deployed.cluster.client;
     const endpoint = () => deployed.local.localStack.endpoint;
 
-    it("creates, scales and rolls a Deployment, and brings a ReplicationController to its size", async () => {
+    it("creates, scales and rolls a Deployment, and scales a ReplicationController", async () => {
       const { create, patch, rolledOut } = deployed;
       const labels = { app: "old-way" };
       await client().request("POST", "/api/v1/namespaces/default/replicationcontrollers", {
@@ -105,7 +103,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("keeps environments warm: many invocations, few processes; what the functions log is in LocalStack's log", async () => {
+    it("keeps environments warm: many invocations, few processes; function logs reach LocalStack's log", async () => {
       const text = await deployed.log();
       const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
       const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];
@@ -114,7 +112,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(text).toMatch(/deltaloop-local-sync-replicaset: REPORT RequestId/);
     });
 
-    it("upgraded in the middle of a rollout, functions first and then the watcher, it goes on", async () => {
+    it("continues a rollout during an upgrade of first the functions and then the watcher", async () => {
       const former = await codeDeployed();
       await deployed.inTheMiddleOfARollout("upgraded", async () => {
         await deployed.local.redeploy(OURS);
@@ -124,7 +122,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(await codeDeployed()).toEqual(await codeBuilt(ROOT));
     });
 
-    it("deployed again without a change, nothing is changed", async () => {
+    it("changes nothing when deployed again without a change", async () => {
       const before = await editionOf(endpoint(), STACK);
       const running = environments(await deployed.log()).filter(isRunning);
       const from = performance.now();
@@ -137,7 +135,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(running.filter((pid) => !isRunning(pid))).toEqual([]);
     });
 
-    it("no canary is in a message, in Redis or in a log", async () => {
+    it("no message, log or Redis value contains a canary", async () => {
       const name = "secretive";
       const messages = new Set<string>();
       const watched = new AbortController();
@@ -177,7 +175,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const ifReal = inMemory === undefined ? it : it.skip;
     const reason = inMemory === undefined ? "" : `: ${inMemory}`;
 
-    it("MAC key and tokens are rotated in the middle of a rollout: nothing is taken for forged, nothing of the old key is left", async () => {
+    it("rotates MAC key and tokens during a rollout: no message is rejected as forged, and nothing of the old key remains", async () => {
       const [old = ""] = await secretsNow(["mac-key"]);
       const forged = await forgeries();
       const { real } = deployed.cluster;
@@ -186,7 +184,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
         const said = await takeTokensAndRotate(real, "web", endpoint());
         expect(said.match(/^[\w-]+: renewed, ends /gm)).toHaveLength(1 + CONTROLLERS.length);
         for (const secret of await secretsNow(CONTROLLERS.map((name) => kubeSecret(syncFunction(name)))))
-          expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was written just now
+          expect(said).not.toContain((JSON.parse(secret) as { readonly token: string }).token); // as it was just written
       };
       await deployed.inTheMiddleOfARollout("the MAC key and the tokens rotated", async () => {
         const [said] = await Promise.all([deployed.run("rotate", "mac-key"), tokensRotated()]);
@@ -202,7 +200,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(await forgeries()).toBe(forged);
     });
 
-    it("the digest key is rotated in the middle of a rollout: the watcher ends with 4 and begins a new epoch", async () => {
+    it("rotates the digest key during a rollout: the watcher exits with code 4 and starts a new epoch", async () => {
       const [old = ""] = await secretsNow(["digest-key"]);
       const endings = deployed.local.watcher.endings().length;
       const before = await epochNow();
@@ -217,7 +215,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect((await epochNow()).digestPrefix).not.toBe(before.digestPrefix);
     });
 
-    it("the watcher is killed in the middle of a rollout", async () => {
+    it("continues a rollout after the watcher is killed", async () => {
       const endings = deployed.local.watcher.endings().length;
       await deployed.inTheMiddleOfARollout("the watcher killed", async () => {
         killHard(deployed.local.watcher.pid());
@@ -226,7 +224,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(deployed.local.watcher.endings().slice(endings)).toEqual(["SIGKILL"]);
     });
 
-    it("queues are purged in the middle of a rollout, with messages in them", async () => {
+    it("continues a rollout after queues are purged with messages in them", async () => {
       const { deltas, doorbells } = deployed.local.queueUrls;
       const syncs = CONTROLLERS.map((name) => syncFunction(name));
       const purge = async (what: string, urls: readonly string[]): Promise<void> => {
@@ -247,7 +245,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("a poison message is quarantined by name and blocks nobody, not even its own group", async () => {
+    it("quarantines a poison message, which blocks nothing, not even its own group", async () => {
       const nobodys = await send("not an envelope");
       const ours = await send(await signed({ v: ENVELOPE_VERSION, c: deployed.local.cluster }));
       await eventually("ours is quarantined", async () => (await quarantined(ours)).length > 0);
@@ -261,11 +259,11 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await eventually("its queue is empty", async () => (await messagesIn(deployed.sqs, deployed.local.queueUrls.deltas)) === 0, 10_000);
     });
 
-    it("a message that fails every time dies, and with it everything is listed again", async () => {
+    it("a message that fails on every delivery reaches the dead-letter queue, and everything is listed again", async () => {
       const { epoch } = await epochNow();
       const before = await generations(deployed.local, epoch);
       const from = performance.now();
-      // Of a version that nobody here understands, so whose resource it is cannot be told either.
+      // Of an unknown version, so its resource is unknown, too.
       const id = await send(await signed({ v: ENVELOPE_VERSION + 1, c: deployed.local.cluster }));
       await deployed.withCache(async ({ store }) => {
         const shut = CONTROLLERS.map((controller) =>
@@ -297,8 +295,8 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await deployed.rolledOut("revived", 2, "shop:1");
     });
 
-    // What was quarantined above goes with it.
-    it("Redis is lost in the middle of a rollout: a new epoch begins", async () => {
+    // The quarantine above is deleted with it.
+    it("continues a rollout with a new epoch after Redis is lost", async () => {
       const before = await epochNow();
       await deployed.inTheMiddleOfARollout("Redis lost", () => loseRedis(deployed.local));
       expect((await epochNow()).epoch).not.toBe(before.epoch);
@@ -307,7 +305,8 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     ifReal(`each function has the rights of its role, uses no other and is refused everything else${reason}`, async () => {
       const { real } = deployed.cluster;
       if (real === undefined) throw new Error("no control plane");
-      // Too big to travel, so apply-deltas reads it live: names are short, or managedFields would make it too big for etcd.
+      // Too big for a message, so apply-deltas reads it live: names are short, because managedFields would make it too
+      // big for etcd.
       const labels = Object.fromEntries(Array.from({ length: 14_000 }, (_, index) => [`l${index}`, "x".repeat(63)]));
       const huge = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "huge", labels }, spec: emptyDeployment("huge") };
       await client().request("POST", DEPLOYMENTS, huge);
@@ -344,7 +343,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       }
     });
 
-    it("rolled back in the middle of a rollout, it goes on", async () => {
+    it("continues a rollout during a rollback", async () => {
       await deployed.inTheMiddleOfARollout("rolled back", async () => {
         await deployed.local.redeploy(base);
         await deployed.local.renewWatcher();
@@ -352,7 +351,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(await codeDeployed()).toEqual(await codeBuilt(base.root ?? ROOT));
     });
 
-    it("serverless remove leaves nothing behind, no process either", async () => {
+    it("serverless remove leaves nothing behind, processes included", async () => {
       const from = performance.now();
       const pids = environments(await deployed.log());
       expect(pids.length).toBeGreaterThan(0);
@@ -365,7 +364,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
 
     const codeDeployed = async () => new Map((await functionsOf(endpoint())).map((each) => [each.FunctionName, each.CodeSha256]));
 
-    /** The same of what that checkout's build has made last. */
+    /** The same of that checkout's latest build. */
     async function codeBuilt(root: string): Promise<ReadonlyMap<string, string>> {
       const built = new Map<string, string>();
       for (const name of await functionNames(root)) {
@@ -411,7 +410,7 @@ function emptyDeployment(app: string): object {
   return { replicas: 0, selector: { matchLabels: { app } }, template };
 }
 
-/** The processes that were ever started for functions. */
+/** All processes started for functions. */
 function environments(log: string): readonly number[] {
   return [...log.matchAll(/environment started, pid (\d+)/g)].map(([, pid]) => Number(pid));
 }

@@ -1,9 +1,7 @@
 /**
- * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the cases of
- * test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each in a namespace of its own.
- *
- * Catches: a client less patient than client-go; a refusal told to people as a failure, or not told at all; a write sent twice
- * because its answer was lost; a retry without end or without a pause; fields of a newer API server that stop a controller.
+ * Upstream's workload controllers and ours behind the same fault-injecting API server, in front of a real one: the
+ * cases of test/fault-profile/cases.ts, played first with upstream's three loops, then with `deltaloop dev --act`, each
+ * in a namespace of its own.
  */
 import { readFile, writeFile } from "node:fs/promises";
 
@@ -23,9 +21,9 @@ import { recordHistory } from "../support/history.ts";
 
 type Side = "theirs" | "ours";
 
-/** Its four processes, and a second for each answer of 429 that comes after another. */
+/** Its four processes, and a second for each consecutive 429 answer. */
 const READY_MS_MAX = 90_000;
-/** Nobody is told of a write that would still come. */
+/** A pending write would be unknown to the test. */
 const STILL_MS = 1_500;
 
 await whereRealPartsAre("a fault-injecting API server in front of a real one", () => {
@@ -44,7 +42,8 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       const endLoops = await plane.startWorkloadLoops({ server: road.url, identity });
       try {
         const from = performance.now();
-        // Looked at when all are over: its recorder sends Events one by one, so that of one case wait for those of another.
+        // Checked when all have ended: the recorder sends Events one by one, so those of one case wait for those of
+        // another.
         const played = playInTurns(CASES, (given) => play(given, "theirs"));
         await Promise.allSettled(played.values());
         for (const [id, look] of played) theirs.set(id, await (await look)());
@@ -81,7 +80,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       return started;
     }
 
-    /** @returns how to look at what was done, then or later */
+    /** @returns a function that reads the result, now or later */
     async function play(given: Case, side: Side): Promise<() => Promise<Outcome>> {
       const namespace = namespaceOf(given, side);
       const { client } = cluster;
@@ -100,17 +99,17 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       }
     }
 
-    it("dev starts while a third of its writes is answered 429", () => {
+    it("dev starts while a third of its writes is answered with 429", () => {
       const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
       expect(dev.output()).not.toContain("429");
     });
 
-    describe("upstream does what the case says", () => {
+    describe("upstream does what the case expects", () => {
       for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOutcome(given)));
     });
 
-    describe("we do the same", () => {
+    describe("ours do the same", () => {
       let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
       beforeAll(() => {
         ours = playInTurns(CASES, (given) => play(given, "ours"));

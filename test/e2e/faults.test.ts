@@ -1,9 +1,6 @@
 /**
- * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once, the API server.
- *
- * Catches: a lease or a queue's visibility that holds work up for longer than 40 s; work that only a process knew; a pod or
- * ReplicaSet created again by whoever takes over; a rollout that goes beyond its surge, or below its minimum, because somebody
- * decided on what an older process had seen; messages of a dead queue that nobody misses.
+ * Sudden deaths in the middle of a rollout, on a real control plane: each of our processes, all but Redis at once,
+ * the API server.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -36,7 +33,7 @@ const deployment = {
 interface Fault {
   readonly name: string;
   readonly strike: (dev: Running, cluster: Cluster) => Promise<void> | void;
-  /** Creates may be on their way when whoever sent them dies. */
+  /** Creates may be in flight when their sender dies. */
   readonly killsTheCaller?: true;
 }
 
@@ -47,7 +44,7 @@ const kill =
     for (const name of names) killHard(pids[name]);
   };
 
-/** Nobody receives for a while, so that the queue holds messages, and they die with it. */
+/** No consumer for a while, so that the queue holds messages, which die with it. */
 const killFullQueue: Fault["strike"] = async (dev) => {
   const { functions = 0, queue } = dev.pids();
   process.kill(functions, "SIGSTOP");
@@ -57,15 +54,19 @@ const killFullQueue: Fault["strike"] = async (dev) => {
 };
 
 const FAULTS: readonly Fault[] = [
-  { name: "function host killed −9", strike: kill("functions"), killsTheCaller: true },
-  { name: "watcher killed −9", strike: kill("watcher") },
-  { name: "queue killed −9 with messages in it", strike: killFullQueue },
-  { name: "watcher, queue and function host killed −9 at once", strike: kill("watcher", "queue", "functions"), killsTheCaller: true },
+  { name: "function host killed with SIGKILL", strike: kill("functions"), killsTheCaller: true },
+  { name: "watcher killed with SIGKILL", strike: kill("watcher") },
+  { name: "queue killed with SIGKILL with messages in it", strike: killFullQueue },
+  {
+    name: "watcher, queue and function host killed with SIGKILL at once",
+    strike: kill("watcher", "queue", "functions"),
+    killsTheCaller: true,
+  },
   { name: "API server restarted", strike: (_, cluster) => cluster.plane.restartApiServer() },
 ];
 
 await whereRealPartsAre("faults on a real control plane", () => {
-  describe("a rollout of 20 pods goes on", () => {
+  describe("a rollout of 20 pods continues", () => {
     let cluster: Cluster;
     let dev: Running;
     beforeAll(async () => {
@@ -100,7 +101,7 @@ await whereRealPartsAre("faults on a real control plane", () => {
         measured(`${name}: progress after ${seconds(pauseMs)} at most, rolled out ${seconds(rolledMs)} after it`);
         expect(pauseMs).toBeLessThanOrEqual(PROGRESS_MS_MAX);
 
-        await sleep(1_500); // for whoever would do something once more
+        await sleep(1_500); // a hook for further actions of the caller
         await history.stop();
         expectWithinBounds(history, before);
         await expectCreatedOnce(cluster, namespace, history, killsTheCaller === true);
@@ -116,7 +117,9 @@ function newPods(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** When our functions' writes to pods and ReplicaSets were answered: what moves a rollout. By the API server's clock, which is ours. */
+/**
+ * The times of the answers to our functions' writes to pods and ReplicaSets, by the API server's clock, which is ours.
+ */
 async function ownWrites(cluster: Cluster, namespace: string): Promise<readonly number[]> {
   const entries = (await cluster.audit()).filter(
     ({ userAgent, verb, objectRef }) =>

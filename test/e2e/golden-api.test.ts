@@ -1,9 +1,4 @@
-/**
- * The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop.
- *
- * Catches: an object, a default or a refusal of the in-memory server that is no longer kube-apiserver's; an answer that kubectl
- * cannot use (discovery, tables, OpenAPI, patches, the watch of `rollout status`), or a command that ends otherwise there.
- */
+/** The in-memory API server beside the real one: the same requests, and kubectl with our functions in the loop. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,7 +26,10 @@ import type { Cluster, Running } from "../support/e2e.ts";
 import { exchange, normalise, readExchanges, sendOver } from "../unit/local/api-server/upstream-answers.ts";
 import type { Exchange } from "../unit/local/api-server/upstream-answers.ts";
 
-/** The in-memory server's texts differ there: upstream-answers.test.ts says how. Status and reason must agree all the same. */
+/**
+ * The in-memory server's texts differ there, see upstream-answers.test.ts. Status and reason must be equal all the
+ * same.
+ */
 const OTHER_WORDS = new Set([
   "d bad strategy",
   "d wrong kind",
@@ -43,7 +41,7 @@ const OTHER_WORDS = new Set([
   "list bad label",
   "list bad continue",
 ]);
-/** The quota controller needs a moment to count before the quota is enforced. */
+/** The quota controller needs time to count before the quota is enforced. */
 const QUOTA_MS = 1_500;
 
 const labels = { app: "web" };
@@ -58,7 +56,10 @@ const manifest = {
   },
 };
 
-/** kubectl's commands in order; the state settles between them. `say`: the output is the same on both servers, times and names aside. */
+/**
+ * kubectl's commands in order; the state settles in between. `say`: the output is equal on both servers, times and
+ * names aside.
+ */
 const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: object; readonly say?: true }[] = [
   { args: ["create", "namespace", "shop"], say: true },
   { args: ["apply", "-n", "shop", "-f", "-"], input: manifest, say: true },
@@ -108,7 +109,7 @@ const named = (kind: "ReplicaSet" | "Deployment", name: string): JsonObject => (
 });
 const merge = "application/merge-patch+json";
 
-/** Owners in one namespace, and whoever names them in another: no API server looks for an owner, there or anywhere. */
+/** Owners in one namespace, and dependents in another: an API server does not look owners up. */
 const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
   { name: "victim's ReplicaSet", request: "POST /apis/apps/v1/namespaces/victim/replicasets", body: setOf("victim-rs"), status: 201 },
   {
@@ -144,7 +145,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
     let dev: Running;
     let memory: HttpApiServer;
     let memoryClient: RawClient;
-    /** Answers as they came: of the real server, and of ours. */
+    /** Raw answers: of the real server, and of ours. */
     let raw: { readonly real: ApiClient; readonly ours: ApiClient };
     let memoryDev: Running;
     let kubeconfig: string;
@@ -155,7 +156,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       const binaries = await controlPlaneBinaries();
       if ("missing" in binaries) throw new Error(binaries.missing);
       kubectlPath = binaries.kubectl;
-      cluster = await startCluster({ machines: false }); // the conversation wants pods that nobody touches
+      cluster = await startCluster({ machines: false }); // the conversation requires pods without controllers
       memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
       kubeconfig = join(directory, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf({ server: memory.url }));
@@ -170,21 +171,21 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       await rm(directory, { recursive: true, force: true });
     });
 
-    // Before our functions start: the conversation is about the servers alone.
+    // Before our functions start: the conversation concerns only the servers.
     for (const one of readExchanges()) {
-      it(`answers as kube-apiserver does now: ${one.name}`, async () => {
+      it(`answers like kube-apiserver: ${one.name}`, async () => {
         if (one.name === "del ns") await Promise.all([held(raw.real), held(raw.ours)]);
         const [real, ours] = [await ask(one, raw.real, realUids), await ask(one, raw.ours, memoryUids)];
         if (one.name === "quota") await sleep(QUOTA_MS);
         if (OTHER_WORDS.has(one.name))
           expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
         else expect(ours).toEqual(real);
-        // And what the unit tests hold it to is still what upstream says.
+        // The expectations of the unit tests are still upstream's answers.
         expect({ status: real.status, answer: real.answer }).toEqual({ status: one.status, answer: normalise(one.answer) });
       });
     }
 
-    it("takes references to owners of another namespace, as kube-apiserver does", async () => {
+    it("accepts references to owners of another namespace, like kube-apiserver", async () => {
       for (const namespace of ["victim", "mallory"]) {
         const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
         await Promise.all([cluster.client, memoryClient].map((client) => client.request("POST", "/api/v1/namespaces", body)));
@@ -232,13 +233,13 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
         cluster.plane.kubectl(args),
         runKubectl(kubectlPath, args, { kubeconfig, input: undefined, cacheFolder: join(directory, "kubectl-cache") }),
       ]);
-      // Sizes on the way of a rollout, and so the Events, depend on the moment.
+      // Intermediate sizes of a rollout, and so the Events, depend on timing.
       const head = ({ stdout }: { readonly stdout: string }): string => faceless(stdout.slice(0, stdout.indexOf("Events:")));
       expect(head(ours)).toEqual(head(real));
       expect(ours.stdout).toMatch(/Normal +ScalingReplicaSet +\S+.* +deployment-controller +Scaled up replica set web-/);
     });
 
-    it("leaves the same objects behind", async () => {
+    it("ends with the same objects", async () => {
       for (const path of ["/apis/apps/v1/namespaces/shop/deployments", "/apis/apps/v1/namespaces/shop/replicasets"]) {
         const [real, ours] = await Promise.all([cluster.client.list(path), memoryClient.list(path)]);
         expect(ours.items.map(comparable)).toEqual(real.items.map(comparable));
@@ -250,7 +251,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
 const realUids = new Map<string, string>();
 const memoryUids = new Map<string, string>();
 
-/** Something that keeps the namespace terminating for as long as the conversation goes on: an empty one may be gone within 50 ms. */
+/** Keeps the namespace terminating during the conversation: an empty one may be deleted within 50 ms. */
 async function held(api: ApiClient): Promise<void> {
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "held", finalizers: ["deltaloop.test/held"] } };
   expect(await api("POST", "/api/v1/namespaces/golden/configmaps", body)).toMatchObject({ code: 201 });
@@ -264,7 +265,10 @@ function reasonOf(answer: unknown): unknown {
   return isObject(answer) ? answer["reason"] : undefined;
 }
 
-/** Without ages, times and the random parts of pods' names; runs of blanks are one, because columns are as wide as ages. */
+/**
+ * Without ages, times and the random parts of pods' names; runs of blanks are collapsed, because columns depend on
+ * ages.
+ */
 function faceless(text: string): string {
   return text
     .replaceAll(/\b(web|other)-([a-z0-9]+)-[a-z0-9]{5}\b/g, "$1-$2-*****")
@@ -305,7 +309,7 @@ interface Workload {
   };
 }
 
-/** Nothing is on its way in the namespace. */
+/** No change is pending in the namespace. */
 async function settled(client: RawClient): Promise<void> {
   await eventually("the namespace settles", async () => {
     const [deployments, sets, pods] = await Promise.all([
@@ -313,7 +317,7 @@ async function settled(client: RawClient): Promise<void> {
       client.list("/apis/apps/v1/namespaces/shop/replicasets"),
       client.list("/api/v1/namespaces/shop/pods"),
     ]);
-    const workloads = [...deployments.items, ...sets.items] as unknown as readonly Workload[]; // what stands at these paths
+    const workloads = [...deployments.items, ...sets.items] as unknown as readonly Workload[]; // objects at these paths
     const asked = (sets.items as unknown as readonly Workload[]).reduce((sum, { spec }) => sum + (spec.replicas ?? 0), 0); // as above
     return (
       asked === pods.items.length &&

@@ -1,10 +1,6 @@
 /**
- * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed, stopped and thawed,
- * robbed of its Lease, in the middle of a rollout each time; and both at once.
- *
- * Catches: a Lease that is not given back, or that nobody takes when its holder is dead; a former leader that goes on sending, or never
- * leads again; two that lead; a successor that misses what the one before had read; a pod too many, or one created twice; a cache that
- * is not what the API server has.
+ * Two watchers (informer §14) on a real control plane, real Redis and queue: the one that leads is ended, killed,
+ * stopped and thawed, robbed of its Lease, in the middle of a rollout each time; and both at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -27,7 +23,10 @@ const REPLICAS = 12;
 const ASKED_MAX = 15;
 const RELEASED_MS_MAX = 2_000;
 const KILLED_MS_MAX = 20_000;
-/** A call of one sender may have been begun when its process was stopped, and goes out when it is thawed: ten messages, all dropped. */
+/**
+ * A call of a sender may have started when its process was suspended, and leaves when it is resumed: ten messages, all
+ * dropped.
+ */
 const ON_THEIR_WAY_MAX = 10;
 const STOPPED_MS = 30_000;
 
@@ -45,7 +44,7 @@ const deployment = {
 };
 
 await whereRealPartsAre("two watchers on a real control plane", () => {
-  describe("a rollout of 12 pods goes on, and two watchers never are two leaders, when", () => {
+  describe("a rollout of 12 pods continues, and two watchers are never leaders at once, when", () => {
     let cluster: Cluster;
     let redis: RedisServer;
     let own: Redis;
@@ -73,7 +72,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
     beforeEach(() => eventually("both watchers run", () => waitingOrLeading(dev.output()) === 2));
 
     let images = 0;
-    /** Begins a rollout; resolves when three new pods are there. */
+    /** Starts a rollout; resolves when three new pods exist. */
     async function beginRollout(history: History): Promise<void> {
       const before = history.changes().length;
       await cluster.kubectl("set", "image", "deployment/web", `main=shop:${++images}`, "-n", NAMESPACE);
@@ -84,7 +83,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       return eventually("somebody leads", () => what(dev.output()), timeoutMs);
     }
 
-    /** Strikes in the middle of a rollout, and judges all that was done until it is complete. */
+    /** Injects the fault during a rollout, and checks everything until it is complete. */
     async function inARollout(strike: (history: History) => Promise<string>): Promise<void> {
       const createdBefore = await podCreates(cluster);
       const history = await recordHistory(cluster.client, NAMESPACE);
@@ -94,7 +93,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       const what = await strike(history);
       await cluster.rolledOut(NAMESPACE, "web");
       await eventually("the cache is what the API server has", () => isSame(store, cluster));
-      await sleep(500); // for whoever would do something once more
+      await sleep(500); // a hook for further actions of the caller
       measured(`${what}; rolled out and equal ${seconds(Date.now() - struckMs)} after it began`);
       await history.stop();
       const moments = momentsOf(history.changes(), "web");
@@ -107,7 +106,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       expect([...leaders(dev.output())]).toHaveLength(1);
     }
 
-    it("[informer T57] the leader is ended by SIGTERM: the other one leads within 2 s", async () => {
+    it("[informer T57] the leader is stopped with SIGTERM: the other one leads within 2 s", async () => {
       await inARollout(async () => {
         const { leader, tookMs } = await handOver((pid) => process.kill(pid, "SIGTERM"), RELEASED_MS_MAX + 20_000);
         expect(tookMs).toBeLessThanOrEqual(RELEASED_MS_MAX);
@@ -115,19 +114,19 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("[informer T55] its Lease is deleted by a person", async () => {
+    it("[informer T55] a user deletes its Lease", async () => {
       await inARollout(async () => {
         const struckMs = Date.now();
         await cluster.kubectl("delete", "lease", LEASE, "-n", OWN_NAMESPACE);
         const holder = await eventually("a Lease that is held", () => holderOf(cluster), RELEASED_MS_MAX + 3_000);
         const tookMs = Date.now() - struckMs;
-        await sleep(4_000); // two renewals: whoever lost it has noticed
+        await sleep(4_000); // two renewals: a former leader has noticed
         expect(await holderOf(cluster)).toBe(holder);
         return `Lease deleted: held again after ${seconds(tookMs)}`;
       });
     });
 
-    it("[informer T56] the leader is killed −9: the other one leads within 20 s", async () => {
+    it("[informer T56] the leader is killed with SIGKILL: the other one leads within 20 s", async () => {
       await inARollout(async () => {
         const { leader, tookMs } = await handOver(killHard, KILLED_MS_MAX + 10_000);
         expect(tookMs).toBeLessThanOrEqual(KILLED_MS_MAX);
@@ -135,7 +134,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("[informer T54] the leader stands still for 30 s: thawed it begins no call, gives up, and leads again when the other one ends", async () => {
+    it("[informer T54] the leader is suspended for 30 s: resumed it starts no call, gives up, and leads again when the other one ends", async () => {
       await inARollout(async (history) => {
         const former = [...leaders(dev.output())][0] ?? "";
         const pid = dev.pids()[former] ?? 0;
@@ -144,7 +143,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
           const { leader, tookMs } = await handOver((one) => process.kill(one, "SIGSTOP"), KILLED_MS_MAX + 5_000);
           expect(tookMs).toBeLessThanOrEqual(KILLED_MS_MAX);
           await sleep(Math.max(0, stoppedMs + STOPPED_MS - 1_500 - Date.now()));
-          await beginRollout(history); // so that its watches have much to tell when it goes on
+          await beginRollout(history); // so that its watches have many events when it resumes
           await sleep(Math.max(0, stoppedMs + STOPPED_MS - Date.now()));
           const droppedBefore = droppedByFence(dev.output());
           process.kill(pid, "SIGCONT");
@@ -164,14 +163,14 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("both are killed −9 and started again", async () => {
+    it("both are killed with SIGKILL and restarted", async () => {
       await inARollout(async () => {
         const { watcher, watcher2 } = dev.pids();
         const from = dev.output().length;
         const struckMs = Date.now();
         killHard(watcher);
         killHard(watcher2);
-        // How long a process needs to start is the machine's.
+        // The start-up time of a process depends on the machine.
         await eventually("one of them waits", () => waitingOrLeading(dev.output().slice(from)) > 0);
         const startedMs = Date.now();
         const leader = await leaderOf((output) => newLeader(output.slice(from)), KILLED_MS_MAX + 10_000);
@@ -180,7 +179,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    /** Does `strike` to the process that leads, and waits for the other one. */
+    /** Applies `strike` to the leading process, and waits for the other one. */
     async function handOver(
       strike: (pid: number) => void,
       timeoutMs: number,
@@ -196,7 +195,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
   });
 });
 
-/** Names of the watchers that have said that they lead, and neither that they do not any more, nor died. */
+/** Names of the watchers that logged that they lead, and neither lost it nor died. */
 function leaders(output: string): ReadonlySet<string> {
   const found = new Set<string>();
   for (const line of output.split("\n")) {
@@ -212,7 +211,7 @@ function newLeader(output: string): string | undefined {
   return /^(watcher\d?) +leading /m.exec(output)?.[1];
 }
 
-/** Watchers that have started and said something of the Lease since. */
+/** Watchers that have started and logged the Lease since. */
 function waitingOrLeading(output: string): number {
   const known = new Set<string>();
   for (const line of output.split("\n")) {
@@ -236,12 +235,12 @@ function podsAdded(history: History, before: number): number {
     .filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** How many different pods there ever were. */
+/** The number of different pods over time. */
 function podsSeen(history: History): number {
   return Object.values(podsCreated(history.changes())).reduce((sum, count) => sum + count, 0);
 }
 
-/** Pods that were stored for us. */
+/** Pods that we stored. */
 async function podCreates(cluster: Cluster): Promise<number> {
   return (await cluster.audit()).filter(
     ({ verb, objectRef, responseStatus }) =>

@@ -1,9 +1,6 @@
 /**
- * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over, and the other way.
- *
- * Catches: a needless write on what is settled, a second ReplicaSet for a template that has one, pods beyond surge and unavailability
- * while a rollout changes hands in its middle, a rollout that is stuck, paused or waiting and does not go on in the other's hands;
- * functions that act on beside upstream's loops, or that do not go on when a person says so.
+ * A cluster changes hands on a real control plane: upstream's controllers have made its workloads, ours take over,
+ * and the other way.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -23,18 +20,18 @@ import { startRedis } from "../support/redis.ts";
 import { least, momentsOf, most, podsCreated, recordHistory } from "../support/history.ts";
 import type { History } from "../support/history.ts";
 
-/** Nothing may have moved for so long. */
+/** The time without changes after which it is settled. */
 const STILL_MS = 1_500;
-/** What a new owner would write on settled objects it writes within this time: its first sync of each key, and the next ones. */
+/** A new owner would write to settled objects within this time: in its first sync of each key, or the next ones. */
 const LOOK_MS = 4_000;
 const PATIENCE_MS = 60_000;
 const ROLLING = 12;
 
 interface Party {
   readonly name: "ours" | "upstream";
-  /** Usernames of its controllers begin so. */
+  /** Prefix of its controllers' usernames. */
   readonly users: readonly string[];
-  /** @returns how to end it */
+  /** @returns a function that stops it */
   readonly start: (cluster: Cluster) => Promise<() => Promise<unknown>>;
 }
 
@@ -58,7 +55,7 @@ const UPSTREAM: Party = {
 
 type Versions = Readonly<Record<string, string>>;
 
-/** Each workload and pod of a namespace with its resourceVersion: whoever writes to one changes it. */
+/** Each workload and pod of a namespace with its resourceVersion, which every write changes. */
 async function versionsOf(cluster: Cluster, namespace: string): Promise<Versions> {
   const versions: Record<string, string> = {};
   for (const path of ["apis/apps/v1", "api/v1"])
@@ -94,7 +91,7 @@ function deployment(name: string, replicas: number, more: object = {}): object {
   };
 }
 
-/** What adopts: it takes one pod that is there already. */
+/** An adopting owner: it adopts one existing pod. */
 function bareOwner(kind: "ReplicaSet" | "ReplicationController", name: string): readonly object[] {
   const labels = { app: name };
   const spec = { containers: [{ name: "main", image: "shop:1" }] };
@@ -146,7 +143,7 @@ class Shop {
     return sets.map(({ metadata }) => metadata.annotations?.["deployment.kubernetes.io/revision"] ?? "none").toSorted();
   }
 
-  /** One of each kind of workload, at rest or held. */
+  /** One of each kind of workload, settled or paused. */
   async furnish(): Promise<void> {
     await this.#cluster.kubectl("create", "namespace", this.#namespace);
     await this.apply(
@@ -163,7 +160,7 @@ class Shop {
     await this.roll("web", "shop:3");
     await this.k("rollout", "pause", "deployment/held");
     await this.setImage("held", "shop:2");
-    await this.setImage("stuck", "shop:bad"); // no pod of it is ever ready
+    await this.setImage("stuck", "shop:bad"); // none of its pods becomes ready
   }
 }
 
@@ -208,7 +205,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await end?.();
     });
 
-    it("a rollout goes on where it stood, within its bounds at every moment, with the ReplicaSets it had", async () => {
+    it("a rollout continues with its ReplicaSets, within its bounds at every moment", async () => {
       const stood = momentsOf(history.changes(), "web").at(-1);
       await cluster.rolledOut(rolling, "web");
       measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
@@ -222,7 +219,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(Object.values(podsCreated(history.changes()))).toEqual([ROLLING, ROLLING]);
     });
 
-    it("nothing that is settled, paused or stuck is written to", async () => {
+    it("writes to nothing that is settled, paused or stuck", async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, tookOverMs + LOOK_MS - Date.now())));
       expect(await versionsOf(cluster, settled)).toEqual(before);
       const writes = (await cluster.audit()).filter(
@@ -234,7 +231,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(writes.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("what was held or stuck goes on, and sizes are kept", async () => {
+    it("paused or stuck ones resume, and sizes are kept", async () => {
       expect(await Promise.all(["web", "once", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
         ["1", "2", "3"],
         ["1", "2"],
@@ -260,7 +257,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 
   describe("[informer T104] upstream's loops start beside ours, deployed as in production", () => {
     const namespace = "beside";
-    /** From the other's write to our last one: the watch, a renewal, the call on its way. */
+    /** From the other's write to our last one: the watch, a renewal, the call in flight. */
     const STOP_MS_MAX = 8_000;
     let ours: Production;
     let shop: Shop;
@@ -287,8 +284,8 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
           party.users.some((name) => user.username.startsWith(name)),
       );
 
-    it("functions stop within seconds of its first status write, and say why; it goes on alone", async () => {
-      // Of what both would write only one's is a change, so it may take a few until one is upstream's.
+    it("functions stop within seconds of its first status write, and log why; upstream continues alone", async () => {
+      // Only the first write of both is a change, so it may take a few until one is upstream's.
       let isStopped = false;
       const stops = ours.watcher.line("another controller is at work: no key is handed out until deltaloop resume", PATIENCE_MS);
       stops.then(
@@ -312,13 +309,13 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(tookMs).toBeLessThan(STOP_MS_MAX);
     });
 
-    it("resume refuses while it writes, --force goes on once it is gone, and nothing is lost of what happened meanwhile", async () => {
+    it("resume refuses while it writes, --force continues once it is stopped, and no change in between is lost", async () => {
       const refused = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
       expect((await refused.exited).code, refused.output()).toBe(1);
       expect(refused.output()).toMatch(/^stopped since .*\nthe last of all: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/);
       await endUpstream?.();
       endUpstream = undefined;
-      await shop.setImage("web", "shop:3"); // while nobody acts
+      await shop.setImage("web", "shop:3"); // while neither acts
       await new Promise((resolve) => setTimeout(resolve, STILL_MS));
       const before = wrote(OURS, await cluster.audit()).length;
       const fromMs = Date.now();
@@ -341,7 +338,7 @@ interface Production {
   stop(): Promise<void>;
 }
 
-/** What `dev` runs, without the option by which its watcher ends. */
+/** The processes of `dev`, without the option by which its watcher exits. */
 async function startProduction(cluster: Cluster): Promise<Production> {
   const redis = await startRedis();
   const invocations = join(await mkdtemp(join(tmpdir(), "deltaloop-hand-over-")), "invocations");

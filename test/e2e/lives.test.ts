@@ -1,7 +1,6 @@
 /**
- * Twenty lives of a Deployment at once on a real control plane, in each twenty things that people do, drawn from a pinned seed.
- *
- * Catches: sizes or availability out of their bounds at any change; two ReplicaSets of one template; an end that is not as wanted.
+ * Twenty lives of a Deployment at once on a real control plane, in each twenty things that people do, drawn from a
+ * pinned seed.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -22,7 +21,7 @@ import type { Mark, Standing } from "../support/lives.ts";
 const LOOK_MS = 200;
 /** A rollout of three takes a second or two. */
 const PACE = { readyAfterMs: [50, 200], deleteAfterMs: [50, 200] } as const;
-/** Nothing may have changed for so long. */
+/** The time without changes after which it is settled. */
 const STILL_MS = 1_000;
 const PATIENCE_MS = 75_000;
 
@@ -46,14 +45,14 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
   });
 
   let looked: { readonly atMs: number; readonly changes: ReadonlyMap<string, readonly Change[]> } | undefined;
-  /** What happened in a namespace, as of the last look. */
+  /** The history of a namespace up to the last poll. */
   function changesOf(namespace: string): readonly Change[] {
     if (looked === undefined || performance.now() - looked.atMs > LOOK_MS)
       looked = { atMs: performance.now(), changes: Map.groupBy(history.changes(), ({ object }) => object.metadata.namespace) };
     return looked.changes.get(namespace) ?? [];
   }
 
-  /** @returns the revision up to which nothing moved any more, and how it stands then */
+  /** @returns the revision after which nothing changed, and the state then */
   async function rest(namespace: string): Promise<Standing & { readonly revision: bigint }> {
     let still: { readonly revision: bigint; readonly sinceMs: number } | undefined;
     return await eventually(
@@ -81,7 +80,7 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
     await cluster.client.request("POST", `/apis/apps/v1/namespaces/${namespace}/deployments`, given);
   }
 
-  describe("lives", () => {
+  describe("random histories", () => {
     const marks = new Map<number, Mark[]>();
     const lives = new Map<number, Promise<Standing>>();
     beforeAll(() => {
@@ -110,7 +109,7 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
       return await rest(namespace);
     }
 
-    it.each(LIVES)("seed %d: twenty things that people do; bounds hold at every change, and at rest all is as wanted", async (seed) => {
+    it.each(LIVES)("seed %d: keeps the bounds at every change of twenty user requests, and settles in the wanted state", async (seed) => {
       const standing = await lives.get(seed);
       expect(standing && wrongAtRest(standing)).toBeUndefined();
       expect(brokenIn(changesOf(`life-${seed}`), marks.get(seed) ?? [])).toEqual([]);

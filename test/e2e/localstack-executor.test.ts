@@ -1,9 +1,4 @@
-/**
- * LocalStack's Lambda with our executor under it (infra/local/executor), on functions made for the purpose.
- *
- * Catches: a timeout or crash that leaves a process, or an environment that stays broken after it; an answer, error or log that gets
- * lost or into another invocation; a function's configuration that does not reach its process; processes that outlive LocalStack.
- */
+/** LocalStack's Lambda with our executor (infra/local/executor), on functions written for this test. */
 import { spawn } from "node:child_process";
 import { access, readFile } from "node:fs/promises";
 
@@ -55,7 +50,7 @@ function suite(): void {
     const ask = (what: string, name = "probe") => invoke(localStack.endpoint, name, { what });
     const log = () => readFile(localStack.logFile, "utf8");
 
-    it("gives a function its configuration and nothing of LocalStack's environment, and keeps it warm", async () => {
+    it("gives a function its configuration without LocalStack's environment, and keeps it warm", async () => {
       const first = await ask("answer");
       expect(first).toMatchObject({ failed: false, body: { count: 1, flavour: "plum", home: null, name: "probe", node: process.version } });
       const { flags, left, pid } = first.body ?? {};
@@ -66,24 +61,24 @@ function suite(): void {
       expect(await ask("answer")).toMatchObject({ body: { count: 2, pid } });
     });
 
-    it("passes large answers and none", async () => {
+    it("passes large and empty answers", async () => {
       expect((await ask("large")).body).toEqual({ text: "ü".repeat(1_000_000) });
       expect((await ask("nothing")).body).toBeNull();
     });
 
-    it("runs invocations that come at once in environments of their own", async () => {
+    it("runs concurrent invocations in environments of their own", async () => {
       const answers = await Promise.all(["answer", "answer", "answer"].map((what) => ask(what)));
       expect(new Set(answers.map(({ body }) => body?.["id"])).size).toBe(3);
     });
 
-    it("a thrown error is the answer, and the environment goes on", async () => {
+    it("returns a thrown error, and the environment stays", async () => {
       const { pid } = (await ask("answer")).body ?? {};
       expect(await ask("throw")).toMatchObject({ failed: true, body: { errorType: "RangeError", errorMessage: "too far" } });
       expect((await ask("answer")).body).toMatchObject({ pid });
     });
 
     for (const what of ["hang", "block"])
-      it(`a handler that does ${what} is killed at its timeout, and the next one gets a fresh process`, async () => {
+      it(`kills a handler that does ${what} at its timeout, and the next one gets a fresh process`, async () => {
         const { pid } = (await ask("answer")).body ?? {};
         const from = performance.now();
         expect(await ask(what)).toMatchObject({
@@ -95,7 +90,7 @@ function suite(): void {
         expect(await ask("answer")).toMatchObject({ failed: false, body: { count: 1 } });
       });
 
-    it("a process that ends is reported, and the next invocation gets a fresh one", async () => {
+    it("reports a process that exits, and the next invocation gets a fresh one", async () => {
       expect(await ask("crash")).toMatchObject({
         failed: true,
         body: { errorType: "Runtime.ExitError", errorMessage: expect.stringContaining("exit status 7") },
@@ -103,7 +98,7 @@ function suite(): void {
       expect(await ask("answer")).toMatchObject({ failed: false, body: { count: 1 } });
     });
 
-    it("a bundle that cannot be loaded says why", async () => {
+    it("reports why a bundle cannot be loaded", async () => {
       await createFunction(localStack.endpoint, "broken", 'throw new TypeError("no such thing");');
       expect(await ask("answer", "broken")).toMatchObject({
         failed: true,
@@ -111,7 +106,7 @@ function suite(): void {
       });
     });
 
-    it("an update of code and configuration takes hold, and an invocation that runs meanwhile is answered by the old one", async () => {
+    it("applies an update of code and configuration, while a running invocation is answered by the old one", async () => {
       const body = (text: string) => `export const handler = async ({ ms = 0 }) => {
         await new Promise((resolve) => setTimeout(resolve, ms));
         return { text: ${JSON.stringify(text)}, flavour: process.env.FLAVOUR };
@@ -122,12 +117,12 @@ function suite(): void {
       await update(localStack.endpoint, "changing", "code", { ZipFile: zipped(body("two")) });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "plum" } });
       expect(await running).toMatchObject({ failed: false, body: { text: "one" } });
-      // Of the same code, which must outlive the version before.
+      // Of the same code, which must outlive the previous version.
       await update(localStack.endpoint, "changing", "configuration", { Environment: { Variables: { FLAVOUR: "fig" } } });
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
     });
 
-    it("an environment that was still starting when its function was updated answers, and ends", async () => {
+    it("an environment that was starting when its function was updated answers, and ends", async () => {
       const body = (text: string) => `export const handler = () => Promise.resolve({ text: ${JSON.stringify(text)}, pid: process.pid });`;
       await createFunction(localStack.endpoint, "slow", `await new Promise((resolve) => setTimeout(resolve, 5_000)); ${body("one")}`);
       const starting = invoke(localStack.endpoint, "slow", {});
@@ -141,14 +136,14 @@ function suite(): void {
       expect(isRunning(Number(second?.["pid"]))).toBe(true);
     });
 
-    it("what a function prints is in LocalStack's log, by name", async () => {
+    it("a function's output is in LocalStack's log, with its name", async () => {
       for (const line of ["probe: asked to crash", "probe: asked to throw", "probe: REPORT RequestId: ", "Task timed out"])
         expect(await log()).toContain(line);
       expect(await log()).not.toContain("\0");
     });
   });
 
-  it("LocalStack and its functions go without a trace when whoever started it is killed −9", async () => {
+  it("LocalStack and its functions leave nothing behind when their parent is killed with SIGKILL", async () => {
     const script = `
       import { startLocalStack } from ${JSON.stringify(new URL("../../infra/local/localstack.ts", import.meta.url).href)};
       const { pid, logFile, endpoint } = await startLocalStack();
@@ -158,7 +153,7 @@ function suite(): void {
     let output = "";
     starter.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
     await eventually("it has started", () => output.includes("\n"), 60_000);
-    const started = JSON.parse(output) as { readonly pid: number; readonly logFile: string; readonly endpoint: string }; // printed just now
+    const started = JSON.parse(output) as { readonly pid: number; readonly logFile: string; readonly endpoint: string }; // just printed
     await createFunction(started.endpoint, "probe", HANDLER);
     const pid = Number((await invoke(started.endpoint, "probe", { what: "answer" })).body?.["pid"]);
     expect([isRunning(started.pid), isRunning(pid)]).toEqual([true, true]);
@@ -203,7 +198,7 @@ async function configuration(endpoint: string, name: string) {
 
 async function invoke(endpoint: string, name: string, event: object): Promise<Answer> {
   const answer = await call(endpoint, "POST", `${name}/invocations`, event);
-  return { failed: answer.headers.has("x-amz-function-error"), body: (await answer.json()) as Answer["body"] }; // what the handler returned
+  return { failed: answer.headers.has("x-amz-function-error"), body: (await answer.json()) as Answer["body"] }; // the handler's result
 }
 
 async function lambda(endpoint: string, method: string, path: string, body?: object): Promise<unknown> {

@@ -1,7 +1,6 @@
 /**
- * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself registers the
- * node, binds a pod to it and writes the status. Catches: an API server that does not reach or does not trust us, a stream that
- * loses bytes, exit codes or its end, log options read in another way than kubectl means them, and rights given to the wrong people.
+ * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself
+ * registers the node, binds a pod to it and writes the status.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -42,11 +41,11 @@ const NODE = "n1";
 const POD = "talker";
 /** Longer than the 16 KiB that containerd writes as one part of a line. */
 const LONG_LINE_BYTES = 40_000;
-/** The pauses keep the order of two streams. Afterwards it does what it is told in the files /say0, /say1, … */
+/** The pauses keep the order of two streams. Afterwards it obeys the files /say0, /say1, … */
 const LISTEN = `echo one; sleep 0.2; echo two >&2; sleep 0.2; echo three; n=0
 while true; do if [ -s /say$n ]; then . /say$n; n=$((n + 1)); fi; sleep 0.05; done`;
 
-/** Echoes whatever is sent to port 9000, on as many connections as there are. */
+/** Echoes all data on port 9000, on any number of connections. */
 const ECHO = "while true; do nc -ll -p 9000 -e cat; done";
 const BIG_BYTES = 4_000_000;
 
@@ -67,7 +66,7 @@ function suite(): void {
   let pod: NodePod;
   let status: PodStatus;
   const log = recordingLog();
-  /** How often the agent has asked the runtime for a container's status. */
+  /** The number of the agent's status requests to the runtime. */
   let statusesAsked = 0;
 
   beforeAll(async () => {
@@ -136,7 +135,7 @@ function suite(): void {
   });
 
   describe("kubectl logs", () => {
-    it("shows what the container says, from both streams, in order [node-agent 102] [node-agent 103]", async () => {
+    it("shows a container's output, from both streams, in order [node-agent 102] [node-agent 103]", async () => {
       const { stdout, code } = await eventually("three lines", async () => {
         const result = await kubectl("logs", POD, "-c", "main");
         return result.stdout.includes("three\n") && result;
@@ -144,7 +143,7 @@ function suite(): void {
       expect([code, stdout]).toEqual([0, "one\ntwo\nthree\n"]);
     });
 
-    it("shows the last lines, the first bytes, the time, and what is not too old [node-agent 114]", async () => {
+    it("shows the last lines, the first bytes, the time, and only recent lines [node-agent 114]", async () => {
       expect((await kubectl("logs", POD, "-c", "main", "--tail=2")).stdout).toBe("two\nthree\n");
       expect((await kubectl("logs", POD, "-c", "main", "--tail=0")).stdout).toBe("");
       expect((await kubectl("logs", POD, "-c", "main", "--limit-bytes=5")).stdout).toBe("one\nt");
@@ -155,7 +154,7 @@ function suite(): void {
       expect((await kubectl("logs", POD, "-c", "main", `--since-time=${after}`)).stdout).toBe("");
     });
 
-    it("shows the instance before with --previous, and says so when there is none [node-agent 103]", async () => {
+    it("shows the previous instance with --previous, and reports when there is none [node-agent 103]", async () => {
       expect((await kubectl("logs", POD, "-c", "main", "--previous")).stdout).toBe("first life\n");
       const none = await kubectl("logs", POD, "-c", "pulling", "--previous");
       expect([none.code, none.stderr]).toEqual([
@@ -164,7 +163,7 @@ function suite(): void {
       ]);
     });
 
-    it("says why there is nothing to show yet [node-agent 114]", async () => {
+    it("reports why there is no output yet [node-agent 114]", async () => {
       const { code, stderr } = await kubectl("logs", POD, "-c", "pulling");
       const text = `container "pulling" in pod "${POD}" is waiting to start: trying and failing to pull image`;
       expect([code, stderr]).toEqual([1, expect.stringContaining(text)]);
@@ -172,7 +171,7 @@ function suite(): void {
   });
 
   describe("kubectl exec", () => {
-    it("runs a command, keeps its streams apart and ends with its exit code [node-agent 102]", async () => {
+    it("runs a command with separate streams and returns its exit code [node-agent 102]", async () => {
       expect(await exec("sh", "-c", "echo out; echo err >&2; exit 7")).toEqual({
         stdout: "out\n",
         stderr: "err\ncommand terminated with exit code 7\n",
@@ -181,13 +180,13 @@ function suite(): void {
       expect(await exec("true")).toEqual({ stdout: "", stderr: "", code: 0 });
     });
 
-    it("passes standard input to its end, and bytes as they are [node-agent 102]", async () => {
+    it("passes standard input completely, and bytes unchanged [node-agent 102]", async () => {
       const input = `first\n${"x".repeat(300_000)}\nlast`;
       const { stdout, code } = await plane.kubectl(["exec", "-i", POD, "-c", "main", "--", "cat"], { input });
       expect([code, stdout.length, stdout === input]).toEqual([0, input.length, true]);
     });
 
-    it("says it when there is no such program or no such container", async () => {
+    it("reports a missing program and a missing container", async () => {
       const noProgram = await exec("nothing-of-that-name");
       expect(noProgram.code).not.toBe(0);
       expect(noProgram.stderr).toContain("nothing-of-that-name");
@@ -197,13 +196,13 @@ function suite(): void {
   });
 
   describe("kubectl attach", () => {
-    it("joins the container's own process: what it says from then on, and what it is told [node-agent 303]", async () => {
+    it("joins the container's own process: its later output, and its input [node-agent 303]", async () => {
       const attached = kubectlLater("attach", "-i", POD, "-c", "reader");
       attached.child.stdin?.write("one\n");
       await eventually("the process answers", () => attached.output().includes("heard one\n"));
       attached.child.stdin?.write("two\n");
       await eventually("and again", () => attached.output().includes("heard two\n"));
-      attached.child.kill("SIGKILL"); // a client that is cut off
+      attached.child.kill("SIGKILL"); // a client that disconnects
       await attached.ended;
       await eventually("nothing is left of it", () => api.streams() === 0);
       const again = kubectlLater("attach", "-i", POD, "-c", "reader");
@@ -217,7 +216,7 @@ function suite(): void {
   });
 
   describe("kubectl port-forward", () => {
-    it("carries many connections at once, large and cut ones, and leaves no socket [node-agent 304]", async () => {
+    it("carries many connections at once, large and aborted ones, and leaves no socket [node-agent 304]", async () => {
       const forward = kubectlLater("port-forward", `pod/${POD}`, ":9000");
       const port = await portOf(forward, 9000);
       const big = randomBytes(BIG_BYTES);
@@ -232,7 +231,7 @@ function suite(): void {
       expect((await echo(big)).equals(big)).toBe(true);
       const small = Array.from({ length: 12 }, (_, n) => Buffer.from(`connection ${n}`));
       expect(await Promise.all(small.map(echo))).toEqual(small);
-      // Rude ones: cut in the middle of what they send, and one that says nothing.
+      // Misbehaving clients: one disconnects while sending, one sends nothing.
       for (const bytes of [big, Buffer.alloc(0)]) {
         const rude = connect(port, "127.0.0.1").on("error", () => undefined);
         await once(rude, "connect");
@@ -245,7 +244,7 @@ function suite(): void {
       await eventually("nothing is left of it", () => api.streams() === 0);
     });
 
-    it("says it for a port where nobody listens, and for a pod that there is not [node-agent 304]", async () => {
+    it("reports a port without listener, and a pod that does not exist [node-agent 304]", async () => {
       const forward = kubectlLater("port-forward", `pod/${POD}`, ":9001");
       const port = await portOf(forward, 9001);
       const socket = connect(port, "127.0.0.1").on("error", () => undefined);
@@ -260,7 +259,7 @@ function suite(): void {
   });
 
   describe("a WebSocket client of the API server", () => {
-    it("gets the output of a command and a log, as many channels as there are [node-agent 102]", async () => {
+    it("receives a command's output and a log, on as many channels as there are [node-agent 102]", async () => {
       const pods = `/api/v1/namespaces/default/pods/${POD}`;
       const command = ["sh", "-c", "echo over; echo the wire >&2"].map((word) => `command=${encodeURIComponent(word)}`).join("&");
       const channels = await overWebSocket(`${pods}/exec?container=main&stdout=true&stderr=true&${command}`, "v4.channel.k8s.io");
@@ -271,8 +270,8 @@ function suite(): void {
     });
   });
 
-  describe("whoever asks the node itself", () => {
-    it("is 401 without a token or with a wrong one, 403 without rights, and served with them", async () => {
+  describe("a direct client of the node", () => {
+    it("receives 401 without a token or with a wrong one, 403 without rights, and is served with them", async () => {
       await kubectl("create", "serviceaccount", "stranger");
       await kubectl("create", "serviceaccount", "reader");
       await kubectl("create", "clusterrole", "read-node-pods", "--verb=get", "--resource=nodes/pods");
@@ -296,11 +295,11 @@ function suite(): void {
   });
 
   describe("kubectl logs -f", () => {
-    it("goes on across a rotation, joins long lines, and ends with the container [node-agent 102] [node-agent 114]", async () => {
+    it("continues across a rotation, joins long lines, and ends with the container [node-agent 102] [node-agent 114]", async () => {
       const { id, logPath } = await cri.containerStatus(runningId());
       const before = statusesAsked;
       const following = kubectl("logs", "-f", POD, "-c", "main", "--tail=1");
-      // Once for the log's path; the second time it has sent what there was, and wants to know whether more can come.
+      // Once for the log's path; the second time it has sent the content, and checks whether more can come.
       await eventually("the agent has sent the log's last line", () => statusesAsked >= before + 2);
       let told = 0;
       const say = async (command: string, last: string): Promise<void> => {
@@ -329,7 +328,7 @@ function suite(): void {
     return kubectl("exec", POD, "-c", "main", "--", ...command);
   }
 
-  /** kubectl as it runs, with its standard input left open. */
+  /** A running kubectl, with its standard input left open. */
   function kubectlLater(...args: readonly string[]): Later {
     if ("missing" in binaries) throw new Error(binaries.missing);
     const child = spawn(binaries.kubectl, ["--kubeconfig", plane.adminKubeconfig, ...args], { env: { ...process.env, KUBERC: "off" } });
@@ -348,7 +347,7 @@ function suite(): void {
     return JSON.parse(stdout);
   }
 
-  /** `main` lived once and lives again; `pulling` has no image. */
+  /** `main` has restarted once; `pulling` has no image. */
   async function startContainers(podLogsDir: string): Promise<PodStatus> {
     const { namespace, name, uid } = pod.metadata;
     const logDirectory = join(podLogsDir, `${namespace}_${name}_${uid}`);
@@ -418,7 +417,7 @@ function suite(): void {
     return (await kubectl("create", "token", serviceAccount)).stdout.trim();
   }
 
-  /** What came on each channel until the server closed; without channels all of it is on 0. */
+  /** Data of each channel until the server closed; without channels all of it is on 0. */
   async function overWebSocket(path: string, protocol: string, { channels = true } = {}): Promise<ReadonlyMap<number, string>> {
     const { ca, cert, key } = await kubeHttpConfigFrom(plane.adminKubeconfig, { component: "node-api-test" });
     const headers = {
@@ -488,7 +487,7 @@ async function chunksOf(socket: Socket, bytes: number): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), as long as these tests have them. */
+/** Payloads of a server's unmasked, unfragmented binary frames (RFC 6455 §5.2), in the lengths of these tests. */
 function binaryFrames(bytes: Buffer): readonly Buffer[] {
   const payloads: Buffer[] = [];
   for (let at = 0; at + 2 <= bytes.length;) {

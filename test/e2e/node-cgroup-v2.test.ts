@@ -1,9 +1,6 @@
 /**
- * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in user-mode Linux, and
- * test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
- *
- * Catches: a file or a value that the kernel refuses or reads otherwise; controllers that a parent does not hand on; a group that
- * stays; what a folder that stands for cgroupfs takes, and cgroupfs does not.
+ * Control groups of version 2 on a kernel that has them, wherever this runs: test/conformance/cgroups.test.ts in
+ * user-mode Linux, and test/conformance/systemd-cgroups.test.ts where systemd is the first process there.
  */
 import { join } from "node:path";
 
@@ -23,7 +20,7 @@ else {
     return await runInUml(uml.kernel, script, { timeoutMs: TIMEOUT_MS, systemd });
   };
   it(
-    "[node-agent 280] CG1 CG2 CG3 CG4 CG5 CG6 hold on a kernel of version 2, and it takes every limit",
+    "[node-agent 280] CG1 CG2 CG3 CG4 CG5 CG6 hold on a kernel with cgroup v2, which accepts every limit",
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("cgroups.test.ts", false);
@@ -33,7 +30,7 @@ else {
     },
   );
   it.skipIf(noSystemd !== undefined)(
-    `[node-agent 282] they hold by systemd, which bounds pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
+    `[node-agent 282] they hold with systemd, which limits pods as the agent does by itself${noSystemd === undefined ? "" : `: ${noSystemd}`}`,
     { timeout: TIMEOUT_MS },
     async () => {
       const { code, output } = await run("systemd-cgroups.test.ts", true);

@@ -1,9 +1,6 @@
 /**
- * Control groups and what a Node says it has, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
- * after the other, each on a real containerd and below a control group of its own.
- *
- * Catches: a limit that is not where the kernel reads it, or is another than the kubelet's; a class of pods that weighs something
- * else; containers outside of their pod's group; a node that offers more, or less, than the kubelet would.
+ * Control groups and what a Node says it has, of `deltaloop node` beside upstream's kubelet: the same pods on the
+ * same machine, one after the other, each on a real containerd and below a control group of its own.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
 const MOUNT = "/sys/fs/cgroup";
-/** What a group of version 1 is bounded by. */
+/** Limits of a cgroup v1. */
 const FILES = [
   ...["cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpuset.cpus", "cpuset.mems", "memory.limit_in_bytes"],
   ...["memory.soft_limit_in_bytes", "memory.swappiness", "pids.max"],
@@ -40,7 +37,7 @@ const PODS = {
   },
 } as const;
 
-/** Hard eviction as it is by default: nodeconf turns it off. */
+/** Default hard eviction: nodeconf turns it off. */
 const EVICTION = { "memory.available": "100Mi", "nodefs.available": "10%", "imagefs.available": "15%", "nodefs.inodesFree": "5%" };
 const EVICTING = { configuration: { evictionHard: EVICTION, enforceNodeAllocatable: ["pods"] } };
 const KEPT_BACK = {
@@ -74,7 +71,7 @@ function suite(upstream: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  /** Starts a node of `side`, looks, and ends it. */
+  /** Starts a node of `side`, inspects it, and stops it. */
   const on = async <T>(side: Side, options: JudgedNodeOptions, look: (node: JudgedNode) => Promise<T>): Promise<T> => {
     node = await startJudgedNode(cluster, side, upstream, options);
     try {
@@ -85,7 +82,7 @@ function suite(upstream: UpstreamTests): void {
     }
   };
 
-  it("[node-agent 194] [node-agent 195] pods have the limits that they have with the kubelet, and nodes the same room", async () => {
+  it("[node-agent 194] [node-agent 195] pods have the same limits as with the kubelet, and nodes the same allocatable", async () => {
     const look = async ({ containerd }: JudgedNode): Promise<Seen> => {
       const room = await roomOf(cluster);
       for (const [name, spec] of Object.entries(PODS)) {
@@ -104,7 +101,7 @@ function suite(upstream: UpstreamTests): void {
     expect(ours.left).toEqual([]);
   });
 
-  it("[node-agent 195] where nothing is kept back, too", async () => {
+  it("[node-agent 195] also without reservations", async () => {
     const look = (): Promise<object> => roomOf(cluster);
     const [theirs, ours] = [await on("kubelet", EVICTING, look), await on("ours", EVICTING, look)];
     expect(ours).toEqual(theirs);
@@ -114,7 +111,7 @@ function suite(upstream: UpstreamTests): void {
 interface Seen {
   readonly room: NodeView["status"];
   readonly groups: Awaited<ReturnType<typeof groupsBelow>>;
-  /** Of pods that are gone. */
+  /** Of deleted pods. */
   readonly left: readonly string[];
 }
 

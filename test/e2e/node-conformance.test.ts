@@ -1,10 +1,6 @@
 /**
- * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real containerd, and of what
- * its cluster suite has of kubectl and nodes besides.
- *
- * Catches: whatever upstream's own judges of a node catch, in their words: commands and environment, phases and restarts, init
- * containers, hooks, volumes of all kinds with their modes, security contexts, sysctls; logs, exec, copies, port-forward and debug as
- * kubectl asks for them.
+ * A core of upstream's NodeConformance tests with `deltaloop node` as the one node of a real control plane, on a real
+ * containerd, and of what its cluster suite has of kubectl and nodes besides.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -19,7 +15,7 @@ import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { TestOutcome, UpstreamTests } from "../upstream/program.ts";
 
-/** Of tests that failed, to tell whether it takes the others. */
+/** Output of failed tests, to compare with other runs. */
 const AGAIN_MAX = 3;
 const AGAIN_MS_MAX = 60_000;
 
@@ -45,7 +41,7 @@ function suite(upstream: UpstreamTests): void {
     await cluster?.stop();
   });
 
-  it("what is named, to be in the core or left out of it, is there", () => {
+  it("every listed test, in the core or excluded, exists", () => {
     const named = [...LEFT_OUT.map(({ group }) => group), ...SHORT];
     expect(named.filter((text) => !names.some((name) => name.includes(text)))).toEqual([]);
   });

@@ -1,10 +1,6 @@
 /**
- * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test goes on where the
- * one before it ended.
- *
- * Catches: a pod that is not reached, a probe that is not asked, a stream that loses bytes, exit codes or its end, a log that kubectl
- * cannot read, a wish of the pod's security that Docker was not told, a container that is started again because the agent or the
- * daemon was killed, and an address that a deleted pod keeps.
+ * `deltaloop node --docker`: a real API server and scheduler, a node of ours on a real dockerd. One story; each test
+ * goes on where the one before it ended.
  */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
@@ -24,7 +20,7 @@ import type { Terminal } from "../support/terminal.ts";
 
 const NODE = "on-docker";
 const GONE_MS_MAX = 30_000;
-/** Longer than the 16 KiB of which Docker makes one part of a line. */
+/** Longer than the 16 KiB that Docker writes as one part of a line. */
 const LONG_LINE_BYTES = 40_000;
 const BIG_BYTES = 2_000_000;
 
@@ -49,7 +45,7 @@ function suite(program: string): void {
     await cluster?.stop();
   });
 
-  /** Of containers that ever ran: `name/attempt state`. */
+  /** Of all containers that ever ran: `name/attempt state`. */
   const instances = async (uid: string): Promise<readonly string[]> => {
     const found = await node.cri.listContainers({ labelSelector: { [LABELS.podUid]: uid } });
     return found.map(({ metadata, state }) => `${metadata.name}/${metadata.attempt} ${state}`).toSorted();
@@ -59,13 +55,13 @@ function suite(program: string): void {
     openTerminal([kubectlProgram, ...args], { KUBECONFIG: cluster.plane.adminKubeconfig, KUBERC: "off" });
 
   describe("a node on Docker", () => {
-    it("[node-agent 400] says which runtime it has", async () => {
+    it("[node-agent 400] reports its runtime", async () => {
       expect(await cluster.kubectl("get", "node", NODE, "-o", "jsonpath={.status.nodeInfo.containerRuntimeVersion}")).toMatch(
         /^docker:\/\/\d+\./u,
       );
     });
 
-    it("[node-agent 400] runs a pod with init container, probes, volume and limits, which answers on its address", async () => {
+    it("[node-agent 400] runs a pod with init container, probes, volume and limits, which serves on its address", async () => {
       const probe = { httpGet: { path: "/", port: 8080 }, periodSeconds: 1 };
       const volumeMounts = [{ name: "shared", mountPath: "/shared" }];
       await cluster.apply(
@@ -96,14 +92,14 @@ function suite(program: string): void {
       ]);
     });
 
-    it("[node-agent 401] is read by kubectl logs, long lines too", async () => {
+    it("[node-agent 401] serves kubectl logs, long lines included", async () => {
       const text = `prepared\nto stderr\n${"x".repeat(LONG_LINE_BYTES)}\n`;
       await eventually("the log", async () => (await cluster.kubectl("logs", "web", "-c", "side")) === text);
       expect(await cluster.kubectl("logs", "web", "-c", "main", "--tail=1")).toBe("v1 listening on 8080\n");
       expect(await cluster.kubectl("logs", "web", "-c", "main", "--timestamps")).toMatch(/^\d{4}-\d\d-\d\dT\S{18}Z v1 listening/u);
     });
 
-    it("[node-agent 402] runs commands for kubectl exec: output, input, exit codes, no such command", async () => {
+    it("[node-agent 402] runs commands for kubectl exec: output, input, exit codes, missing command", async () => {
       expect(await cluster.kubectl("exec", "web", "-c", "side", "--", "sh", "-c", "echo one; cat /shared/word")).toBe("one\nprepared\n");
       await expect(cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "7")).rejects.toThrow("exit code 7");
       const input = Array.from({ length: 40_000 }, (_, index) => `line ${index} of what is sent\n`).join("");
@@ -113,7 +109,7 @@ function suite(program: string): void {
       await expect(cluster.kubectl("exec", "web", "-c", "side", "--", "/no/such")).rejects.toThrow(/no such file or directory|12[67]/u);
     });
 
-    it("[node-agent 461] is joined by kubectl attach: one process, before and after the client has gone", async () => {
+    it("[node-agent 461] serves kubectl attach: one process, before and after the client disconnects", async () => {
       await cluster.apply(podOf("talker", { containers: [shell("main", 'while read line; do echo "got $line"; done', { stdin: true })] }));
       const id = containerOf(await podReady(cluster, "talker")).containerID;
       for (const word of ["one", "two"]) {
@@ -127,7 +123,7 @@ function suite(program: string): void {
       expect(await cluster.kubectl("logs", "talker")).toBe("got one\ngot two\n");
     });
 
-    it("[node-agent 461] is reached by kubectl port-forward: an answer, 2 MB there and back, and a port where nobody listens", async () => {
+    it("[node-agent 461] serves kubectl port-forward: a response, 2 MB in both directions, and a port without listener", async () => {
       const script = `nc -ll -p 9000 -e cat & ${STAY}`;
       await cluster.apply(podOf("reached", { containers: [server(), shell("echo", script)] }));
       await podReady(cluster, "reached");
@@ -158,7 +154,7 @@ function suite(program: string): void {
       await cluster.kubectl("delete", "pod", "reached", "talker", "--wait=false");
     });
 
-    it("[node-agent 403] tells Docker what a pod says of its security", async () => {
+    it("[node-agent 403] passes a pod's security context to Docker", async () => {
       const securityContext = {
         runAsUser: 1234,
         runAsGroup: 2345,
@@ -188,7 +184,7 @@ function suite(program: string): void {
       expect(stderr).toContain("Read-only file system");
     });
 
-    it("[node-agent 404] starts a container again that fails its liveness probe, and shows what the last one said", async () => {
+    it("[node-agent 404] restarts a container that fails its liveness probe, and shows the previous log", async () => {
       const livenessProbe = { exec: { command: ["cat", "/alive"] }, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 1 };
       const script = `echo begun; touch /alive; sleep 2; rm /alive; ${STAY}`;
       await cluster.apply(podOf("sick", { containers: [shell("main", script, { livenessProbe })] }));
@@ -196,14 +192,14 @@ function suite(program: string): void {
       expect(await cluster.kubectl("logs", "sick", "--previous")).toBe("begun\n");
     });
 
-    it("[node-agent 405] leaves containers alone when the agent is killed, and when the daemon is", async () => {
+    it("[node-agent 405] keeps containers running when the agent or the daemon is killed", async () => {
       const before = await podReady(cluster, "web");
       await node.kill();
       await node.docker.kill();
       expect(await answerOf(before.status.podIP)).toBe("v1 web\n");
       await node.docker.restart();
       await node.start();
-      // The Node says the agent's new port a moment after its start.
+      // The Node has the agent's new port shortly after its start.
       await eventually("exec works", () => cluster.kubectl("exec", "web", "-c", "main", "--", "/server", "exit", "0"));
       const after = await podReady(cluster, "web");
       expect(containerOf(after)).toMatchObject({ containerID: containerOf(before).containerID, restartCount: 0 });
@@ -211,12 +207,12 @@ function suite(program: string): void {
       expect(await answerOf(after.status.podIP)).toBe("v1 web\n");
     });
 
-    it("[node-agent 406] gives back what deleted pods had", async () => {
+    it("[node-agent 406] releases the resources of deleted pods", async () => {
       expect((await node.leftovers()).sandboxes).not.toEqual([]);
       expect((await node.leftovers()).addresses).not.toEqual([]);
       await cluster.kubectl("delete", "pod", "web", "fenced", "sick", "--wait=false");
       for (const name of ["web", "fenced", "sick"]) await podGone(cluster, name, GONE_MS_MAX);
-      // What is dead goes with the agent's garbage, each minute; what others could miss goes at once.
+      // Dead containers are collected every minute; shared resources are released at once.
       await eventually("nothing is left", async () => {
         const { addresses, directories } = await node.leftovers();
         const running = await node.cri.listContainers({ state: "CONTAINER_RUNNING" });

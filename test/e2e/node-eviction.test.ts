@@ -1,9 +1,6 @@
 /**
- * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or because all pods together
- * may take only little of it; of disk by filling a small one of its own.
- *
- * Catches: figures that the real machine and runtime do not give as the stand-ins do; a pod that stays although its disk is full, or
- * whose owner is told something else than by a kubelet; a node that does not take pods again.
+ * A node that runs short, on a real containerd: of memory by a threshold that is raised above what there is, or
+ * because all pods together may take only little of it; of disk by filling a small one of its own.
  */
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { totalmem } from "node:os";
@@ -69,7 +66,7 @@ await whereNodesCanRun("a node that runs short", () => {
   const on = (nodeName: string, name: string, script: string, spec: object = {}, container: object = {}): object =>
     podOf(name, { nodeName, containers: [shell("main", script, container)], ...spec });
 
-  it("[node-agent 222] an emptyDir above its limit: its pod goes, and says why", async () => {
+  it("[node-agent 222] evicts a pod whose emptyDir exceeds its limit, and reports why", async () => {
     const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
     const mounts = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
     await cluster.apply(on("disk", "greedy", `cat /bin/busybox /bin/busybox /bin/busybox > /scratch/file; ${STAY}`, { volumes }, mounts));
@@ -79,13 +76,13 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "modest");
   });
 
-  it("[node-agent 222] a container above its limit: by what the runtime says of its layer", async () => {
+  it("[node-agent 222] evicts a pod whose container exceeds its limit, by the runtime's size of its layer", async () => {
     const limits = { resources: { limits: { "ephemeral-storage": "1Mi" } } };
     await cluster.apply(on("disk", "writer", `cat /bin/busybox /bin/busybox /bin/busybox > /file; ${STAY}`, {}, limits));
     expect((await evicted("writer")).message).toBe("Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
   });
 
-  it("[node-agent 223] a full disk: who takes most of it goes, the node says so, and takes pods again when there is room", async () => {
+  it("[node-agent 223] a full disk: evicts the largest consumer, reports the pressure, and accepts pods again when there is room", async () => {
     const much = Array<string>(4).fill("/bin/busybox").join(" ");
     await cluster.apply(on("disk", "big", `cat ${much} > /file; ${STAY}`));
     await podReady(cluster, "big");
@@ -112,7 +109,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "again");
   });
 
-  it("[node-agent 252] pods that take what all of them may: one goes although the node has memory", async () => {
+  it("[node-agent 252] pods at the limit of all pods: evicts one although the node has free memory", async () => {
     const volumes = [{ name: "memory", emptyDir: { medium: "Memory" } }];
     const mounts = { volumeMounts: [{ name: "memory", mountPath: "/memory" }] };
     await cluster.apply(on("bounded", "small", STAY));
@@ -126,7 +123,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "small");
   });
 
-  it("[node-agent 224] memory: pods that ask for nothing are turned away, others go one by one", async () => {
+  it("[node-agent 224] memory: rejects pods without requests, and evicts others one by one", async () => {
     await eventually("it is said", async () => (await condition("memory", "MemoryPressure")) === "True", WAIT_MS);
     await cluster.apply(on("memory", "nothing", STAY));
     expect((await evicted("nothing")).message).toBe("Pod was rejected: The node had condition: [MemoryPressure]. ");

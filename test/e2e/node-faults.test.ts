@@ -1,9 +1,7 @@
 /**
- * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of manifests and from a
- * URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One story; each test goes on where the one before it ended.
- *
- * Catches: pods that do not come back with their runtime, or are made anew because of it; a node that does not say that it cannot work;
- * a static pod that needs the API server, runs twice beside its own successor, or whose mirror is not its own.
+ * What a node goes through: its runtime dies and comes back, the API server is away, pods come from a folder of
+ * manifests and from a URL, and the machine is shut down. A real API server, two nodes of ours, real containers. One
+ * story; each test goes on where the one before it ended.
  */
 import { rm, rename, symlink, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer } from "node:http";
@@ -42,9 +40,9 @@ import { startTcpFront } from "../support/tcp-front.ts";
 import type { TcpFront } from "../support/tcp-front.ts";
 
 const noBus = ensureDbusMock();
-/** A node looks at its runtime each 5 s and tells each 10 s. */
+/** A node polls its runtime every 5 s and reports every 10 s. */
 const TOLD_MS_MAX = 40_000;
-/** Of the URL's header; nobody may read it in a log. */
+/** In the URL's header; must not appear in a log. */
 const TOKEN = "hunter2-of-the-url";
 const MIRROR = "kubernetes.io/config.mirror";
 const HASH = "kubernetes.io/config.hash";
@@ -62,11 +60,11 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   let hit: NodeAgent;
   let other: NodeAgent;
   let bus: PrivateBus | undefined;
-  /** Through which the node that is hit calls the API server, in the later part. */
+  /** The proxy to the API server for the affected node, in the later part. */
   let front: TcpFront;
   let apiPort: number;
 
-  /** What the URL has, and who has asked for it with which header. */
+  /** The content of the URL, and the clients with their headers. */
   const url = { status: 200, pods: [] as readonly object[], asked: [] as unknown[] };
   const pods = createHttpServer((request, response) => {
     url.asked.push(request.headers["x-token"]);
@@ -85,7 +83,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     const shutdown = ["--shutdown-grace-period", "6s", "--shutdown-grace-period-critical-pods", "2s"];
     nodes = await startNodes(cluster, ["node-a", "node-b"], {
       flags: [...flags, ...shutdown],
-      // Never this machine's own, whatever there is.
+      // Never this machine's own.
       environment: { DBUS_SYSTEM_BUS_ADDRESS: bus?.address ?? "unix:path=/nowhere" },
     });
     const [first, second] = nodes;
@@ -114,17 +112,17 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       },
       TOLD_MS_MAX,
     );
-  /** Static pods are known to the runtime by another UID than their mirrors'. */
+  /** The runtime knows static pods by another UID than their mirror pods'. */
   const running = async (node: NodeAgent, { metadata: { uid, annotations } }: PodView): Promise<readonly (readonly [number, string])[]> =>
     (await node.containers(annotations?.[MIRROR] ?? uid)).map(({ metadata, state }) => [metadata.attempt, state]);
   const manifestOf = (name: string): string => join(hit.manifests, name);
-  /** As editors and config managers do it: the new file is there at once, whole. */
+  /** As editors and config managers do it: the new file appears atomically. */
   const writeManifest = async (name: string, pod: object): Promise<void> => {
     await writeFile(manifestOf(`.${name}`), JSON.stringify(pod));
     await rename(manifestOf(`.${name}`), manifestOf(name));
   };
 
-  it("without its runtime a node is NotReady; with it the pods are Ready, and the same ones [node-agent 122]", async () => {
+  it("without its runtime a node is NotReady; with it the pods are Ready, and unchanged [node-agent 122]", async () => {
     const probes = { readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 } };
     const on = (node: NodeAgent, name: string, more: object = {}): object =>
       podOf(name, { nodeSelector: { "kubernetes.io/hostname": node.name }, containers: [server({ ...probes, ...more })] });
@@ -146,7 +144,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     const after = await podReady(cluster, "stays");
     expect(after.status.containerStatuses).toEqual(stays.status.containerStatuses);
     expect(await running(hit, after)).toEqual([[0, "CONTAINER_RUNNING"]]);
-    // Taken out when its node was, by the control plane; the agent has put it back.
+    // Removed by the control plane when its node was; the agent has restored it.
     expect(conditionOf(after.status, "Ready")?.status).toBe("True");
     const ended = await podWhere(cluster, "ends", "was started again", (pod) => containerOf(pod).restartCount >= 1);
     expect(containerOf(ended).lastState.terminated?.exitCode).toBe(6);
@@ -157,7 +155,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(told).toMatch(/Normal +NodeReady +.*Node node-a status is now: NodeReady/);
   });
 
-  it("what ends while its agent is dead is reported with its code, and what runs is left alone [node-agent 122]", async () => {
+  it("reports a container that exited while its agent was dead with its code, and keeps running ones [node-agent 122]", async () => {
     const waits = "while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 6";
     await cluster.apply(
       podOf("told-later", { nodeSelector: { "kubernetes.io/hostname": other.name }, containers: [shell("main", waits)] }),
@@ -179,8 +177,8 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     return sandboxes.filter(({ metadata }) => metadata.name === podName).map(({ metadata }) => metadata.uid);
   };
 
-  it("a static pod starts, and its mirror says so", async () => {
-    // It does not end when it is told to, so whoever does not wait for its end is seen.
+  it("a static pod starts, and its mirror pod reports it", async () => {
+    // It ignores SIGTERM, so an agent that does not wait for its end is detected.
     await writeManifest("web.json", staticPod({ args: ["stubborn"] }));
     const mirror = await podReady(cluster, "web-node-a");
     const hash = mirror.metadata.annotations?.[HASH];
@@ -196,7 +194,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(await cluster.kubectl("logs", "web-node-a")).toBe("v1 listening on 8080\n");
   });
 
-  it("a static pod that was edited ends before its successor starts; there is one mirror, with the new hash [node-agent 126]", async () => {
+  it("an edited static pod ends before its successor starts; there is one mirror pod, with the new hash [node-agent 126]", async () => {
     const before = await podReady(cluster, "web-node-a");
     await writeManifest("web.json", staticPod({ image: IMAGES.serverV2 }));
     const oldHash = before.metadata.annotations?.[HASH];
@@ -221,7 +219,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(mirrors.map(({ metadata }) => metadata.name)).toEqual(["web-node-a"]);
   });
 
-  it("a mirror that somebody deletes comes again, and its pod runs on", async () => {
+  it("recreates a deleted mirror pod, while its pod keeps running", async () => {
     const before = await podReady(cluster, "web-node-a");
     await cluster.kubectl("delete", "pod", "web-node-a", "--grace-period=0", "--force");
     const after = await podWhere(
@@ -234,7 +232,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(after).restartCount).toBe(0);
   });
 
-  it("a static pod starts with the API server away, and is told of later; nobody is killed meanwhile [node-agent 121]", async () => {
+  it("a static pod starts without the API server, and is reported later; no pod is killed meanwhile [node-agent 121]", async () => {
     const stays = await podReady(cluster, "stays");
     const web = await podReady(cluster, "web-node-a");
     await hit.agent().stop();
@@ -247,7 +245,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       return container?.state === "CONTAINER_RUNNING" && uids;
     });
     const [early] = await hit.containers(uid);
-    // What the API server would say of the others is not known: they run on, longer than several rounds of housekeeping.
+    // The API server's view of the others is unknown: they keep running, longer than several housekeeping periods.
     await sleep(5_000);
     for (const pod of [stays, web]) expect(await running(hit, pod)).toEqual([[0, "CONTAINER_RUNNING"]]);
     expect(await getPod(cluster, "early-node-a")).toBeUndefined();
@@ -259,14 +257,14 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(await podReady(cluster, "web-node-a")).restartCount).toBe(0);
   });
 
-  it("pods of a URL run on each node that asks there [node-agent 64a]", async () => {
+  it("pods of a URL run on each node that reads it [node-agent 64a]", async () => {
     url.pods = [podOf("from-url", { terminationGracePeriodSeconds: 1, containers: [server()] })];
     const pods = await Promise.all([hit, other].map(({ name }) => podReady(cluster, `from-url-${name}`)));
     for (const { metadata } of pods) expect(metadata.annotations?.["kubernetes.io/config.source"]).toBe("http");
     expect(await answerOf(pods[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
   });
 
-  it("of three sources one after the other goes and comes back: all pods stay, and what has changed is followed [node-agent 459]", async () => {
+  it("three sources disappear and return one after the other: all pods stay, and changes are applied [node-agent 459]", async () => {
     try {
       const staying = ["web-node-a", "early-node-a", "from-url-node-a", "from-url-node-b", "stays", "comes"];
       const before = new Map(await Promise.all(staying.map(async (name) => [name, await podReady(cluster, name)] as const)));
@@ -283,7 +281,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       url.status = 503;
       const asked = url.asked.length;
 
-      // A folder that cannot be read; one that is not there would be an empty one.
+      // An unreadable folder; a missing one would be an empty one.
       await rename(hit.manifests, `${hit.manifests}.away`);
       await symlink(hit.manifests, hit.manifests);
       await eventually("it was noticed", () => hit.agent().output().includes("ELOOP"));
@@ -302,7 +300,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
       front.to(apiPort);
       await podGone(cluster, "comes");
 
-      // Each asks once in 20 s.
+      // Each is read every 20 s.
       await eventually("both have asked in vain", () => url.asked.length >= asked + 2, TOLD_MS_MAX);
       await same("early-node-a", "comes");
       Object.assign(url, { status: 200, pods: [podOf("other-url", { terminationGracePeriodSeconds: 1, containers: [server()] })] });
@@ -317,19 +315,19 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     }
   });
 
-  it("a static pod goes with its manifest, and so does its mirror", async () => {
+  it("a static pod and its mirror pod are deleted with the manifest", async () => {
     const uids = await readySandboxesOf("web-node-a");
     await rm(manifestOf("web.json"));
     await podGone(cluster, "web-node-a");
     await eventually("its container ended", async () => (await readySandboxesOf("web-node-a")).length === 0);
     await eventually("its directory is gone", async () => !(await hit.leftovers()).directories.some((uid) => uids.includes(uid)));
     await eventsSay(cluster, "web-node-a", "Killing: Stopping container main");
-    // The others never noticed.
+    // The others were not affected.
     expect(containerOf(await podReady(cluster, "stays")).restartCount).toBe(0);
   });
 
   it.skipIf(noBus !== undefined)(
-    "a shutdown of the machine waits for its pods; called off, the node takes pods again [node-agent 458]",
+    "a shutdown of the machine waits for its pods; after a cancellation the node accepts pods again [node-agent 458]",
     async () => {
       const on = (name: string, spec: object): object => podOf(name, { nodeName: hit.name, ...spec });
       await cluster.apply(on("low", { terminationGracePeriodSeconds: 30, containers: [server({ args: ["stubborn"] })] }));
@@ -360,7 +358,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
         });
       }
       const ends = [low, critical].map((pod) => pod && Date.parse(containerOf(pod).state.terminated?.finishedAt ?? ""));
-      // The 4 s that the one has and the wait for it are over at one moment, and ends are told in whole seconds.
+      // The pod's 4 s and the wait for it end at the same time, and ends are reported in whole seconds.
       expect(ends[1]).toBeGreaterThanOrEqual(saidMs + 3_000);
       expect(ends[0]).toBeLessThanOrEqual((ends[1] ?? NaN) + 1_000);
       await eventually("the locks are let go", () => bus?.locks().length === 0);
@@ -376,12 +374,12 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     },
   );
 
-  it("no node ever asked for what it may not do", async () => {
+  it("no node ever sent a forbidden request", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });
 
-/** Nobody listens there. */
+/** No server listens there. */
 async function closedPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

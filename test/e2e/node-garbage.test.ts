@@ -1,9 +1,4 @@
-/**
- * What a node throws away: a real containerd on a small disk of its own, really filled with images.
- *
- * Catches: a disk that fills up with images that nobody uses; one removed that a pod runs on, or that sandboxes are made of, so that
- * no pod starts any more.
- */
+/** Garbage collection of a node: a real containerd on a small disk of its own, filled with images. */
 import { randomBytes } from "node:crypto";
 import { rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -47,7 +42,7 @@ await whereNodesCanRun("what a node throws away", () => {
     return 100 - Math.trunc((bavail * 100) / blocks);
   };
   const imageNames = async (): Promise<readonly string[]> => (await node.cri.listImages()).flatMap(({ repoTags }) => repoTags).toSorted();
-  /** The disk is full, almost, so much of that is an image, and the rest is not. */
+  /** The disk is almost full; this share of it is an image, the rest is not. */
   const fill = async (imageBytes: number): Promise<void> => {
     const content = randomBytes(imageBytes);
     await node.containerd.importImages([{ name: FILLER, entries: [{ kind: "file", name: "filler", content }], entrypoint: ["/filler"] }]);
@@ -57,10 +52,10 @@ await whereNodesCanRun("what a node throws away", () => {
   };
   const collectedAnew = async (): Promise<void> => {
     await node.kill();
-    await node.start(); // collects at once, and then each five minutes
+    await node.start(); // collects at once, and then every five minutes
   };
 
-  it("[node-agent 148] images that nobody uses go from a full disk until it is 80 percent full", async () => {
+  it("[node-agent 148] deletes unused images from a full disk until it is 80 percent full", async () => {
     await cluster.apply(podOf("web", { containers: [server()] }));
     await podReady(cluster, "web");
     await fill(Math.trunc(DISK_BYTES / 4));
@@ -70,7 +65,7 @@ await whereNodesCanRun("what a node throws away", () => {
     expect(await imageNames()).not.toContain(FILLER);
   });
 
-  it("[node-agent 148] where that is not enough it is said, and images of pods and sandboxes stay", async () => {
+  it("[node-agent 148] reports when that is not enough, and keeps images of pods and sandboxes", async () => {
     await rm(join(root(), "ballast"));
     await fill(MIB);
     await collectedAnew();

@@ -1,10 +1,7 @@
 /**
- * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and given back. A real API server
- * with its own approving and signing controllers and scheduler, a real containerd, the agent. One story; each test goes on where the one
- * before it ended.
- *
- * Catches: a document whose commands do not work, a request that upstream's approver or signer does not take, certificates that end while
- * the agent works, a serving certificate that nobody could verify, credentials that do not reach a registry, and a Node that a restart changes.
+ * docs/guides/node.md, step by step: a machine with a container runtime becomes a node, is drained, taken over and
+ * given back. A real API server with its own approving and signing controllers and scheduler, a real containerd, the
+ * agent. One story; each test goes on where the one before it ended.
  */
 import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, readlink, stat, writeFile } from "node:fs/promises";
@@ -30,7 +27,9 @@ import { podOf, podReady, server } from "../harness/node-processes/pods.ts";
 
 const run = promisify(execFile);
 const NAME = "joiner";
-/** The signer dates them back by 5 minutes, so that 90 % of their life are over when they come: each is replaced at once. */
+/**
+ * The signer backdates them by 5 minutes, so that 90 % of their lifetime is over on arrival: each is replaced at once.
+ */
 const CERTIFICATE_SECONDS = 20;
 const PASSWORD = "5ecret";
 
@@ -64,7 +63,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     await cluster?.stop();
   });
 
-  /** The document's own steps of a section, as far as this machine can. */
+  /** The document's own steps of a section, as far as this machine can run them. */
   async function follow(section: string): Promise<void> {
     const own = steps.filter((step) => step.section.startsWith(section));
     expect(own.length, section).toBeGreaterThan(0);
@@ -85,7 +84,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     }
   }
 
-  /** What would change this machine is looked at only; what starts and ends the agent does so. */
+  /** Steps that would change this machine are only checked; the agent starts and stops by itself. */
   async function onMachine(command: string): Promise<void> {
     const [program = "", ...words] = command.trim().split(/\s+/u);
     switch (`${program} ${words[0]}`) {
@@ -103,14 +102,14 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       case "systemctl enable":
         return words.includes("deltaloop-node") ? await startAgent() : undefined;
       case "systemctl disable":
-        // Of a kubelet, the agent that runs stands for it.
+        // For steps with a kubelet, the running agent is used.
         return await stopAgent();
       default:
         throw new Error(`docs/guides/node.md has a command for the machine that nobody follows: ${command}`);
     }
   }
 
-  /** As the unit does it, with another root, runtime and ports, so that it fits beside others. */
+  /** As the unit does it, with another root, runtime and ports, so that it does not collide with others. */
   async function startAgent(): Promise<void> {
     if (agent !== undefined) return;
     const command = /^ExecStart=\S+ (.*)$/mu.exec(await readFile(NODE_UNIT, "utf8"))?.[1] ?? "";
@@ -125,7 +124,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
         ...["--image-credential-provider-config", file("providers.yaml"), "--image-credential-provider-bin-dir", file("bin")],
       ],
       { DBUS_SYSTEM_BUS_ADDRESS: "unix:path=/nowhere" },
-    ); // this machine's logind is left alone
+    ); // this machine's logind is not used
     port = Number(/https:\/\/127\.0\.0\.1:(\d+)/u.exec(await agent.line('"message":"ready"'))?.[1]);
     expect(port).toBeGreaterThan(0);
   }
@@ -166,7 +165,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       await take(untaint);
     });
 
-    it("goes on with other certificates after the first one has ended [node-agent 432]", async () => {
+    it("continues with new certificates after the first one has expired [node-agent 432]", async () => {
       const first = await currentCertificate();
       const { notAfterMs } = readCertificate(await readFile(first, "utf8"));
       await eventually("another one", async () => (await currentCertificate()) !== first, (CERTIFICATE_SECONDS + 5) * 1_000);
@@ -179,7 +178,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(refused).toEqual([]);
     });
 
-    it("pulls from a registry with what a credential provider knows [node-agent 451]", async () => {
+    it("pulls from a registry with credentials of a credential provider [node-agent 451]", async () => {
       await registry.add("private", 0);
       await cluster.apply(podOf("private", { containers: [{ name: "main", image: registry.image("private") }] }));
       await podReady(cluster, "private");
@@ -189,7 +188,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(agent?.output()).not.toContain(PASSWORD);
     });
 
-    it("is drained, taken over, and takes pods again with what it was given before [node-agent 452]", async () => {
+    it("is drained, taken over, and accepts pods again with its previous configuration [node-agent 452]", async () => {
       await cluster.kubectl("label", "node", NAME, "example.com/rack=7");
       const before = agent?.pid;
       await follow("5.");
@@ -201,14 +200,14 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(node?.spec.taints ?? []).toEqual([]);
     });
 
-    it("is given back [node-agent 452]", async () => {
+    it("is handed back [node-agent 452]", async () => {
       await follow("6.");
       expect(agent).toBeUndefined();
       expect(await cluster.get(`/api/v1/nodes/${NAME}`)).toBeUndefined();
     });
   });
 
-  /** As ECR's, for the registry of this test. */
+  /** Like ECR's, for the registry of this test. */
   async function putProvider(): Promise<void> {
     const [host = ""] = registry.image("x").split("/");
     const provider = {
@@ -233,7 +232,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     await chmod(path, 0o755);
   }
 
-  /** The alternative names that the agent's server shows, if the cluster's authority vouches for them. */
+  /** The subject alternative names of the agent's server, if the cluster's authority signed it. */
   async function handshake(): Promise<string | undefined> {
     return await new Promise((resolve, reject) => {
       const socket = connect({ host: "127.0.0.1", port, ca: cluster.plane.ca }, () => {

@@ -1,8 +1,5 @@
 /**
  * What a pod may ask of a node, on one of ours: a real API server and scheduler, `deltaloop node`, real containers.
- *
- * Catches: an exit code, restart count, phase, condition or Event that is not upstream's; an order of containers that is not the
- * spec's; a probe, a hook or a grace period that is not kept; a volume, variable, user or limit that a container does not see.
  */
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
@@ -39,7 +36,7 @@ import type { Terminal } from "../support/terminal.ts";
 
 const ABSENT = "127.0.0.1:1/none:1";
 const SECONDS = 1_000;
-/** Of busybox's shell; the kubectl that comes too late for it says that enter brings it. */
+/** Of busybox's shell; a kubectl that attaches too late prints that enter shows it. */
 const PROMPT = /\/ # $|try pressing enter\.\n/u;
 
 await whereNodesCanRun("pods on a node of ours", () => {
@@ -71,7 +68,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   };
 
   describe.concurrent("an image that does not exist", () => {
-    it("is said in upstream's words, and its neighbour on the node is left alone", async () => {
+    it("is reported with upstream's message, and its neighbour on the node is not affected", async () => {
       await cluster.apply(podOf("neighbour", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "neighbour"));
       await cluster.apply(podOf("none", { containers: [{ name: "main", image: ABSENT }] }));
@@ -102,7 +99,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a container that exits", () => {
-    it("fails its pod with restart policy Never, and is not started again [node-agent 92] [node-agent 103]", async () => {
+    it("fails its pod with restart policy Never, and is not restarted [node-agent 92] [node-agent 103]", async () => {
       await cluster.apply(podOf("never", { restartPolicy: "Never", containers: [shell("main", "echo sad; exit 3")] }));
       const pod = await podEnded(cluster, "never");
       const { state, restartCount, ready } = containerOf(pod);
@@ -119,7 +116,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await cluster.kubectl("delete", "pod", "never", "--timeout=30s");
     });
 
-    it("is started again with OnFailure until it succeeds [node-agent 92]", async () => {
+    it("is restarted with OnFailure until it succeeds [node-agent 92]", async () => {
       const script = "echo x >> /work/runs; [ $(busybox wc -l < /work/runs) -ge 2 ]";
       await cluster.apply(
         podOf("onfailure", {
@@ -141,7 +138,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await cluster.kubectl("get", "pods", "onfailure", "--no-headers")).toMatch(/^onfailure +0\/1 +Completed +1 /);
     });
 
-    // A turn waits two seconds for a stop. What ended with 0 only because it was asked to has not done its work.
+    // A sync waits two seconds for a stop. Exit code 0 after a requested stop is not a success.
     it.each([
       {
         cause: "its liveness probe fails",
@@ -149,7 +146,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
         more: { livenessProbe: { exec: { command: ["false"] }, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 2 } },
       },
       { cause: "its sandbox dies", pod: "cut-by-sandbox", more: {} },
-    ])("is started again with OnFailure when $cause and it takes 3 s to end with 0 [node-agent 127]", async ({ pod: name, more }) => {
+    ])("is restarted with OnFailure when $cause and it takes 3 s to exit with 0 [node-agent 127]", async ({ pod: name, more }) => {
       const first = 'echo > /work/first; trap "sleep 3; exit 0" TERM; sleep 3600 & wait';
       await cluster.apply(
         podOf(name, {
@@ -174,7 +171,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await logs(name)).toBe("done\n");
     });
 
-    it("backs off with Always, in upstream's words, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
+    it("backs off with Always, with upstream's message, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
       await cluster.apply(podOf("always", { containers: [shell("main", "echo run; exit 4")] }));
       const pod = await podWhere(cluster, "always", "backs off", (one) => {
         const { state, restartCount } = containerOf(one);
@@ -189,7 +186,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect([restartCount, await logs("always"), await logs("always", "--previous")]).toEqual([1, "run\n", "run\n"]);
     });
 
-    it("leaves its termination message in the file, or in its log when it failed and says so [node-agent 93]", async () => {
+    it("leaves its termination message in the file, or in its log when it failed with that policy [node-agent 93]", async () => {
       const fallBack = { terminationMessagePolicy: "FallbackToLogsOnError" };
       await cluster.apply(
         podOf("messages", {
@@ -243,7 +240,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await cluster.kubectl("get", "pods", "init-fails", "--no-headers")).toMatch(/^init-fails +0\/1 +Init:Error +0 /);
     });
 
-    it("are tried again with Always, and the others wait [node-agent 95]", async () => {
+    it("are retried with Always, and the others wait [node-agent 95]", async () => {
       await cluster.apply(podOf("init-retries", { initContainers: [shell("first", "exit 5")], containers: [shell("main", STAY)] }));
       const pod = await podWhere(cluster, "init-retries", "tried twice", (one) => containerOf(one, "first").restartCount >= 1);
       expect([pod.status.phase, containerOf(pod).state.waiting?.reason, containerOf(pod).containerID]).toEqual([
@@ -281,9 +278,9 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("probes", () => {
-    it("restart a container whose liveness fails, and no other [node-agent 97]", async () => {
+    it("restart only the container whose liveness fails [node-agent 97]", async () => {
       const often = { periodSeconds: 1, failureThreshold: 1 };
-      // Two pods: what is said of one is bounded (25 Events), and what is restarted again and again uses that up.
+      // Two pods: Events of one object are limited (25), and repeated restarts use that up.
       await cluster.apply(
         podOf("lively", {
           containers: [
@@ -314,7 +311,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("of startup hold the others back, and decide when a container counts as started [node-agent 97]", async () => {
+    it("of startup block the others, and decide when a container counts as started [node-agent 97]", async () => {
       const late = `sleep 4; echo up > /tmp/up; ${STAY}`;
       const probe = { exec: { command: ["cat", "/tmp/up"] }, periodSeconds: 1 };
       await cluster.apply(
@@ -337,7 +334,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(ready - Date.parse(state.running?.startedAt ?? "")).toBeGreaterThanOrEqual(4 * SECONDS);
     });
 
-    it("of readiness wait for their delay, and take a pod out without ending it [node-agent 96]", async () => {
+    it("of readiness wait for their delay, and make a pod unready without ending it [node-agent 96]", async () => {
       await cluster.apply(
         podOf("ready-later", {
           containers: [shell("main", STAY, { readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 5, periodSeconds: 1 } })],
@@ -373,8 +370,8 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  describe.concurrent("hooks and grace", () => {
-    /** Says each request's first line. */
+  describe.concurrent("hooks and grace periods", () => {
+    /** Prints each request's first line. */
     const LISTEN = `busybox nc -ll -p 8080 -e sh -c '
       read line; echo "$line" > /proc/1/fd/1
       while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
@@ -422,7 +419,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await eventsSay(cluster, "bad-hook", "FailedPostStartHook: PostStartHook failed");
     });
 
-    it("give less time to who is deleted again with less [node-agent 118]", async () => {
+    it("shorten the grace period when a pod is deleted again with less [node-agent 118]", async () => {
       await cluster.apply(podOf("hurried", { terminationGracePeriodSeconds: 300, containers: [server({ args: ["stubborn"] })] }));
       await podReady(cluster, "hurried");
       await cluster.kubectl("delete", "pod", "hurried", "--wait=false");
@@ -434,7 +431,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
     });
 
-    it("end who heeds the signal at once, and who does not after its grace", async () => {
+    it("end a container that obeys SIGTERM at once, and another one after its grace period", async () => {
       await cluster.apply(
         podOf("obedient", { terminationGracePeriodSeconds: 300, containers: [server()] }),
         podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
@@ -452,8 +449,8 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  describe.concurrent("what a container sees", () => {
-    it("is what ConfigMaps, Secrets and the pod say, also later [node-agent 107] [node-agent 108] [node-agent 109]", async () => {
+  describe.concurrent("a container's environment", () => {
+    it("reflects ConfigMaps, Secrets and the pod, including later changes [node-agent 107] [node-agent 108] [node-agent 109]", async () => {
       await cluster.apply(
         { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { color: "blue", size: "xl" } },
         { apiVersion: "v1", kind: "Secret", metadata: { name: "keys" }, stringData: { password: "hunter2" } },
@@ -530,7 +527,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await eventually(
         "the files changed",
         async () => {
-          // Without this a pod is looked at each 60 to 90 s.
+          // Without this a pod is synced every 60 to 90 s.
           await cluster.kubectl("label", "pod", "sees", "--overwrite", `tier=again-${++tries}`);
           return (await run(pod, "main", "cat /settings/deep/color /keys/password /all/size /about/labels")).startsWith("greenswordfishs");
         },
@@ -547,7 +544,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       readonly user?: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
     }
 
-    /** What the API server thinks of a token. */
+    /** The API server's review of a token. */
     async function tokenReview(token: string, ...audiences: readonly string[]): Promise<Review> {
       const body = {
         apiVersion: "authentication.k8s.io/v1",
@@ -558,7 +555,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       return answer["status"] as Review; // the answer to a TokenReview
     }
 
-    it("of a missing ConfigMap is nothing: the pod waits, and says for what, until it is there [node-agent 108]", async () => {
+    it("waits for a missing ConfigMap, and reports it, until it exists [node-agent 108]", async () => {
       await cluster.apply(
         podOf("waits", {
           containers: [shell("main", STAY, { volumeMounts: [{ name: "late", mountPath: "/late" }] })],
@@ -578,7 +575,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(await podReady(cluster, "waits-env"), "main", "echo $X")).toBe("1\n");
     });
 
-    it("are its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
+    it("has its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
       await cluster.apply({ apiVersion: "v1", kind: "Service", metadata: { name: "fooservice" }, spec: { ports: [{ port: 8765 }] } });
       await cluster.apply(
         podOf("self", {
@@ -610,7 +607,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(onHost, "main", "cat /etc/hosts")).toContain("# Kubernetes-managed hosts file (host network).\n");
     });
 
-    it("are command and arguments of image or spec, with variables in them [node-agent 105] [node-agent 106]", async () => {
+    it("has command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
       const env = [
         { name: "WHO", value: "world" },
         { name: "GREETING", value: "hello $(WHO) $$(WHO)" },
@@ -649,7 +646,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(containerOf(refused).containerID).toBeUndefined();
     });
 
-    it("are volumes with the right modes, and limits as quality of service [node-agent 110] [node-agent 114]", async () => {
+    it("has volumes with the right modes, and limits by quality of service [node-agent 110] [node-agent 114]", async () => {
       const limits = { cpu: "100m", memory: "32Mi" };
       const mounts = ["disk", "memory"].map((name) => ({ name, mountPath: `/${name}` }));
       const modes = "for d in /disk /memory; do busybox stat -c %a $d; done; busybox grep -c ' /memory tmpfs ' /proc/mounts";
@@ -674,8 +671,8 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  describe.concurrent("a pod's life", () => {
-    it("can be cut short by a deadline that came later [node-agent 100]", async () => {
+  describe.concurrent("a pod's lifecycle", () => {
+    it("can be shortened by a deadline that is set later [node-agent 100]", async () => {
       await cluster.apply(podOf("deadline", { containers: [shell("main", STAY)] }, { labels: { step: "one" } }));
       await podReady(cluster, "deadline");
       await cluster.kubectl(
@@ -697,7 +694,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("takes in containers for debugging, one after the other [node-agent 113]", async () => {
+    it("accepts ephemeral containers, one after the other [node-agent 113]", async () => {
       await cluster.apply(podOf("debugged", { containers: [server()] }));
       const before = await podReady(cluster, "debugged");
       for (const name of ["debug-1", "debug-2"]) {
@@ -719,7 +716,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(after.status.ephemeralContainerStatuses?.map(({ name }) => name)).toEqual(["debug-1", "debug-2"]);
     });
 
-    it("is held for what the runtime or the node does not know [node-agent 112]", async () => {
+    it("waits for features that the runtime or the node lacks [node-agent 112]", async () => {
       await cluster.apply({
         apiVersion: "node.k8s.io/v1",
         kind: "RuntimeClass",
@@ -750,7 +747,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("begins, is seen to end, and leaves nothing that runs [node-agent 99]", async () => {
+    it("starts, is seen to end, and leaves nothing running [node-agent 99]", async () => {
       await cluster.apply(
         podOf("brief", {
           terminationGracePeriodSeconds: 60,
@@ -768,7 +765,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  describe.concurrent("a person at a terminal", () => {
+  describe.concurrent("a user at a terminal", () => {
     const terminal = (...args: readonly string[]): Terminal =>
       openTerminal([kubectl, ...args], {
         KUBECONFIG: cluster.plane.adminKubeconfig,
@@ -776,7 +773,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
         KUBERC: "off",
       });
 
-    it("runs a pod, works in it, and gets its exit code [node-agent 460]", async () => {
+    it("runs a pod, works in it, and receives its exit code [node-agent 460]", async () => {
       const screen = terminal("run", "-it", "--rm", "by-hand", `--image=${IMAGES.busybox}`, "--restart=Never", "--command", "--", "sh");
       await screen.see(PROMPT);
       screen.type(`${AWAIT_SIZE}; echo sum-$((40 + 2))\n`);
@@ -784,7 +781,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await screen.see("sum-42\n");
       screen.type("echo sleeping-$((1)); sleep 600\n");
       await screen.see("sleeping-1\n");
-      screen.type("\x03"); // Ctrl-C ends what runs there, not the pod
+      screen.type("\x03"); // Ctrl-C ends the foreground command, not the pod
       screen.type("exit 3\n");
       await screen.see('pod "by-hand" deleted');
       expect(await screen.ended).toBe(3);
@@ -792,7 +789,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await podGone(cluster, "by-hand");
     });
 
-    it("attaches to a shell that waits, goes away and comes back to the same one [node-agent 460]", async () => {
+    it("attaches to a waiting shell, detaches and returns to the same one [node-agent 460]", async () => {
       await cluster.apply(
         podOf("shell", { containers: [{ name: "main", image: IMAGES.busybox, command: ["sh"], stdin: true, tty: true }] }),
       );
@@ -814,7 +811,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await logs("shell", "--previous")).toContain("still-seven");
     });
 
-    it("looks into a running pod with a container for debugging [node-agent 460]", async () => {
+    it("inspects a running pod with an ephemeral container [node-agent 460]", async () => {
       await cluster.apply(podOf("patient", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "patient"));
       const screen = terminal("debug", "-it", "patient", `--image=${IMAGES.busybox}`, "--target=main", "--container=doctor", "--", "sh");
@@ -834,7 +831,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(containerOf(pod)).toEqual(before);
     });
 
-    it("looks into a copy of a pod [node-agent 460]", async () => {
+    it("inspects a copy of a pod [node-agent 460]", async () => {
       await cluster.apply(podOf("original", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "original"));
       const args = [`--image=${IMAGES.busybox}`, "--copy-to=copy", "--share-processes", "--container=doctor", "--", "sh"];
@@ -850,12 +847,12 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  it("never asked for what a node may not do", async () => {
+  it("never sent a request that is forbidden to a node", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });
 
-/** What holds a pod's namespaces. */
+/** The container that holds a pod's namespaces. */
 async function pauseProcess({ metadata: { uid } }: PodView): Promise<number> {
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/u.test(name))) {
     const [command, cgroup] = await Promise.all(

@@ -1,8 +1,6 @@
 /**
- * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one after the other,
- * each on a real containerd that asks a registry of the test's own.
- *
- * Catches: an Event or a reason for waiting that is not the kubelet's, is in another place, or is missing.
+ * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
+ * after the other, each on a real containerd that asks a registry of the test's own.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -19,7 +17,7 @@ import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
 const SECONDS = 1_000;
-/** Of each container, at most; then they repeat themselves. */
+/** Of each container, at most; then they repeat. */
 const REASONS_MAX = 5;
 const NAMES = ["good", "missing", "misnamed"] as const;
 
@@ -75,7 +73,7 @@ function suite(upstream: UpstreamTests): void {
       await node.stop();
     }
   };
-  it("[node-agent 248] three pods wait for the same reasons in the same order, and the same is said of them", async () => {
+  it("[node-agent 248] three pods wait for the same reasons in the same order, with the same Events", async () => {
     const theirs = await on("kubelet");
     const ours = await on("ours");
     expect(ours.reasons).toEqual(theirs.reasons);
@@ -87,7 +85,7 @@ function suite(upstream: UpstreamTests): void {
 interface Seen {
   /** Of each container, one after the other. */
   readonly reasons: Readonly<Record<string, readonly string[]>>;
-  /** Of each pod, each once, in order of their first. */
+  /** Of each pod, each once, in order of the first occurrence. */
   readonly events: Readonly<Record<string, readonly string[]>>;
 }
 

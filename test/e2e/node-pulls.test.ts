@@ -1,9 +1,4 @@
-/**
- * Image pulls of a node of ours, on a real containerd that asks a registry of the test's own.
- *
- * Catches: pulls side by side where one at a time was asked for, or more than so many; an image that is asked for too soon after it
- * failed, or by each container; a line that a dead agent takes with it.
- */
+/** Image pulls of a node of ours, on a real containerd with a registry of the test's own. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startRegistry } from "../containerd/registry.ts";
@@ -48,7 +43,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   };
 
   describe.concurrent("pulls", () => {
-    it("[node-agent 244] come one after the other, also after the agent was killed among them", async () => {
+    it("[node-agent 244] run one after the other, also after the agent was killed in between", async () => {
       const names = ["a", "b", "c"];
       for (const name of names) await registry.add(name, 3 * SECONDS);
       await pulling("serial", ...names);
@@ -59,7 +54,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       await ready(...names);
       const [first, ...rest] = registry.pulls(...names);
       expect(atOnce(registry.pulls(...names))).toBe(1);
-      // The one that the dead agent had begun is broken off, and begun again.
+      // The pull of the dead agent is aborted, and starts again.
       expect(rest.map(({ repository }) => repository).toSorted()).toEqual(names);
       expect(rest.map(({ repository }) => repository)).toContain(first?.repository);
       const said = await Promise.all(names.map((name) => eventsOf(cluster, name)));
@@ -69,7 +64,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       expect(Math.max(...waits.map(Number))).toBeGreaterThan(8.5);
     });
 
-    it("[node-agent 245] come two at a time, and never three", async () => {
+    it("[node-agent 245] run two at a time, and never three", async () => {
       const names = ["d", "e", "f", "g"];
       for (const name of names) await registry.add(name, 2 * SECONDS);
       await pulling("parallel", ...names);
@@ -78,7 +73,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       expect(atOnce(registry.pulls(...names))).toBe(2);
     });
 
-    it("[node-agent 246] that fail are tried again after 10 s and 20 s, once for both containers that want the image, until it is there", async () => {
+    it("[node-agent 246] that fail are retried after 10 s and 20 s, once for both containers with the image, until it exists", async () => {
       const image = registry.image("late");
       const containers = ["main", "second"].map((name) => ({ name, image }));
       await cluster.apply(podOf("late", { nodeName: "parallel", containers }));
@@ -107,13 +102,13 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       ]);
     });
 
-    it("[node-agent 247] above the rate are refused before the registry is asked, and come later", async () => {
+    it("[node-agent 247] above the rate are refused without a request to the registry, and run later", async () => {
       const names = ["h", "i", "j"];
       for (const name of names) await registry.add(name, 0);
       await pulling("rationed", ...names);
       const refused = await Promise.any(
         names.map(async (name) => {
-          // At first in these words alone, and a moment later as the cause of a back-off.
+          // First as the reason, and shortly after as the cause of a back-off.
           await podWhere(
             cluster,
             name,
@@ -134,7 +129,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
     });
   });
 
-  it("[node-agent 244] a pod that goes while it waits in the line does not wait for its turn", async () => {
+  it("[node-agent 244] a pod deleted while queued does not wait for its pull", async () => {
     await registry.add("long", 15 * SECONDS);
     await registry.add("gone", 0);
     await pulling("serial", "long");
@@ -148,7 +143,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   });
 });
 
-/** The most that went on at the same time. */
+/** The maximum of concurrent pulls. */
 function atOnce(pulls: readonly Pull[]): number {
   return Math.max(
     ...pulls.map(({ startMs }) => pulls.filter((other) => other.startMs <= startMs && startMs < (other.endMs ?? Infinity)).length),

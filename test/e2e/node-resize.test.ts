@@ -1,8 +1,7 @@
 /**
- * What runs is changed, and so is who looks after it, while it runs on: pods resized in place, and an agent that is ended and another
- * one started in its place. A real API server, one node of ours, real containers, the kernel's own files.
- *
- * Catches: a resize that is told and not set, or set and not told; a container that an upgrade of its agent restarts.
+ * What runs is changed, and so is who looks after it, while it runs on: pods resized in place, and an agent that is
+ * ended and another one started in its place. A real API server, one node of ours, real containers, the kernel's own
+ * files.
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,12 +26,15 @@ import {
 } from "../harness/node-processes/pods.ts";
 import type { ContainerView, PodView } from "../harness/node-processes/pods.ts";
 
-/** Files of the kernel, of either version of cgroups: the limit of memory in bytes, and of CPU in microseconds of each 100 ms. */
+/**
+ * Files of the kernel, in either version of cgroups: the limit of memory in bytes, and of CPU in microseconds of each
+ * 100 ms.
+ */
 const LIMITS =
   "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes 2> /dev/null || cat memory.max; " +
   "cat cpu/cpu.cfs_quota_us 2> /dev/null || cut -d ' ' -f 1 cpu.max";
 const MB = 2 ** 20;
-/** The node's statuses come each 10 s, a failed turn in 10 to 15 s. */
+/** The node's statuses are sent every 10 s, a failed sync is retried after 10 to 15 s. */
 const LOOK_MS = 12_000;
 
 const both = (cpu: string, memory: string): object => ({ requests: { cpu, memory }, limits: { cpu, memory } });
@@ -64,7 +66,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
     const patch = JSON.stringify({ spec: { containers: [{ name: "main", resources }] } });
     await cluster.kubectl("patch", "pod", name, "--subresource", "resize", "--patch", patch);
   };
-  /** The size is told, and nothing is left to do for it. */
+  /** The size is reported, and no resize is pending. */
   const hasSize = async (name: string, resources: object): Promise<PodView> =>
     await podWhere(cluster, name, "has its new size", (pod) => {
       const { resources: told }: Sized = containerOf(pod);
@@ -72,7 +74,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
       return isDone && JSON.stringify(told) === JSON.stringify(resources);
     });
 
-  it("[node-agent 176] the kernel's limits are as kubectl patch --subresource resize has them, and nothing was restarted", async () => {
+  it("[node-agent 176] the kernel's limits follow kubectl patch --subresource resize, without restarts", async () => {
     const small = { limits: { cpu: "100m", memory: "32Mi" }, requests: { cpu: "100m", memory: "32Mi" } };
     const large = { limits: { cpu: "200m", memory: "64Mi" }, requests: { cpu: "200m", memory: "64Mi" } };
     await cluster.apply(podOf("grows", { containers: [shell("main", STAY, { resources: small })] }));
@@ -98,7 +100,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
     await eventsSay(cluster, "grows", `ResizeStarted: Pod resize started: ${sized}`, `ResizeCompleted: Pod resize completed: ${sized}`);
   });
 
-  it("[node-agent 177] an agent that takes the place of another restarts no container, also of one that wrote nothing down", async () => {
+  it("[node-agent 177] a new agent restarts no container, also after an agent without checkpoints", async () => {
     const restarts = ["cpu", "memory"].map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
     const get = { tcpSocket: { port: 8080 }, periodSeconds: 1 };
     await cluster.apply(
@@ -162,7 +164,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
 
     for (const isOlder of [false, true]) {
       await node.agent().stop();
-      // An agent from before there was this file left everything else as it is.
+      // An agent from before this file existed left everything else as it is.
       if (isOlder) await rm(join(node.containerd.directory, "kubelet", "deltaloop-allocations.json"));
       await node.start();
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));

@@ -1,10 +1,7 @@
 /**
- * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node, containerd, root directory,
- * kubeconfig, certificates and manifests. A real API server with its approver and signer, a real containerd. One story; each test goes on
- * where the one before it ended.
- *
- * Catches: what one of the two leaves behind and the other does not clear away; containers that are started anew though nobody asked for
- * it; a certificate that is asked for again; a pod that stays Terminating; files of the one that the other does not start with.
+ * A machine goes from upstream's kubelet to our agent and back, as docs/guides/node.md says it: the same Node,
+ * containerd, root directory, kubeconfig, certificates and manifests. A real API server with its approver and signer, a
+ * real containerd. One story; each test goes on where the one before it ended.
  */
 import { mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -27,7 +24,7 @@ import type { PodView } from "../harness/node-processes/pods.ts";
 import { upstreamTests } from "../upstream/program.ts";
 import type { UpstreamTests } from "../upstream/program.ts";
 
-/** Longer than the story, so that whoever asks for a certificate does so because it found none. */
+/** Longer than the test, so that a request for a certificate means that none was found. */
 const CERTIFICATE_SECONDS = 3_600;
 const MIRROR = "kubernetes.io/config.mirror";
 const STATIC = `still-${NAME}`;
@@ -102,7 +99,7 @@ function suite({ programs }: UpstreamTests): void {
     }
   };
 
-  it("the kubelet joins as kubeadm has it, and runs pods", async () => {
+  it("the kubelet joins as kubeadm configures it, and runs pods", async () => {
     for (const section of ["1.", "2."])
       for (const step of steps.filter((one) => one.section.startsWith(section))) if (step.kind === "cluster") await onCluster(step.script);
     await start("kubelet");
@@ -129,7 +126,7 @@ function suite({ programs }: UpstreamTests): void {
     ["ours", "kubelet", "6."],
   ] as const)
     it(
-      `from ${one} to ${to}: what stays goes on, what went is cleared away, and pods come [node-agent 462]`,
+      `from ${one} to ${to}: pods keep running, removed ones are cleaned up, and new ones start [node-agent 462]`,
       { timeout: 240_000 },
       async () => {
         const before = await podOfSet("stays");
@@ -181,7 +178,7 @@ function suite({ programs }: UpstreamTests): void {
       },
     );
 
-  it("both told the same of the certificates [node-agent 465]", () => {
+  it("both report the same certificate metrics [node-agent 465]", () => {
     const [theirs, ...later] = told;
     expect(Object.keys(theirs?.series ?? {}).length).toBeGreaterThan(10);
     expect(theirs?.endsSeconds).toHaveLength(2);
@@ -191,7 +188,7 @@ function suite({ programs }: UpstreamTests): void {
     }
   });
 
-  it("each certificate was asked for once, and nobody was refused [node-agent 462]", async () => {
+  it("each certificate was requested once, and no request was refused [node-agent 462]", async () => {
     const audit = await cluster.audit();
     const requests = audit.filter(({ verb, objectRef }) => verb === "create" && objectRef?.resource === "certificatesigningrequests");
     expect(requests.map(({ user }) => user.username.replace(/^(system:bootstrap):.*/u, "$1"))).toEqual([
@@ -201,7 +198,7 @@ function suite({ programs }: UpstreamTests): void {
     expect(audit.filter(({ user, responseStatus }) => user.username === `system:node:${NAME}` && responseStatus?.code === 401)).toEqual([]);
   });
 
-  /** What `/metrics` has of certificates; Go prints great numbers otherwise. */
+  /** The certificate metrics of `/metrics`; Go prints large numbers differently. */
   async function toldOfCertificates(): Promise<ToldOfCertificates> {
     const text = await cluster.kubectl("get", "--raw", `/api/v1/nodes/${NAME}/proxy/metrics`);
     const all = [...text.matchAll(/^(kubelet_(?:certificate_manager|server_expiration)\w+)(?:\{le="(\S+)"\})? (\S+)$/gmu)];
@@ -231,7 +228,10 @@ function suite({ programs }: UpstreamTests): void {
     );
   }
 
-  /** UIDs of the pods of which the machine has something. What has ended, and logs, go with either within a minute, which is not waited for. */
+  /**
+   * UIDs of the pods with data on the machine. Both agents delete terminated containers and logs within a minute, which
+   * is not waited for.
+   */
   async function remains(): Promise<Record<(typeof THINGS)[number], readonly string[]>> {
     const cri = createCri(containerd.endpoint);
     try {
@@ -258,7 +258,7 @@ const THINGS = ["containers", "sandboxes", "directories", "mounts", "cgroups"] a
 
 interface ToldOfCertificates {
   readonly series: Readonly<Record<string, string>>;
-  /** When they end, of client and server. */
+  /** Their expiry, of client and server. */
   readonly endsSeconds: readonly number[];
 }
 
@@ -270,7 +270,7 @@ async function podsOf(cluster: Cluster): Promise<readonly PodView[]> {
   return await cluster.list<PodView>("/api/v1/namespaces/default/pods");
 }
 
-/** Of pods that tell how often they were started, on disk and in memory. */
+/** Of pods that record their number of starts, on disk and in memory. */
 function daemonSet(name: string): object {
   const count = "for of in data memory; do echo $(($(cat /$of/starts 2>/dev/null || echo 0) + 1)) > /$of/starts; done";
   const volumeMounts = [

@@ -1,10 +1,7 @@
 /**
- * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler, our controllers through `deltaloop dev --act`, two nodes of
- * ours, real containers. One story; each test goes on where the one before it ended.
- *
- * Catches: a pod that does not answer where its status says, a rollout that `kubectl rollout status` does not see through, lines of
- * `kubectl get` and `describe` that are not upstream's, logs and exec that do not get through, a container that an agent starts again
- * or loses because it was killed, and anything that a deleted pod leaves on its node.
+ * A ReplicaSet, a ReplicationController, and a Deployment from one end to the other: a real API server and scheduler,
+ * our controllers through `deltaloop dev --act`, two nodes of ours, real containers. One story; each test goes on where
+ * the one before it ended.
  */
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,7 +22,7 @@ const PODS = "/api/v1/namespaces/default/pods";
 const ROLLOUT_SECONDS_MAX = 90;
 /** The agent collects garbage each minute. */
 const COLLECTED_MS_MAX = 100_000;
-/** Of its life as an agent: before, while and after it starts the new pods. */
+/** During an agent's life: before, while and after it starts the new pods. */
 const KILLED_AFTER_MS = [0, 150, 400];
 const labels = { app: "web" };
 const web = {
@@ -76,7 +73,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     if (found === undefined) throw new Error(`no node of ours has pod ${pod?.metadata.name}`);
     return found;
   };
-  /** All pods of the Deployment are on nodes of ours, are Ready, and answer for themselves. */
+  /** All pods of the Deployment are on our nodes, are Ready, and serve. */
   const allAnswer = async (version: string, count: number): Promise<readonly PodView[]> => {
     const pods = await eventually(`${count} pods are ready`, async () => {
       const found = await livePods();
@@ -102,7 +99,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
     }
   };
 
-  it("[replicaset 110] [replicaset 118] a ReplicaSet and a ReplicationController answer on each of their replicas", async () => {
+  it("[replicaset 110] [replicaset 118] all replicas of a ReplicaSet and a ReplicationController serve", async () => {
     await cluster.kubectl("create", "namespace", "bare");
     const replicated = (kind: "ReplicaSet" | "ReplicationController"): object => {
       const own = { app: kind };
@@ -133,7 +130,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
   });
 
   describe("a Deployment of four", () => {
-    it("comes up on both nodes and answers on its pods' addresses", async () => {
+    it("starts on both nodes and serves on its pods' addresses", async () => {
       const from = performance.now();
       await cluster.apply(web);
       await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);
@@ -143,7 +140,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(pods);
     });
 
-    it("reads in kubectl get and describe as on any cluster", async () => {
+    it("is shown by kubectl get and describe as on any cluster", async () => {
       const [pod] = await livePods();
       const { name } = pod?.metadata ?? { name: "" };
       const { podIP } = pod?.status ?? {};
@@ -171,7 +168,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
         "  Normal +Started .* kubelet +.*Container started",
       ])
         expect(described).toMatch(new RegExp(`^${line}$`, "m"));
-      // While the network of the sandbox was made, a probe may have come too early; nothing else is to complain of.
+      // While the sandbox's network was created, a probe may have come too early; no other warning is expected.
       expect(described).not.toMatch(/Warning +(?!Unhealthy)/);
 
       const node = await cluster.kubectl("describe", "node", "node-a");
@@ -197,7 +194,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       );
     });
 
-    it("can be listened to and entered by way of its nodes [node-agent 102]", async () => {
+    it("serves logs and exec through its nodes [node-agent 102]", async () => {
       const [pod] = await livePods();
       const name = pod?.metadata.name ?? "";
       expect(await cluster.kubectl("logs", name, "--tail=1")).toBe("v1 listening on 8080\n");
@@ -215,7 +212,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       });
       expect(containerOf(again).lastState.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
       expect(await cluster.kubectl("logs", name, "--previous")).toBe("v1 listening on 8080\ngot SIGTERM, ending\n");
-      // The rest of the story counts restarts.
+      // The rest of the test counts restarts.
       await cluster.kubectl("delete", "pod", name, "--timeout=30s");
       await allAnswer("v1", 4);
     });
@@ -240,7 +237,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(after);
       for (const old of before) {
         const now = after.find(({ metadata }) => metadata.uid === old.metadata.uid);
-        // Same container, same conditions with the same times: nobody took it for not ready meanwhile.
+        // Same container, same conditions with the same times: it was never marked unready.
         expect(now?.status.containerStatuses).toEqual(old.status.containerStatuses);
         expect(now?.status.conditions).toEqual(old.status.conditions);
       }
@@ -254,7 +251,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(await allAnswer("v2", 6));
     });
 
-    it("shrinks to two, and those stay as they are", async () => {
+    it("shrinks to two, and those are unchanged", async () => {
       const before = await allAnswer("v2", 6);
       await cluster.kubectl("scale", "deployment/web", "--replicas=2");
       await eventually("four pods are gone", async () => (await cluster.list<PodView>(PODS)).length === 2, 60_000);
@@ -262,7 +259,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       for (const pod of after) expect(before.find(({ metadata }) => metadata.uid === pod.metadata.uid)?.status).toEqual(pod.status);
     });
 
-    it("ends with a pod whose agent is killed while its grace runs [node-agent 120]", async () => {
+    it("ends with a pod whose agent is killed during its grace period [node-agent 120]", async () => {
       await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 20, containers: [server({ args: ["stubborn"] })] }));
       const pod = await podReady(cluster, "stubborn");
       const node = nodeOf(pod);
@@ -309,7 +306,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       );
     });
 
-    it("never made a node ask for what it may not do", async () => {
+    it("never caused a forbidden request of a node", async () => {
       expect(await refusedForGood(cluster)).toEqual([]);
     });
   });

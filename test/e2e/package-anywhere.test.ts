@@ -1,6 +1,6 @@
 /**
- * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with other times, time zone
- * and umask, each without any network. Catches: a path, a time or an order of files in a zip or in the template, and a step that asks a network.
+ * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with
+ * other times, time zone and umask, each without any network.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes } from "node:fs/promises";
@@ -57,7 +57,7 @@ describe(CUT_OFF === undefined ? "where a proxy leads nowhere" : "where there is
     for (const [name, bytes] of copies[0].zips) expect(copies[1].zips.get(name)?.equals(bytes), name).toBe(true);
   });
 
-  it("the template is the same text, but for the time in its zips' names in S3", () => {
+  it("the template is the same text, except for the time in its zips' names in S3", () => {
     const [one, other] = copies.map(({ template }) => template.replaceAll(DEPLOYED_AT, ""));
     expect(one).toBe(other);
     expect(one).not.toMatch(/anywhere|much\/deeper/);
@@ -99,12 +99,12 @@ async function packagedIn(folder: string, environment: Readonly<Record<string, s
   return {
     zips,
     template: await readFile(join(folder, "out", "cloudformation-template-update-stack.json"), "utf8"),
-    // A network that is cut off has no way out.
+    // A disconnected network has no route out.
     reached: CUT_OFF !== undefined && (await run(process.execPath, ["--eval", CONNECTS])) === 0,
   };
 }
 
-/** To somewhere that is never there: what matters is whether there is a way at all. */
+/** To an address without a server: only the route matters. */
 const CONNECTS = `require("node:net").connect(9, "192.0.2.1").once("error", ({ code }) => process.exit(code === "ENETUNREACH" ? 1 : 0)); setTimeout(() => process.exit(0), 500);`;
 
 async function touched(folder: string, at: Date): Promise<void> {

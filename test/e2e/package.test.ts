@@ -1,7 +1,6 @@
 /**
- * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor network.
- * Catches: a script left out of a bundle, a queue or role that is missing, a queue that
- * differs from the one local runs use, Lambda's recursion guard left on.
+ * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor
+ * network.
  */
 import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,7 +29,7 @@ import { startSecretsStandIn } from "../support/secrets-stand-in.ts";
 
 const ROOT = process.cwd();
 const FUNCTIONS = ["apply-deltas", "dead-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller"];
-/** Which of them call the API server. */
+/** Those that call the API server. */
 const USES_KUBE = /^(?:apply-|sync-)/;
 const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
 
@@ -46,7 +45,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true });
 });
 
-/** What a function is told where its secrets are elsewhere, and nothing else answers. */
+/** The environment of a function whose secrets are elsewhere, where no other service answers. */
 function referring(endpoint: string): Readonly<Record<string, string>> {
   const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [`DELTALOOP_DOORBELLS_${queue}_URL`, NOBODY]);
   return {
@@ -70,13 +69,13 @@ const NOBODY = "http://127.0.0.1:9/q";
 
 describe("zips", () => {
   // That they are the same byte for byte wherever they are made, and the template with them: package-anywhere.test.ts.
-  it("are one per function, of a time that nobody lives in", async () => {
+  it("are one per function, with a fixed time", async () => {
     expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
     // Time and date of the first entry: 1980, whenever it was built.
     for (const { name, zip } of bundles) expect((await readFile(zip)).subarray(10, 14).toString("hex"), name).toBe("00002100");
   });
 
-  it("hold the licence of every package that the bundle has something of", async () => {
+  it("contain the licence of every package in the bundle", async () => {
     for (const { name, zip } of bundles) {
       const files = await unzipped(zip);
       expect(Object.keys(files), name).toEqual(["handler.mjs", "THIRD-PARTY-LICENSES.txt"]);
@@ -89,7 +88,7 @@ describe("zips", () => {
     }
   });
 
-  it("stay within their size, and none has a size that it has long left behind", () => {
+  it("stay within their size limits, and no limit is far above its zip", () => {
     expect(Object.keys(BUNDLE_KIB_MAX)).toEqual(FUNCTIONS);
     for (const { name, bytes } of bundles) {
       expect(bytes / 1024, name).toBeLessThanOrEqual(BUNDLE_KIB_MAX[name] ?? 0);
@@ -97,7 +96,7 @@ describe("zips", () => {
     }
   });
 
-  it("leave out what no function uses, and have Node load nothing of its own for it: no fetch", async () => {
+  it("omit unused modules, and Node.js loads none for it: no fetch", async () => {
     for (const { name, bundle } of bundles) {
       expect(
         (await readFile(bundle, "utf8")).match(/DEBUG_COLORS|RedisCloudFixed|All sentinels are unreachable|geosearchstore/)?.[0],
@@ -113,7 +112,7 @@ describe("zips", () => {
     }
   });
 
-  it("is no fetch in a node's agent either, which has other use for its memory", async () => {
+  it("a node's agent has no fetch either, to save memory", async () => {
     const command = join(scratch, "cli");
     await bundleCli(ROOT, command);
     await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));
@@ -124,7 +123,7 @@ describe("zips", () => {
     expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
   });
 
-  it("are made anew only while what is left out is there", async () => {
+  it("are rebuilt only while the omitted modules exist", async () => {
     const options = {
       stdin: { contents: "export {}" },
       bundle: true,
@@ -135,7 +134,7 @@ describe("zips", () => {
     await expect(build(options)).rejects.toThrow(/ioredis\/built\/utils\/debug\.js is not in the bundle/);
   });
 
-  it("hold everything: each bundle can be imported alone and exports a handler", async () => {
+  it("are complete: each bundle can be imported alone and exports a handler", async () => {
     for (const { name, bundle } of bundles) {
       const alone = join(scratch, `alone-${name}`);
       await cp(bundle, join(alone, "handler.mjs"));
@@ -145,7 +144,7 @@ describe("zips", () => {
     }
   });
 
-  it("log no name that the minifier has made up, when Redis is away", async () => {
+  it("log no minified name when Redis is unavailable", async () => {
     const name = "sync-replicaset";
     const handler = pathToFileURL(bundles.find((each) => each.name === name)?.bundle ?? "").href;
     const queues = ["DEPLOYMENT", "REPLICASET", "REPLICATIONCONTROLLER"].map((queue) => [
@@ -187,7 +186,7 @@ describe("zips", () => {
     expect(names.filter((each) => each.length < 4)).toEqual([]);
   });
 
-  it("start with references alone: one call for their own secrets, which stand in no log, no error and no environment", async () => {
+  it("start with references alone: one call for their own secrets, which appear in no log, error or environment", async () => {
     const parts = ["mac-key", "digest-key", "redis", ...FUNCTIONS.map((name) => `kube/${name}`)];
     const value = (part: string) => (part === "redis" ? JSON.stringify({ password: canary(part) }) : canary(part.replace("/", "-")));
     const secrets = await startSecretsStandIn(Object.fromEntries(parts.map((part) => [`deltaloop/test/${part}`, value(part)])));
@@ -221,7 +220,7 @@ describe("zips", () => {
     }
   });
 
-  it("carry neither client-node nor anything of shared/local, nor a search for credentials", async () => {
+  it("contain neither client-node nor anything of shared/local, nor credential lookup", async () => {
     for (const { name, bundle } of bundles)
       expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient|sso_start_url|credential_process/);
   });
@@ -238,7 +237,7 @@ describe("template", () => {
   const ofType = (type: string, from = template) => Object.entries(from.Resources).filter(([, resource]) => resource.Type === type);
   const properties = (name: string) => template.Resources[name]?.Properties;
 
-  it("has Q1, a Q2 for each controller and a dead-letter queue for each, as local runs have them", () => {
+  it("has Q1, a Q2 for each controller and a dead-letter queue for each, like local runs", () => {
     const names = ofType("AWS::SQS::Queue").map(([name]) => name);
     const kinds = ["Deltas", "Deployment", "ReplicaSet", "ReplicationController"];
     expect(names.toSorted()).toEqual(kinds.flatMap((kind) => [`${kind}DeadQueue`, `${kind}Queue`]).toSorted());
@@ -258,7 +257,7 @@ describe("template", () => {
     }
   });
 
-  it("gives a delta message up after three tries in stage local only, where somebody waits for it", () => {
+  it("drops a delta message after three attempts in stage local only, for tests", () => {
     expect(local.Resources["DeltasQueue"]?.Properties["RedrivePolicy"]).toMatchObject({ maxReceiveCount: 3 });
   });
 
@@ -274,22 +273,22 @@ describe("template", () => {
     }
   });
 
-  it("runs every function on nodejs24.x, arm64, with a role of its own and the recursion guard off [informer T72]", () => {
+  it("runs every function on nodejs24.x, arm64, with a role of its own and recursive loop detection off [informer T72]", () => {
     const functions = ofType("AWS::Lambda::Function").map(([, resource]) => resource.Properties);
     expect(functions.map(({ FunctionName }) => FunctionName).toSorted()).toEqual(FUNCTIONS.map((name) => `deltaloop-prod-${name}`));
     for (const fn of functions) expect(fn).toMatchObject({ Runtime: "nodejs24.x", Architectures: ["arm64"], Handler: "handler.handler" });
-    // This one sends nothing, so it is in no chain.
+    // This one sends nothing, so it is in no loop.
     const guarded = functions.filter((fn) => fn["RecursiveLoop"] !== "Allow").map(({ FunctionName }) => FunctionName);
     expect(guarded).toEqual(["deltaloop-prod-dead-deltas"]);
     expect(new Set(functions.map(({ Role }) => JSON.stringify(Role))).size).toBe(FUNCTIONS.length);
   });
 
-  it("runs on nodejs22.x in stage local only, which LocalStack knows", () => {
+  it("runs on nodejs22.x in stage local only, which LocalStack supports", () => {
     const runtimes = ofType("AWS::Lambda::Function", local).map(([, { Properties }]) => Properties["Runtime"]);
     expect(runtimes).toEqual(FUNCTIONS.map(() => "nodejs22.x"));
   });
 
-  it("lets a function read its own queue and no other, and send to no queue but doorbells", () => {
+  it("allows a function to read only its own queue, and to send only to doorbell queues", () => {
     const others: Readonly<Record<string, readonly string[]>> = {
       ApplyDeltas: ["DeltasQueue"],
       DeadDeltas: ["DeltasDeadQueue"],
@@ -310,7 +309,7 @@ describe("template", () => {
     expect(ofType("AWS::Events::Rule").map(([, { Properties }]) => Properties["ScheduleExpression"])).toEqual(["rate(1 minute)"]);
   });
 
-  it("gives the visibility six time limits and the functions nothing but known variables", () => {
+  it("sets the visibility timeout to six time limits, and only known variables on the functions", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
       expect(Object.keys(Variables), name).toContain("DELTALOOP_MAC_KEY_SECRET");
@@ -322,7 +321,7 @@ describe("template", () => {
     expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
   });
 
-  it("gives a function names of secrets and no secret, nor anything that CloudFormation would put in a secret's place", () => {
+  it("gives a function names of secrets, no secret, and no dynamic reference to one", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       expect(JSON.stringify(Properties), name).not.toContain("{{resolve:");
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };
@@ -337,7 +336,7 @@ describe("template", () => {
     }
   });
 
-  it("lets a function read its own secrets, and no other function's", () => {
+  it("allows a function to read only its own secrets", () => {
     const functionRoles = ofType("AWS::IAM::Role").filter(([, role]) => JSON.stringify(role).includes('"lambda.amazonaws.com"'));
     expect(functionRoles).toHaveLength(FUNCTIONS.length);
     for (const [name, { Properties }] of functionRoles.filter(([, role]) => JSON.stringify(role).includes("ReadSecrets"))) {
@@ -356,7 +355,7 @@ describe("template", () => {
     }
   });
 
-  it("leaves half of the 4 KiB that Lambda gives an environment", () => {
+  it("leaves half of Lambda's 4 KiB for an environment free", () => {
     // With what a deployment fills in: an authority in base64, URLs of queues and of a store.
     const filled: Readonly<Record<string, number>> = { DELTALOOP_KUBE_CA: 1_500, DELTALOOP_KUBE_SERVER: 80, DELTALOOP_CLUSTER: 12 };
     const sizes = ofType("AWS::Lambda::Function").map(([, { Properties }]) => {
@@ -371,7 +370,7 @@ describe("template", () => {
   });
 });
 
-/** What a function says of an environment with these variables in it. */
+/** A function's errors for an environment with these variables. */
 function problemsOf(variables: readonly string[]): readonly string[] {
   try {
     const environment = Object.fromEntries(variables.map((variable) => [variable, variable.endsWith("_SECONDS") ? "5" : "x"]));
@@ -394,7 +393,7 @@ async function unzipped(path: string): Promise<Readonly<Record<string, string>>>
   }
 }
 
-/** test/tooling/stack.test.ts looks at that. */
+/** Tested by test/tooling/stack.test.ts. */
 function withoutEncryption(properties: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(properties).filter(([name]) => !/^(?:Kms|SqsManagedSse)/.test(name)));
 }

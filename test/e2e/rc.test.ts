@@ -1,10 +1,6 @@
 /**
- * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses, collections), on
- * a real control plane.
- *
- * Catches: a right that the ReplicationController's role lacks; pods that are not upstream's; a ReplicaFailure condition that does
- * not appear when the quota refuses a pod, or stays when it no longer does; a storm of creates against a quota; a size, a status, a
- * template or a deletion that somebody wrote and our controllers do not follow, or put right wrongly.
+ * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses,
+ * collections), on a real control plane.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -62,7 +58,7 @@ function replicaSet(namespace: string, replicas: number): object {
   };
 }
 
-/** The kinds that own pods, as paths and as kubectl names them. */
+/** The kinds that own pods, as paths and as kubectl's names. */
 const KINDS = {
   ReplicationController: {
     path: (namespace: string) => `/api/v1/namespaces/${namespace}/replicationcontrollers/web`,
@@ -72,9 +68,9 @@ const KINDS = {
   ReplicaSet: { path: (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/replicasets/web`, short: "rs", make: replicaSet },
 } as const;
 const MERGE = "application/merge-patch+json";
-/** Until the API server asks a webhook that was configured just now. */
+/** Until the API server calls a webhook that was just configured. */
 const WEBHOOK_KNOWN_MS = 3_000;
-/** Well within the 20 s for which a call without answer is waited for. */
+/** Well within the 20 s for which an unanswered call is waited for. */
 const WEBHOOK_BACK_MS_MAX = 12_000;
 
 /** Of a namespace of its own. */
@@ -187,7 +183,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       { operation: "CREATE", replicas: 3, wanted: 3 },
       { operation: "DELETE", replicas: 3, wanted: 1 },
     ])(
-      "[replicaset 126] a webhook that is away refuses each $operation of a pod like a quota: it is done as soon as it lets us",
+      "[replicaset 126] an unavailable webhook refuses each $operation of a pod like a quota: it succeeds as soon as it is admitted",
       async ({ operation, replicas, wanted }) => {
         const namespace = `webhook-${operation.toLowerCase()}`;
         await cluster.kubectl("create", "namespace", namespace);
@@ -278,7 +274,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
         }
       });
 
-    it("[replicaset 115] a ReplicaSet that is replaced and patched has as many pods, and makes new ones of the new template", async () => {
+    it("[replicaset 115] a replaced and patched ReplicaSet has the wanted number of pods, and creates new ones from the new template", async () => {
       await cluster.kubectl("create", "namespace", "patched");
       await cluster.apply(replicaSet("patched", 1));
       const path = `${collection("patched", "replicasets")}/web`;
@@ -294,7 +290,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect((await pods("patched")).map((pod) => pod.spec.containers[0]?.image).toSorted()).toEqual(["shop:1", "shop:1", "shop:2"]);
     });
 
-    it("[replicaset 116] ReplicaSets are listed and deleted as a collection, and none of them makes another pod", async () => {
+    it("[replicaset 116] ReplicaSets are listed and deleted as a collection, and none creates another pod", async () => {
       const chosen = { labelSelector: "e2e=rs" };
       await cluster.kubectl("create", "namespace", "collected");
       const one = replicaSet("collected", 2) as { readonly metadata: object };
@@ -312,7 +308,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect(created).toHaveLength(2);
     });
 
-    it("[replicaset 117] conditions of others stay in a ReplicaSet's status, put and patched, whatever its controller writes", async () => {
+    it("[replicaset 117] keeps conditions of other clients in a ReplicaSet's status, put and patched", async () => {
       await cluster.kubectl("create", "namespace", "conditioned");
       await cluster.apply(replicaSet("conditioned", 1));
       const path = `${collection("conditioned", "replicasets")}/web`;
@@ -320,7 +316,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
         ((await statusIs(path, { availableReplicas: replicas })).status.conditions ?? []).map(({ type }) => type);
       await told(1);
       const condition = (type: string): object => ({ type, status: "True", reason: "E2E", message: "Set from an e2e test" });
-      // Somebody else may write in between.
+      // Another client may write in between.
       await eventually("the status is put", async () => {
         const live = await cluster.client.request("GET", path);
         const status = { ...(live["status"] as object), conditions: [condition("StatusUpdate")] };
@@ -333,7 +329,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect(await told(1)).toEqual(["StatusPatched"]);
     });
 
-    it("[replicaset 98] [deployment T102] selectors stay as they are", async () => {
+    it("[replicaset 98] [deployment T102] selectors are immutable", async () => {
       await cluster.kubectl("create", "namespace", "immutable");
       for (const { resource, make } of Object.values(WORKLOADS)) {
         await cluster.apply(make("immutable", 0));
@@ -344,7 +340,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       }
     });
 
-    it("[replicaset 109] a ReplicaSet that is deleted without options gets no finalizer beside its own, nor do its pods come back", async () => {
+    it("[replicaset 109] a ReplicaSet deleted without options gets no further finalizer, and its pods are not recreated", async () => {
       await cluster.kubectl("create", "namespace", "finalized");
       const one = replicaSet("finalized", 1) as { readonly metadata: object };
       await cluster.apply({ ...one, metadata: { ...one.metadata, finalizers: ["example.com/held"] } });
@@ -362,7 +358,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await cluster.client.request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
     });
 
-    it("[replicaset 123] a ReplicationController's life as a watch sees it; what somebody writes into its status is put right", async () => {
+    it("[replicaset 123] a ReplicationController's lifecycle as a watch reports it; another client's status is corrected", async () => {
       await cluster.kubectl("create", "namespace", "lived");
       const seen = await watched("lived");
       const all = collection("lived", "replicationcontrollers");
@@ -385,13 +381,14 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await eventually("it is gone", () => seen.events.at(-1)?.type === "DELETED");
       await seen.stop();
       expect([seen.events[0]?.type, ...new Set(seen.events.slice(1, -1).map(({ type }) => type))]).toEqual(["ADDED", "MODIFIED"]);
-      // Once it is being deleted, its pods go their own ways, and whether it is gone before that is counted is the collector's race.
+      // After its deletion its pods end independently, and whether the count changes before that is a race with the
+      // collector.
       const lived = seen.events.filter(({ object }) => object.metadata.deletionTimestamp === undefined);
       const ready = lived.map(({ object }) => object.status.readyReplicas ?? 0);
       expect(ready.filter((count, i) => count !== ready[i - 1])).toEqual([0, 1, 0, 1, 2, 1, 2]);
     });
 
-    /** What a watch of the namespace's ReplicationControllers tells. */
+    /** The events of a watch of the namespace's ReplicationControllers. */
     const watched = async (
       namespace: string,
     ): Promise<{ readonly events: readonly { readonly type: string; readonly object: Owner }[]; stop(): Promise<void> }> => {

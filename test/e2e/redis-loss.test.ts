@@ -1,10 +1,6 @@
 /**
- * What Redis may lose (informer §11.7, §20): each loss in the middle of three rollouts, on a real control plane and real
- * redis-servers, with watcher and functions as processes of their own.
- *
- * Catches: a loss that nobody notices, or only when a hole has become old; work that stands still because a run that is no more
- * holds its key; a pod created twice because its intent was lost; a cache that is not what the API server has; anything done while
- * the gate is shut.
+ * What Redis may lose (informer §11.7, §20): each loss in the middle of three rollouts, on a real control plane and
+ * real redis-servers, with watcher and functions as processes of their own.
  */
 import { afterAll, beforeAll, describe, it } from "vitest";
 

@@ -1,8 +1,6 @@
 /**
- * On a real control plane: etcd restored without moving its revision on, under a system that runs on. Everybody's watches are of
- * revisions that are yet to come, and the API server keeps silent up to there (kubernetes#107457).
- *
- * Catches: a watcher, node or fence that waits in silence; a cache that keeps what has never been; pods deleted or made for its sake.
+ * On a real control plane: etcd restored without moving its revision on, under a system that runs on. Everybody's
+ * watches are of revisions that are yet to come, and the API server keeps silent up to there (kubernetes#107457).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -10,7 +8,7 @@ import { eventually, measured, OWN_NAMESPACE, startCluster, startDev, whereRealP
 import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
-/** More than all that is written until our watches are open again, or the server would have caught up. */
+/** More than all writes until our watches are open again; otherwise the server would have caught up. */
 const LOST_WRITES = 600;
 /** Informer T52. */
 const PROBE_MS_MAX = 160_000;
@@ -54,7 +52,7 @@ await whereRealPartsAre("a history that goes back, on a real control plane", () 
       return Number(first?.metadata.resourceVersion);
     };
 
-    it("[informer T52] [informer T52b] goes on after etcd was restored with its revision gone back", async () => {
+    it("[informer T52] [informer T52b] continues after etcd was restored to an older revision", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.kubectl("create", "configmap", "clock", "-n", "shop");
       await cluster.apply({

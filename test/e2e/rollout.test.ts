@@ -1,10 +1,6 @@
 /**
- * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev --act`, beside the
- * same commands run by upstream's own controllers.
- *
- * Catches: a ReplicaSet whose name, hash, revision, size annotations, status or conditions are not upstream's; an Event with
- * other words; rights that the RBAC manifests lack; a rollout that never completes for `kubectl rollout status`; a moment
- * with too many or too few pods; a pod created beside an old one by Recreate.
+ * Deployments and ReplicaSets on a real control plane, run by our watcher and functions through `deltaloop dev
+ * --act`, beside the same commands run by upstream's own controllers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -16,7 +12,7 @@ import { isSettled, takeSnapshot, withoutPodNames } from "../support/snapshot.ts
 import type { Snapshot } from "../support/snapshot.ts";
 
 const NAMESPACE = "shop";
-/** Twice the same picture this far apart is a settled one. */
+/** Two equal snapshots this far apart are settled. */
 const STILL_MS = 500;
 
 function deployment(name: string, replicas: number, more: object = {}): object {
@@ -41,7 +37,7 @@ function replicaSet(name: string, replicas: number): object {
   };
 }
 
-/** Dear to its owner, so that not the moment decides which pod goes when there are too many. Names of equals end in five characters. */
+/** A high deletion cost, so that timing does not decide which pod is deleted. Equal names end in five characters. */
 function bare(name: string, app = "keeper"): object {
   const annotations = { "controller.kubernetes.io/pod-deletion-cost": "100" };
   return {
@@ -52,7 +48,7 @@ function bare(name: string, app = "keeper"): object {
   };
 }
 
-/** apply-deltas reads only what was too big to travel, and there is no ReplicationController here. */
+/** apply-deltas reads only objects too big for a message, and there is no ReplicationController here. */
 const ROLES_AT_WORK = ["watcher", "sync-deployment", "sync-replicaset"];
 
 const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
@@ -60,7 +56,7 @@ const WRITE_VERBS = new Set(["create", "update", "patch", "delete"]);
 interface Step {
   readonly name: string;
   readonly run: (cluster: Cluster) => Promise<unknown>;
-  /** Sizes on the way depend on the moment, so numbers in Events are not compared. */
+  /** Intermediate sizes depend on timing, so numbers in Events are not compared. */
   readonly rolls?: true;
 }
 
@@ -87,7 +83,7 @@ async function create(cluster: Cluster, object: object, name: string): Promise<v
 
 const recreate = { strategy: { type: "Recreate" } };
 
-/** Each leaves a settled namespace behind; what is compared is the whole of it. */
+/** Each leaves a settled namespace, which is compared as a whole. */
 const STEPS: readonly Step[] = [
   { name: "creates a Deployment's ReplicaSet and pods", run: (c) => create(c, deployment("web", 3), "web") },
   { name: "scales 3 → 10", run: (c) => scale(c, "web", 10) },
@@ -103,7 +99,7 @@ const STEPS: readonly Step[] = [
     },
   },
   {
-    name: "shows in kubectl rollout history why it was changed",
+    name: "shows the change cause in kubectl rollout history",
     run: async (c) => {
       await k(c, "annotate", "deployment/web", "kubernetes.io/change-cause=back to the second");
       await c.rolledOut(NAMESPACE, "web");
@@ -111,7 +107,7 @@ const STEPS: readonly Step[] = [
     },
   },
   {
-    name: "[deployment T106] rolls back to the revision that an annotation asks for",
+    name: "[deployment T106] rolls back to the revision of an annotation",
     rolls: true,
     run: async (c) => {
       await k(c, "annotate", "deployment/web", "deprecated.deployment.rollback.to=3");
@@ -120,7 +116,7 @@ const STEPS: readonly Step[] = [
     },
   },
   {
-    name: "ends a request for a revision there is not",
+    name: "ends a request for a missing revision",
     run: (c) => k(c, "annotate", "deployment/web", "deprecated.deployment.rollback.to=9"),
   },
   {
@@ -133,9 +129,9 @@ const STEPS: readonly Step[] = [
   },
   { name: "starts with the Recreate strategy", run: (c) => create(c, deployment("once", 3, recreate), "once") },
   { name: "recreates", run: (c) => roll(c, "once", "shop:2") },
-  { name: "[deployment T117] makes no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },
+  { name: "[deployment T117] creates no ReplicaSet while created paused", run: (c) => c.apply(deployment("held", 1, { paused: true })) },
   {
-    name: "[deployment T117] begins with revision 1 when resumed",
+    name: "[deployment T117] starts with revision 1 when resumed",
     run: async (c) => {
       await k(c, "rollout", "resume", "deployment/held");
       await c.rolledOut(NAMESPACE, "held");
@@ -148,7 +144,7 @@ const STEPS: readonly Step[] = [
       await k(c, "scale", "deployment/held", "--replicas=10");
     },
   },
-  { name: "[deployment T117] makes no new ReplicaSet while paused", run: (c) => setImage(c, "held", "shop:2") },
+  { name: "[deployment T117] creates no new ReplicaSet while paused", run: (c) => setImage(c, "held", "shop:2") },
   {
     name: "rolls when resumed",
     rolls: true,
@@ -158,7 +154,7 @@ const STEPS: readonly Step[] = [
     },
   },
   {
-    name: "[deployment T108] adopts the ReplicaSet that an orphaning deletion left",
+    name: "[deployment T108] adopts the ReplicaSet of an orphaning deletion",
     run: async (c) => {
       await create(c, deployment("left", 2), "left");
       await k(c, "delete", "deployment/left", "--cascade=orphan", "--timeout=30s");
@@ -174,11 +170,11 @@ const STEPS: readonly Step[] = [
     run: (c) => k(c, "label", "pod", "bare", "app=astray", "--overwrite"),
   },
   {
-    name: "[replicaset 103] takes it back when it matches again, and deletes the one too many",
+    name: "[replicaset 103] adopts it again when it matches, and deletes the surplus one",
     run: (c) => k(c, "label", "pod", "bare", "app=keeper", "--overwrite"),
   },
   {
-    name: "[replicaset 107] deletes what it adopted beyond its size",
+    name: "[replicaset 107] deletes adopted pods beyond its size",
     run: async (c) => {
       await c.apply(...["many-first", "many-other", "many-third"].map((name) => bare(name, "many")));
       await c.apply(replicaSet("many", 2));
@@ -195,7 +191,9 @@ const STEPS: readonly Step[] = [
   },
 ];
 
-/** Runs a step, waits until nothing moves any more, and looks. Of the Events, those that `told` does not have yet. */
+/**
+ * Runs a step, waits until it has settled, and takes a snapshot. Of the Events, those that `told` does not have yet.
+ */
 async function play(cluster: Cluster, step: Step, told: Set<string>): Promise<Snapshot> {
   await step.run(cluster);
   let last = "";
@@ -238,15 +236,15 @@ interface EventShape {
   readonly involvedObject: { readonly uid: string; readonly resourceVersion: string };
 }
 
-/** Whole Events but for what no two runs share, and how many creates of pods were refused. */
+/** Whole Events without values that differ between runs, and the number of refused pod creates. */
 interface Refused {
   readonly events: readonly object[];
-  /** Of the Event into which the later ones were folded. */
+  /** Of the Event into which later ones were aggregated. */
   readonly folded: number;
   readonly refusals: number;
 }
 
-/** A quota leaves room for one pod of three, until the tenth refusal and more have been told. */
+/** A quota has room for one pod of three, until after the tenth reported refusal. */
 async function refuse(cluster: Cluster, namespace: string): Promise<Refused> {
   const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "room", namespace }, spec: { hard: { pods: "1" } } };
   await cluster.kubectl("create", "namespace", namespace);
@@ -293,7 +291,7 @@ function subjectOf(event: string): string {
 }
 
 await whereRealPartsAre("rollouts on a real control plane", () => {
-  describe("what upstream would have made", () => {
+  describe("the same results as upstream", () => {
     const upstream: Snapshot[] = [];
     let refusedByUpstream: Refused;
     const here: Snapshot[] = [];
@@ -332,7 +330,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       });
     }
 
-    it("[informer T82] tells of the creates that a quota refuses, over and over, as upstream does: field by field, folded and counted", async () => {
+    it("[informer T82] records repeated quota refusals as upstream does: field by field, aggregated and counted", async () => {
       const { events, folded, refusals } = await refuse(cluster, "scarce");
       measured(`refusals told: upstream ${refusedByUpstream.refusals}, ours ${refusals}`);
       expect(events).toEqual(refusedByUpstream.events);
@@ -353,7 +351,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect([metadata.generation, status?.observedGeneration]).toEqual([5, 5]);
     });
 
-    it("restarts by kubectl as a rollout of its own, which history tells and undo takes back", async () => {
+    it("restarts by kubectl as a rollout of its own, which history shows and undo reverts", async () => {
       const kubectl = (...args: readonly string[]): Promise<string> => cluster.kubectl(...args, "-n", "restarted");
       await cluster.kubectl("create", "namespace", "restarted");
       await cluster.apply(inNamespace("restarted", deployment("web", 2)));
@@ -384,7 +382,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(Object.values(podsCreated(history.changes()))).toEqual([10, 10]);
     });
 
-    it("[deployment T101] keeps the bounds when a rollout of 20 is overtaken by the next one, and ends with all old ReplicaSets at 0", async () => {
+    it("[deployment T101] keeps the bounds when the next rollout overtakes one of 20, and ends with all old ReplicaSets at 0", async () => {
       const history = await watched(cluster, "overtaken");
       const wanted = deployment("web", 20, { minReadySeconds: 4 });
       await cluster.apply(inNamespace("overtaken", wanted));
@@ -414,7 +412,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       ]);
     });
 
-    it("[deployment T104] lets no new pod live beside an old one when it recreates", async () => {
+    it("[deployment T104] runs no new pod beside an old one with Recreate", async () => {
       const history = await watched(cluster, "anew");
       await cluster.apply(inNamespace("anew", deployment("web", 1, recreate)), inNamespace("anew", deployment("more", 4, recreate)));
       for (const name of ["web", "more"]) {
@@ -433,7 +431,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(Object.values(podsCreated(history.changes())).toSorted()).toEqual([1, 1, 4, 4]);
     });
 
-    it("[deployment T109] leaves no node without a ready pod while rollouts follow each other, when new pods must go where old ones are", async () => {
+    it("[deployment T109] leaves no node without a ready pod during consecutive rollouts with pod affinity", async () => {
       const history = await watched(cluster, "balanced");
       const iterations = ["0", "1", "2", "3"];
       for (const iteration of iterations) {
@@ -449,7 +447,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
     it("[informer T82] sends nothing that RBAC refuses, no pod twice, and counts of Events as patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(
-        // What a quota refuses is looked at above.
+        // Quota refusals are tested above.
         ({ objectRef }) => objectRef?.resource !== "selfsubjectaccessreviews" && objectRef?.namespace !== "scarce",
       );
       expect(work.filter(({ responseStatus }) => responseStatus?.code === 403 || responseStatus?.code === 401)).toEqual([]);
@@ -462,7 +460,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
         work.filter(({ verb }) => WRITE_VERBS.has(verb)),
         ({ verb, objectRef, responseStatus }) => `${verb} ${objectRef?.resource} ${responseStatus?.code}`,
       );
-      // Ten Events of one reason and more: counted, by a patch that a real API server takes.
+      // Ten Events and more of one reason: counted, by a patch that a real API server accepts.
       expect(writes.get("patch events 200")?.length ?? 0).toBeGreaterThan(0);
       measured(
         `writes by our hands: ${[...writes]
@@ -474,7 +472,10 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
   });
 });
 
-/** Two pods on two nodes: not beside their like, and from the second iteration on beside those of another. Source: test/e2e/apps/deployment.go setAffinities. */
+/**
+ * Two pods on two nodes: not beside their own kind, and from the second iteration on beside those of another. Source:
+ * test/e2e/apps/deployment.go setAffinities.
+ */
 function balanced(iteration: string): object {
   const other = (operator: "In" | "NotIn"): object => ({
     topologyKey: "kubernetes.io/hostname",
@@ -496,7 +497,7 @@ function balanced(iteration: string): object {
   return deployment("web", 2, { strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }, template });
 }
 
-/** After each change of a pod: the nodes on which one is ready that nobody has asked to end. */
+/** After each change of a pod: the nodes with a ready pod that is not being deleted. */
 function nodesWithReadyPods(history: History): readonly (readonly string[])[] {
   const ready = new Map<string, string>();
   return history.changes().flatMap(({ kind, type, object: { metadata, spec, status } }) => {

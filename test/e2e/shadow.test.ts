@@ -1,8 +1,5 @@
 /**
  * `deltaloop shadow` beside upstream's own controllers on a real control plane, while people create, roll and delete.
- *
- * Catches: a write of upstream's that ours would not have made; an alarm about a person, a garbage collector or a rest; a write that no
- * controller of either would make, and that is not named; rights beyond list and watch.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -48,7 +45,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
         .output()
         .split("\n")
         .filter((line) => line.startsWith("{"))
-        .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>); // what --json prints
+        .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>); // the output of --json
       return { lines, code, summary: (lines.at(-1) as unknown as Summary).summary };
     };
     const started = async (): Promise<Running> => {
@@ -69,7 +66,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       await cluster.kubectl("delete", "pod", "-l", "app=web", "-n", "default", "--wait=false");
       await cluster.rolledOut("default", "web");
       await cluster.kubectl("delete", "rc/rc", "-n", "default");
-      await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a rest
+      await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a pause
       const { lines, code, summary } = await ended(shadow);
       const { exact = 0, older = 0, tie = 0, foreign = 0 } = summary.writes;
       measured(`shadow beside upstream: ${exact} exact, ${older} older, ${tie} ties, ${foreign} of others, ${summary.rests} rests`);
@@ -79,7 +76,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       expect(summary.rests).toBeGreaterThan(0);
     });
 
-    it("names a write that no controller would make, and ends with 1", { timeout: TIMEOUT_MS }, async () => {
+    it("reports a write that no controller would make, and exits with 1", { timeout: TIMEOUT_MS }, async () => {
       const shadow = await started();
       const patch = JSON.stringify({ status: { readyReplicas: 1, availableReplicas: 1, replicas: 7 } });
       const asController = "--field-manager=kube-controller-manager";

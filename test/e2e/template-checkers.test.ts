@@ -1,7 +1,4 @@
-/**
- * The template before two judges of others, cfn-lint and cloudsplaining, which pip installs once. Catches: a property, a value or a
- * combination that CloudFormation would refuse, a condition that leads nowhere, a right that reaches further than its resource.
- */
+/** The template before two judges of others, cfn-lint and cloudsplaining, which pip installs once. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,12 +10,12 @@ import { pythonVenv } from "../../infra/local/python-venv.ts";
 import { packaged } from "../support/packaged.ts";
 import type { Template } from "../support/packaged.ts";
 
-/** What cfn-lint says of every template that is made as ours is. */
+/** cfn-lint's findings for every template of this kind. */
 const NOT_OURS = [
-  "W3005", // osls names a function's role twice
-  "W1030", // an empty default, where a condition sees to it that nobody takes it
+  "W3005", // osls sets a function's role twice
+  "W1030", // an empty default that a condition never uses
 ];
-/** Rights without a resource, and why. */
+/** Rights without a resource, with the reason. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   "ec2:CreateNetworkInterface": "Lambda makes the interfaces of a VPC with the function's role (infra/fragments.ts)",
   "ec2:DeleteNetworkInterface": "and removes them",
@@ -50,7 +47,7 @@ function suite(python: string): void {
       await rm(scratch, { recursive: true });
     });
 
-    it("has nothing that cfn-lint finds fault with, in three regions; a planted mistake is found", async () => {
+    it("has no cfn-lint findings in three regions, while a planted mistake is found", async () => {
       const Redis = template.Resources["Redis"];
       const planted = {
         ...template,
@@ -81,7 +78,7 @@ function suite(python: string): void {
       expect(found.map(({ Message }) => Message).join("\n")).toContain("NumCacheCluster");
     });
 
-    it("gives nobody a right that cloudsplaining warns of and nobody has explained; a planted one is found", async () => {
+    it("grants no unexplained right that cloudsplaining reports, while a planted one is found", async () => {
       const policies = Object.entries(template.Resources).flatMap(([name, { Type, Properties }]) => {
         if (Type === "AWS::IAM::Role")
           return ((Properties["Policies"] ?? []) as readonly { readonly PolicyDocument: unknown }[]).map(({ PolicyDocument }) => [
@@ -113,7 +110,7 @@ function withoutIntrinsics(_: string, value: unknown): unknown {
   return others.length === 0 && (key === "Ref" || key?.startsWith("Fn::")) ? "arn:aws:service:region:account:one" : value;
 }
 
-/** cfn-lint ends with another code than 0 when it finds something. */
+/** cfn-lint exits with a code other than 0 when it finds something. */
 async function run(program: string, parameters: readonly string[], cwd: string, input = ""): Promise<string> {
   const child = spawn(program, parameters, { cwd, stdio: ["pipe", "pipe", "pipe"] });
   let [output, errors] = ["", ""];

@@ -1,9 +1,7 @@
 /**
- * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage collector, which
- * would delete them in the end and make a race of it; and a restore of etcd under a system that runs on.
- *
- * Catches: an API server that takes such references otherwise than we believe; a victim's pod deleted or counted out; anything sent
- * to the tenant's namespace; a cache that keeps newer versions than a restored cluster has, or pods that exist no more.
+ * On a real control plane: a tenant whose pods name another namespace's ReplicaSet, without upstream's garbage
+ * collector, which would delete them in the end and make a race of it; and a restore of etcd under a system that runs
+ * on.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -12,7 +10,10 @@ import type { Cluster, Running } from "../support/e2e.ts";
 
 const MERGE = "application/merge-patch+json";
 const BUMP = 1_000_000_000;
-/** Scheduler, nodes and we list everything again; a hole that the restart left in a lane may cost a minute (informer §19). */
+/**
+ * Scheduler, nodes and our watcher list everything again; a gap that the restart left in a lane may cost a minute
+ * (informer §19).
+ */
 const AFTER_RESTORE_MS = 90_000;
 const labels = { app: "web" };
 const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "shop:1" }] } };
@@ -48,7 +49,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
     const pods = (namespace: string): Promise<readonly Pod[]> => cluster.list<Pod>(`/api/v1/namespaces/${namespace}/pods`);
     const uids = async (namespace: string): Promise<readonly string[]> =>
       (await pods(namespace)).map(({ metadata }) => metadata.uid).toSorted();
-    /** As many as asked for, all available, said for the newest generation. */
+    /** As many as wanted, all available, at the newest generation. */
     const settled = (path: string, replicas: number, timeoutMs?: number): Promise<Workload> => {
       const look = async (): Promise<Workload | false | undefined> => {
         const object = await cluster.get<Workload>(path);
@@ -58,7 +59,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       return eventually(`${path} has ${replicas} available`, look, timeoutMs);
     };
 
-    it("six running pods of another namespace that name a ReplicaSet cost it none of its three", async () => {
+    it("six running pods of another namespace with an owner reference to a ReplicaSet cost it none of its three", async () => {
       await cluster.kubectl("create", "namespace", "victim");
       await cluster.kubectl("create", "namespace", "mallory");
       await cluster.apply(workload("ReplicaSet", "victim"));
@@ -95,7 +96,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       expect(sent.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("goes on after etcd was restored with a revision a thousand million higher", async () => {
+    it("continues after etcd was restored with a revision a thousand million higher", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(workload("Deployment", "shop"));
       const path = "/apis/apps/v1/namespaces/shop/deployments/web";
@@ -103,10 +104,10 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       const [before, own] = [await settled(path, 3), await uids("shop")];
       const snapshot = await cluster.plane.snapshotEtcd();
 
-      // All of this will never have been: the cache knows newer versions, pods and sizes than the cluster has afterwards.
+      // The restore discards all of this: the cache has newer versions, pods and sizes than the cluster afterwards.
       await cluster.kubectl("scale", "deployment/web", "-n", "shop", "--replicas=5");
       await settled(path, 5);
-      // Waits until it is gone: its node would else end the restored pod of that uid.
+      // Waits until it is deleted: otherwise its node would end the restored pod with that uid.
       await cluster.kubectl("delete", "pod", "-n", "shop", (await pods("shop"))[0]?.metadata.name ?? "");
       await cluster.kubectl("label", "deployment/web", "-n", "shop", "lost=label");
       await settled(path, 5);

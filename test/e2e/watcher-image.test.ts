@@ -1,10 +1,7 @@
 /**
- * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a real API server, pods
- * of it on a node of ours in real containers, functions beside them. One story; each test goes on where the one before it ended.
- *
- * Catches: an image that lacks a library, or changes from run to run; a manifest that the API server refuses, or that asks for more than
- * the strictest Pod Security level allows; a root that can be written to; probes that do not say what is so; a log line that is no JSON; a
- * watcher that does not feed the functions, or keeps its Lease when it is told to end.
+ * The watcher as it is deployed: the image of Debian's real packages, the Kustomize base by `kubectl apply -k` on a
+ * real API server, pods of it on a node of ours in real containers, functions beside them. One story; each test goes on
+ * where the one before it ended.
  */
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -38,7 +35,7 @@ import type { TcpFront } from "../support/tcp-front.ts";
 const PODS = `/api/v1/namespaces/${OWN_NAMESPACE}/pods`;
 const WEB = "/api/v1/namespaces/default/pods";
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${OWN_NAMESPACE}/leases/deltaloop-watcher-image-test`;
-/** Less than the 15 s after which a Lease that nobody gave back is taken. */
+/** Less than the 15 s after which an unreleased Lease expires. */
 const HAND_OVER_MS_MAX = 12_000;
 const ROLLOUT_SECONDS_MAX = 90;
 
@@ -96,7 +93,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       60_000,
     );
   const holder = async (): Promise<string> => (await cluster.get<Lease>(LEASE))?.spec.holderIdentity ?? "";
-  /** The pod that holds the Lease: its host name, then a dash, begins the identity. */
+  /** The pod that holds the Lease: the identity begins with its host name and a dash. */
   const leader = async (): Promise<string> =>
     await eventually("somebody leads", async () => /^(deltaloop-watcher-\d)-/.exec(await holder())?.[1]);
   const inside = async (pod: string, ...command: readonly string[]): Promise<string> =>
@@ -104,11 +101,11 @@ function suite(architecture: "amd64" | "arm64"): void {
   const told = async (pod: PodView | undefined, path: string): Promise<string> =>
     await (await fetch(`http://${pod?.status.podIP}:8080/${path}`, { signal: AbortSignal.timeout(5_000) })).text();
 
-  it("is the same bytes when it is made again", async () => {
+  it("is reproducible byte for byte", async () => {
     expect((await make()).manifest).toEqual(image.manifest);
   });
 
-  it("runs by the Kustomize base, twice, in a namespace of Pod Security level restricted", async () => {
+  it("runs two replicas from the Kustomize base, in a namespace of Pod Security level restricted", async () => {
     const from = performance.now();
     await applyBase();
     const pods = await bothReady();
@@ -121,7 +118,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     await eventually("the budget spares one of them", async () => (await cluster.kubectl(...budget)) === "1");
   });
 
-  it("tells probes which one leads, and that the cache is synced", async () => {
+  it("reports to probes which one leads, and that the cache is synced", async () => {
     const leading = await leader();
     for (const pod of await watchers()) {
       const leads = pod.metadata.name === leading;
@@ -133,14 +130,14 @@ function suite(architecture: "amd64" | "arm64"): void {
     }
   });
 
-  it("logs one JSON object a line", async () => {
+  it("logs one JSON object per line", async () => {
     const lines = (await cluster.kubectl("logs", "-n", OWN_NAMESPACE, await leader())).trim().split("\n");
     expect(lines.length).toBeGreaterThan(2);
     for (const line of lines)
       expect(JSON.parse(line)).toMatchObject({ level: expect.any(String), message: expect.any(String), service: "deltaloop-watch" });
   });
 
-  it("runs as nobody, without a capability, and can write nowhere", async () => {
+  it("runs as nobody, without a capability, and with a read-only file system", async () => {
     const script = `
       const { readFileSync, writeFileSync } = require("node:fs");
       const refused = ["/x", "/tmp/x", "/usr/lib/deltaloop/x"].map((path) => { try { writeFileSync(path, ""); return "written"; } catch (error) { return error.code; } });
@@ -158,7 +155,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     });
   });
 
-  it("has the doctor with it, who finds the API server, Redis, queues, Lease and cache well", async () => {
+  it("includes the doctor, which finds API server, Redis, queues, Lease and cache healthy", async () => {
     const report = JSON.parse(await inside(await leader(), COMMAND_PATH, "doctor", "--json")) as {
       readonly findings: readonly { readonly check: string; readonly state: string; readonly seen: string }[];
     };
@@ -167,7 +164,7 @@ function suite(architecture: "amd64" | "arm64"): void {
   });
 
   describe("a Deployment", () => {
-    it("is rolled out by functions that these watchers feed", async () => {
+    it("is rolled out by functions fed by these watchers", async () => {
       const labels = { app: "web" };
       const template = { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [server()] } };
       await cluster.apply({
@@ -180,8 +177,8 @@ function suite(architecture: "amd64" | "arm64"): void {
       expect((await cluster.list<PodView>(WEB)).filter(isReady)).toHaveLength(2);
     });
 
-    // Whichever comes first may take the Lease: the other pod, or the one that the StatefulSet makes anew under the old name.
-    it("grows after the leading watcher was told to end, and gave its Lease back", async () => {
+    // The first one may take the Lease: the other pod, or the recreated one with the old name.
+    it("scales up after the leading watcher was stopped and released its Lease", async () => {
       const [pod, before] = [await leader(), await holder()];
       const from = performance.now();
       await cluster.kubectl("delete", "pod", pod, "-n", OWN_NAMESPACE, "--wait=false");
@@ -198,7 +195,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     });
   });
 
-  /** The example with this cluster's values, for pods that reach the machine by their bridge alone. */
+  /** The example with this cluster's values, for pods that reach the machine only over their bridge. */
   async function applyBase(): Promise<void> {
     const gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
     const front = async (url: string): Promise<string> => {
@@ -249,7 +246,7 @@ function suite(architecture: "amd64" | "arm64"): void {
         DELTALOOP_REDIS_URL: `redis://${gateway}:${redisPort}`,
       }),
     );
-    // There is no service network here, so the API server's name leads to the bridge, and its port is another.
+    // There is no service network here, so the API server's name resolves to the bridge, with another port.
     const patch = `
 patches:
   - patch: |-
@@ -275,7 +272,7 @@ function envFile(variables: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-/** The committed ones. Where Debian has moved on, which a test cannot mend, what it offers now, and a line that says so. */
+/** The committed ones. If Debian has newer ones, which a test cannot change, the current ones with a note. */
 async function pinsToTest(architecture: "amd64" | "arm64"): Promise<DebianPins> {
   const pins = await readPins();
   try {

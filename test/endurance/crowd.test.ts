@@ -1,9 +1,6 @@
 /**
- * 5,000 objects, and in the middle of three rollouts all that may happen to a watcher, to the API server and to Redis: on a real
- * control plane, some ten minutes, `npm run endure`.
- *
- * Catches: what costs by the number of objects and is quick with twenty of them; a watch resumed where it lost something; a list
- * that is never finished because it is begun again each time; a write on a cache that is not what the API server has.
+ * 5,000 objects, and in the middle of three rollouts all that may happen to a watcher, to the API server and to
+ * Redis: on a real control plane, some ten minutes, `npm run endure`.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,5 +1,4 @@
-// Would catch: a decision that leads elsewhere than upstream's when nobody but people and nodes acts beside it; a person's write that is
-// not done again, or a controller's that is.
+// Closed replays: user and node actions are repeated, and our controllers must reach upstream's result.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -26,10 +25,10 @@ async function lived(name: string, seed: number): Promise<{ readonly end: Closed
   return { end, errors };
 }
 
-/** A person deleted a pod whose name was drawn. */
+/** A user deleted a pod with a random name. */
 const NAMED_A_POD = "replica-set-deleted";
 
-describe("lived once more with our controllers, each recording ends where it did", () => {
+describe("replays of each recording with our controllers end in the recorded state", () => {
   it.each(names.filter((name) => name !== NAMED_A_POD).flatMap((name) => shareOf([1, 2, 3], 1).map((seed) => ({ name, seed }))))(
     "$name, seed $seed",
     async ({ name, seed }) => {
@@ -40,7 +39,7 @@ describe("lived once more with our controllers, each recording ends where it did
   );
 });
 
-it("what people did to a pod with a drawn name is named, and that it ends otherwise by that pod alone", async () => {
+it("reports user actions on a pod with a random name, and that the result differs only in that pod", async () => {
   const { end } = await lived(NAMED_A_POD, 1);
   expect(end.left).toEqual([expect.stringMatching(/^delete Pod replica-set-deleted\/web-/)]);
   expect(end.disagreements).toEqual(["Pod replica-set-deleted/web-*****: count: recorded 2, ours 3"]);

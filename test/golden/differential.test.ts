@@ -1,5 +1,5 @@
-// Where there is no Go: ours syncs random objects, and does what upstream's controllers did when they were asked to (test/differential,
-// whose known.ts says what may differ, and no more). Would catch: any difference in decisions, bodies, texts or their order.
+// Runs without Go: our syncs on random objects against the recorded answers of upstream's controllers
+// (test/differential; known.ts lists the permitted differences).
 import { describe, expect, it } from "vitest";
 
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
@@ -13,7 +13,7 @@ import { reportOf } from "../differential/report.ts";
 
 const corpus = await readCorpus();
 
-describe("ours does what upstream was recorded to do", () => {
+describe("syncs write what upstream was recorded to write", () => {
   it.for(CONTROLLERS)("%s", async (controller) => {
     const reports: string[] = [];
     let syncs = 0;
@@ -41,7 +41,7 @@ const readyPod = (name: string, lastTransitionTime: string): KubeObject =>
   ({ metadata: { name }, status: { conditions: [{ type: "Ready", status: "True", lastTransitionTime }] } }) as unknown as KubeObject; // of a pod
 const lying = { metadata: { name: "web-3" }, spec: { replicas: 1 }, status: { availableReplicas: 2 } } as unknown as KubeObject; // of a ReplicaSet
 
-/** One of each that is known, in as few lines as it takes. */
+/** One of each known difference, as short as possible. */
 const EXAMPLES: readonly {
   readonly name: string;
   readonly upstream: Partial<Outcome>;
@@ -98,19 +98,19 @@ const EXAMPLES: readonly {
   },
 ];
 
-describe("what may differ", () => {
+describe("permitted differences", () => {
   const nothing: State = { deployments: [], replicasets: [], replicationcontrollers: [], pods: [] };
   const outcome = (given: Partial<Outcome>): Outcome => ({ writes: [], events: [], ending: "done", ...given });
 
-  it("has an example each", () => expect(EXAMPLES.map(({ name }) => name)).toEqual(KNOWN.map(({ name }) => name)));
+  it("have an example each", () => expect(EXAMPLES.map(({ name }) => name)).toEqual(KNOWN.map(({ name }) => name)));
 
-  it.for(EXAMPLES)("$name, and nothing beside it", ({ name, upstream, ours, observed }) => {
+  it.for(EXAMPLES)("$name, and no other", ({ name, upstream, ours, observed }) => {
     const state = { ...nothing, ...observed };
     const [a, b] = [outcome(upstream), outcome(ours)];
     expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });
     const more = "change replicasets web-9 200 metadata.labels.a none -> 1";
     expect(verdictOn(a, { ...b, writes: [more, ...b.writes] }, state)).toEqual({ kind: "differs" });
-    // Of a sync that was begun anew on another state there is no telling what should follow.
+    // After a sync restarted on another state the next writes are unpredictable.
     if (name === "Q11 and a refusal") return;
     expect(verdictOn(a, { ...b, writes: [...b.writes, more] }, state)).toEqual({ kind: "differs" });
     expect(verdictOn(a, { ...b, events: ["deployment-controller Deployment/web Normal ScalingReplicaSet"] }, state)).toEqual({

@@ -1,4 +1,4 @@
-// Would catch: a decision without a reason, a reason without words or rule, a story that tells other numbers than the recording holds.
+// Explanations of recorded decisions: reasons, rules and wording.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ const recordsOf = (name: string): ReturnType<typeof readCapture> => readCapture(
 
 const replayed = new Map<string, Promise<readonly ReplayedSync[]>>();
 
-/** Each recording once. */
+/** Reads each recording once. */
 function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
   const known = replayed.get(name) ?? replayOf(name);
   replayed.set(name, known);
@@ -41,7 +41,7 @@ async function linesOf(name: string, subject: Subject): Promise<readonly string[
   return storyText(story, heldCapture(records), false).flatMap((text) => text.trimEnd().split("\n"));
 }
 
-describe("each decision of each recording has reasons", () => {
+describe("gives reasons for each decision of each recording", () => {
   it.each(names)("%s", async (name) => {
     const syncs = await syncsOf(name);
     expect(syncs.length).toBeGreaterThan(0);
@@ -62,7 +62,7 @@ describe("each decision of each recording has reasons", () => {
   });
 });
 
-it("rules that are named are sections of the specifications", async () => {
+it("cites only rules that are sections of the specifications", async () => {
   const spec = ["deployment", "replicaset"].map(
     (name) => [name, readFileSync(join(import.meta.dirname, `../../docs/internals/spec/${name}.md`), "utf8")] as const,
   );
@@ -75,9 +75,9 @@ it("rules that are named are sections of the specifications", async () => {
   expect(new Set(named.filter((section) => section === undefined || !sections.has(section)))).toEqual(new Set());
 });
 
-describe("rollover, by explain alone", () => {
+describe("rollover, explained", () => {
   const web: Subject = { resource: "deployments", namespace: "default", name: "web" };
-  it("says why an old ReplicaSet shrinks by one, by which rule, and that it was done", async () => {
+  it("gives the reason and rule for scaling an old ReplicaSet down by one, and its outcome", async () => {
     const lines = await linesOf("rollover", web);
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
@@ -96,7 +96,7 @@ describe("rollover, by explain alone", () => {
     expect(lines.join("\n")).toMatch(/pod\/web-\S+, pod\/web-\S+ created: phase Pending/);
   });
 
-  it("says of a pod why it went and not another", async () => {
+  it("explains the choice of a pod", async () => {
     const lines = await linesOf("rollover", { resource: "pods", namespace: "default", name: "web-68b7c9b477-scldh" });
     expect(lines.map((line) => line.trim())).toEqual(
       expect.arrayContaining([
@@ -107,7 +107,7 @@ describe("rollover, by explain alone", () => {
   });
 });
 
-it("one-by-one: says of the pods that stay why, and of a sync that does nothing", async () => {
+it("one-by-one: explains pods that stay, and a sync that does nothing", async () => {
   const lines = await linesOf("one-by-one", { resource: "deployments", namespace: "one-by-one", name: "web" });
   expect(lines.map((line) => line.trim())).toEqual(
     expect.arrayContaining([
@@ -120,7 +120,7 @@ it("one-by-one: says of the pods that stay why, and of a sync that does nothing"
   expect(lines.some((line) => line.endsWith(idle))).toBe(true);
 });
 
-it("rc-quota: says that a pod was wanted and refused, and in which words", async () => {
+it("rc-quota: reports a wanted pod that was refused, with the message", async () => {
   const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
   const text = lines.join("\n");
   expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");
@@ -132,7 +132,7 @@ it("rc-quota: says that a pod was wanted and refused, and in which words", async
   expect(text).toContain("ReplicaFailure True (FailedCreate)");
 });
 
-it("heads a story with the object and the time of the recording", () => {
+it("starts with the object and the time of the recording", () => {
   const records = recordsOf("rollover");
   expect(heading({ resource: "deployments", namespace: "default", name: "web" }, heldCapture(records))).toMatch(
     /^deployment\.apps\/web -n default, from 2026-/,

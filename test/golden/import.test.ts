@@ -1,8 +1,6 @@
 /**
- * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and archives of strangers.
- *
- * Would catch: an importer that loses or makes up a state without a word, orders states otherwise than the API server wrote them, or
- * takes a deletion for a change; an archive that cannot be replayed.
+ * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and
+ * archives of strangers.
  */
 import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +22,7 @@ import { silentLog } from "../support/silent-log.ts";
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 
-/** Those whose audit log has every write of a pod, too. */
+/** Those whose audit log contains every write of a pod, too. */
 const SCENES = [
   "adopted",
   "controller",
@@ -39,7 +37,7 @@ const fileOf = (name: string): string => new URL(`../captures/${name}`, import.m
 
 interface Told {
   readonly summary: ReplaySummary;
-  /** What each key decided, without what it decided the time before already. */
+  /** The decisions of each key, without repetitions. */
   readonly writes: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -74,7 +72,7 @@ async function imported(
   return { records: parseCapture(text, "imported"), report: report.lines(), text };
 }
 
-/** A capture as kubectl would have printed it: one file for each resource, indented, and without a time. */
+/** A capture as kubectl prints it: one file for each resource, indented, and without times. */
 function asKubectl(name: string): readonly string[] {
   const folder = mkdtempSync(join(TOP, "kubectl-"));
   const lines = gunzipSync(readFileSync(fileOf(`${name}.watch.jsonl.gz`)))
@@ -90,7 +88,7 @@ function asKubectl(name: string): readonly string[] {
   });
 }
 
-/** Of a recording, what the audit log has too: a binding, which the log of these scenes has not, leaves a state of its own. */
+/** The part of a recording that the audit log also has: a binding, missing in these logs, leaves a state of its own. */
 function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly CaptureRecord[]): readonly (readonly CaptureRecord[])[] {
   const events = (records: readonly CaptureRecord[]): readonly CaptureRecord[] => records.filter(({ kind }) => kind === "event");
   const versionOf = ({ object }: CaptureRecord): number =>
@@ -107,7 +105,7 @@ function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly Captu
 }
 
 describe.each(SCENES)("%s", (name) => {
-  it("has the same cache at its end, recorded, watched and audited", async () => {
+  it("ends with the same cache, whether recorded, watched or audited", async () => {
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
     const watched = await replayed((await imported(asKubectl(name))).records);
     const audited = await replayed((await imported([fileOf(`${name}.audit.jsonl.gz`)])).records);
@@ -115,7 +113,7 @@ describe.each(SCENES)("%s", (name) => {
     expect(audited.summary.cacheDigest).toBe(recorded.summary.cacheDigest);
   });
 
-  it("is decided alike on the states that watch and audit log both show", async () => {
+  it("yields equal decisions on states that both watch and audit log contain", async () => {
     const audit = await imported([fileOf(`${name}.audit.jsonl.gz`)], false);
     const [recorded = [], audited = []] = knownToBoth(readCapture(fileOf(`${name}.watch.jsonl.gz`)), audit.records);
     expect(recorded.length).toBeGreaterThan(15);
@@ -123,7 +121,7 @@ describe.each(SCENES)("%s", (name) => {
   });
 });
 
-/** What apply-deltas is handed of a recording by the watcher's own packs. */
+/** The input of apply-deltas for a recording, from the watcher's own packs. */
 async function messagesOf(name: string): Promise<readonly string[]> {
   const events: string[] = [];
   await replay(heldCapture(readCapture(fileOf(`${name}.watch.jsonl.gz`))), {
@@ -149,7 +147,7 @@ const packsOf = (events: readonly string[]): string => {
 };
 
 describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of the queue", (name) => {
-  it("has the same cache at its end, and nothing is missing", async () => {
+  it("ends with the same cache, and nothing is missing", async () => {
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
     const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
     expect((await replayed(records)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);
@@ -158,7 +156,7 @@ describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of t
   });
 });
 
-it("QM2 says in capture and report where messages of the queue are missing", async () => {
+it("QM2 reports in capture and report where queue messages are missing", async () => {
   const events = await messagesOf("rollover");
   const half = events.length >> 1;
   const { report, text } = await imported([packsOf([...events.slice(0, half), ...events.slice(half + 3)])]);

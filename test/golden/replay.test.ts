@@ -1,4 +1,4 @@
-// Would catch: a replay that differs from run to run, a decision that upstream did not make, a capture that cannot be read to its end.
+// Replays of recorded captures.
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
@@ -32,10 +32,10 @@ async function run(
   return { lines, errors, summary };
 }
 
-describe("whatever befalls the messages", () => {
+describe("under message faults", () => {
   it.each(
     ["none", "duplicate", "delay", "lose", "reorder,duplicate,delay,lose"].flatMap((faults) => [1, 2, 3].map((seed) => ({ faults, seed }))),
-  )("$faults, seed $seed: the cache ends as the stream did", async ({ faults, seed }) => {
+  )("$faults, seed $seed: the cache ends in the stream's final state", async ({ faults, seed }) => {
     const options = {
       digester: createDigester("a key of this test alone"),
       seed,
@@ -48,7 +48,7 @@ describe("whatever befalls the messages", () => {
   });
 });
 
-it("stops where it is told to, with what was told until then", async () => {
+it("stops at the limit, with the output so far", async () => {
   const records = capture("undo");
   const untilMs = (records[0]?.atMs ?? 0) + 3000;
   const times: number[] = [];
@@ -61,7 +61,7 @@ it("stops where it is told to, with what was told until then", async () => {
 
 const firstRuns = new Map<string, ReturnType<typeof run>>();
 
-/** The run with seed 1, which several tests look at. */
+/** The run with seed 1, shared by several tests. */
 function firstRun(name: string): ReturnType<typeof run> {
   const known = firstRuns.get(name) ?? run(name, 1);
   firstRuns.set(name, known);
@@ -106,7 +106,7 @@ test.each([
   { name: "rollover", unseen: 0 },
   { name: "undo", unseen: 2 },
   { name: "pause-resume", unseen: 2 },
-])("$name: every size that we decide is one that upstream chose, and all but $unseen of its sizes are shown", async ({ name, unseen }) => {
+])("$name: every size that we decide is one of upstream's, and all but $unseen of its sizes occur", async ({ name, unseen }) => {
   const { lines } = await firstRun(name);
   const decided = lines.flatMap((line) => {
     const { created, initial, name: patched, replicas } = SIZE.exec(line)?.groups ?? {};
@@ -118,7 +118,7 @@ test.each([
   expect([...chosen].filter((size) => !decided.includes(size)).length).toBeLessThanOrEqual(unseen);
 });
 
-test("a rolling update ends with upstream's objects in the cache and names them as upstream did", async () => {
+test("a rolling update ends with upstream's objects in the cache and upstream's names", async () => {
   const { lines, summary } = await firstRun("rolling-update");
   expect(lines.filter((line) => line.includes("create ReplicaSet"))).toEqual([
     "deployment default/web: create ReplicaSet web-68b7c9b477 with 3 replicas",
@@ -128,7 +128,7 @@ test("a rolling update ends with upstream's objects in the cache and names them 
 });
 
 test.each(["rolling-update", "rollover", "recreate", "scale-up-down", "adopt-release", "rc-quota", "pause-resume", "undo"])(
-  "%s is read to its end, without an error",
+  "%s is read completely, without an error",
   async (name) => {
     const { errors, summary } = await firstRun(name);
     expect(errors).toEqual([]);
@@ -141,7 +141,7 @@ test("[informer T84] the same seed gives the same decisions, every seed the same
   expect(await run("recreate", 1)).toEqual(first);
   const others = await Promise.all([2, 3, 4, 5].map((seed) => run("recreate", seed)));
   for (const { summary } of others) expect(summary.cacheDigest).toBe(first.summary.cacheDigest);
-  // Else the seed would choose nothing, and there would be nothing to be independent of.
+  // Otherwise the seed would have no effect, and the test could not fail.
   expect(new Set([first, ...others].map(({ lines }) => lines.join("\n"))).size).toBeGreaterThan(1);
   expect((await firstRun("adopt-release")).summary.cacheDigest).not.toBe(first.summary.cacheDigest);
 });

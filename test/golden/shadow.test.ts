@@ -1,7 +1,8 @@
-// What upstream's controllers wrote in recorded clusters, and what our syncs do in the same states (shared/replay/shadow), both ways: each of
-// upstream's writes is one of ours, and where upstream rested we write nothing.
-// Would catch: any difference in sizes, names, hashes, revisions, annotations, statuses, conditions or their order; another victim
-// than upstream's; a write too many of a system that has settled.
+/**
+ * What upstream's controllers wrote in recorded clusters, and what our syncs do in the same states
+ * (shared/replay/shadow), both ways: each of upstream's writes is one of ours, and where upstream rested we write
+ * nothing.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { classify, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/classify.ts";
@@ -9,7 +10,10 @@ import { labelOf, writesOfChanges, type UpstreamWrite } from "../../shared/repla
 import { shareOf } from "../support/share.ts";
 import { PLACE, readRecording } from "./shadow.ts";
 
-/** How much of a capture a check looks at; all in the project `long`. Writes of several kinds take turns, so it is no fraction. */
+/**
+ * The part of a capture that `check` covers; the project `long` covers all. Kinds of writes alternate, so it is no
+ * fraction.
+ */
 const CHECKED = 0.2;
 const CAPTURES = [
   { name: "rolling-update", writes: 59, rests: 2 },
@@ -25,7 +29,7 @@ const CAPTURES = [
   { name: "refused", writes: 34, rests: 3 },
   { name: "adopted", writes: 21, rests: 5 },
   { name: "controller-refused", writes: 13, rests: 4 },
-  // Of these no audit log was kept.
+  // Without an audit log.
   { name: "adopt-release", writes: 0, rests: 4 },
   { name: "rc-quota", writes: 0, rests: 2 },
   { name: "scale-up-down", writes: 0, rests: 4 },
@@ -40,7 +44,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
     process.stderr.write(`      measured: ${name}: upstream's writes among ours: ${counts.join(", ")}\n`);
   });
 
-  it("has as many writes of upstream as are looked at here", () => expect(recording.writes).toHaveLength(writes));
+  it("contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
   it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write of ours", async ({ write }) => {
@@ -50,7 +54,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
   });
 
   if (writes > 0)
-    it("the changes tell of the same writes as the audit log", () => {
+    it("changes and audit log show the same writes", () => {
       const told = (each: UpstreamWrite): string =>
         `${each.controller} ${each.verb} ${each.resource} ${each.name} ${each.verb === "delete" ? "" : each.version}`;
       const byChanges = writesOfChanges(recording.changes);
@@ -59,7 +63,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
       expect(byChanges.filter((write) => write.isCertain && !audited.includes(told(write))).map(told)).toEqual([]);
     });
 
-  it("we write nothing where upstream rests", async () => {
+  it("we write nothing where upstream is idle", async () => {
     const seen: Rest[] = [];
     for await (const rest of restsOf(recording.history, PLACE)) seen.push(rest);
     expect(seen.flatMap(({ ours }) => ours)).toEqual([]);

@@ -1,4 +1,4 @@
-/** The recordings of test/captures as shared/replay/shadow reads them. */
+/** The recordings of test/captures as read by shared/replay/shadow. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
@@ -11,10 +11,10 @@ import { changesOf, History, type Change } from "../../shared/replay/shadow/stat
 import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 
 export interface Recording {
-  /** In the order of their versions; a recording is of one namespace. */
+  /** In the order of their versions; a recording contains one namespace. */
   readonly changes: readonly Change[];
   readonly history: History;
-  /** Upstream's writes that the API server took, as its audit log tells them; none where no audit log was kept. */
+  /** Upstream's accepted writes from its audit log; none without an audit log. */
   readonly writes: readonly UpstreamWrite[];
 }
 

@@ -1,5 +1,7 @@
-// Recorded clusters, cut at spread points (wake-ups.ts): a change after which somebody's sync would write something else wakes him.
-// Would catch: a row left out of a table of affected-keys.ts, by what upstream's clusters really go through; a row that wakes too many.
+/**
+ * Recorded clusters, cut at spread points (wake-ups.ts): a change after which somebody's sync would write something
+ * else wakes him.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 
 import { shareOf } from "../support/share.ts";
@@ -32,14 +34,14 @@ const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreat
 /** Of each capture. */
 const [CUTS, CUTS_CHECKED] = [80, 4];
 
-describe.each(CAPTURES)("wake-ups of %s", (name) => {
+describe.each(CAPTURES)("affected keys of %s", (name) => {
   const recording = readRecording(name);
   const step = Math.max(1, recording.changes.length / CUTS);
   const cuts = Array.from({ length: Math.min(CUTS, recording.changes.length) }, (_, i) => Math.floor(i * step));
   let [needed, queued] = [0, 0];
   afterAll(() => void process.stderr.write(`      measured: ${name}: ${needed} wake-ups needed, ${queued} given\n`));
 
-  it.each(shareOf(cuts, CUTS_CHECKED))("change %i wakes whom it concerns, and nobody else", async (index) => {
+  it.each(shareOf(cuts, CUTS_CHECKED))("change %i enqueues exactly the affected keys", async (index) => {
     const wakeUps = await wakeUpsAt(recording, index);
     needed += wakeUps.needed.length;
     queued += wakeUps.queued.length;

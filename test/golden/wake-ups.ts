@@ -24,14 +24,14 @@ import { keysOfOurs } from "../differential/ours.ts";
 import { PLACE, type Recording } from "./shadow.ts";
 
 export interface WakeUps {
-  /** Who had to be queued: `replicaset web-1`. */
+  /** Keys that must be queued: `replicaset web-1`. */
   readonly needed: readonly string[];
   readonly queued: readonly string[];
-  /** Of these, whom the change does not concern (WU3). */
+  /** Of these, keys that the change does not affect (WU3). */
   readonly strangers: readonly string[];
 }
 
-/** What the change at `index` of a recording wakes, and whom it should. */
+/** The keys that the change at `index` of a recording enqueues, and those that it must. */
 export async function wakeUpsAt({ changes, history }: Recording, index: number): Promise<WakeUps> {
   const change = changes[index];
   if (change === undefined) throw new Error(`no change ${index}`);
@@ -70,7 +70,7 @@ function ownersOf(...objects: readonly (LiveObject | undefined)[]): readonly Own
   return objects.flatMap((each) => each?.metadata.ownerReferences ?? []);
 }
 
-/** As the owner stands in that state. */
+/** The owner in that state. */
 async function writesIn(
   state: readonly LiveObject[],
   { metadata }: LiveObject,

@@ -1,8 +1,8 @@
-/** The account of items (TY1), kept a second time by somebody who sees only calls and answers. */
+/** An independent account of items (TY1), computed from calls and answers alone. */
 import type { ApplyResult, Ended, ItemChange, LaneTally, PackHeader } from "../../shared/store/ports/store.ts";
 import { FATES } from "../../shared/store/ports/tallies.ts";
 
-/** Lanes whose fates do not add up to what they received, in words. */
+/** Lanes whose item counts do not add up to the number received, in words. */
 export function unbalanced(tallies: Iterable<LaneTally>): readonly string[] {
   return [...tallies].flatMap(({ resource, lane, received, fates }) => {
     const sum = FATES.reduce((all, fate) => all + fates[fate], 0);
@@ -10,7 +10,7 @@ export function unbalanced(tallies: Iterable<LaneTally>): readonly string[] {
   });
 }
 
-/** `resource:lane fate` to its count, of what is not 0. */
+/** `resource:lane fate` to its count, without zeros. */
 export function countsOf(tallies: Iterable<LaneTally>): Readonly<Record<string, number>> {
   const all = [...tallies].flatMap(({ resource, lane, fates }) =>
     FATES.map((fate) => [`${resource}:${lane} ${fate}`, fates[fate]] as const),
@@ -21,9 +21,9 @@ export function countsOf(tallies: Iterable<LaneTally>): Readonly<Record<string, 
 export class Witness {
   readonly counts: Record<string, number> = {};
 
-  /** A call that the Store has carried out. */
+  /** A call that the Store has executed. */
   heard(verb: string | symbol, parameters: readonly unknown[], answer: unknown): void {
-    // Parameters and answers of the verbs named.
+    // Parameters and answers of the listed verbs.
     if (verb === "applyPack")
       this.#applied(parameters[0] as PackHeader, (parameters[1] as readonly ItemChange[]).length, answer as ApplyResult);
     if (verb === "applyManifest" && (answer as ApplyResult).kind === "applied")
@@ -52,7 +52,7 @@ export class Witness {
         this.#add(`${place} applied`, applied);
         return this.#add(`${place} superseded`, ended - applied);
       }
-      default: // comes again
+      default: // redelivered
     }
   }
 

@@ -1,13 +1,13 @@
-/** Debian's packages, for tests that need a program. */
+/** Debian packages for tests that need a program. */
 import { spawnSync } from "node:child_process";
 
 const INSTALL_MS_MAX = 300_000;
-/** Somebody else may be installing: another run of ours, or the machine by itself after its first start. */
+/** Another process may hold the dpkg lock: another test run, or the machine after its first boot. */
 const LOCK_SECONDS_MAX = 120;
 
 /**
- * Installs them, once more with fresh lists when `isThere` does not hold then. Says nothing.
- * @returns undefined when `isThere` holds at last, else apt's last word
+ * Installs them, and retries with updated lists when `isThere` returns false. Prints nothing. @returns undefined when
+ * `isThere` returns true at last, otherwise apt's last message
  */
 export function aptInstall(packages: readonly string[], isThere: () => boolean): string | undefined {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" }, encoding: "utf8", timeout: INSTALL_MS_MAX } as const;

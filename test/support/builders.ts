@@ -1,4 +1,4 @@
-/** Cached objects and item changes with defaults: a test names what matters to it. */
+/** Cached objects and item changes with defaults, so that a test states only what matters to it. */
 import type {
   Cached,
   CachedDeployment,
@@ -32,7 +32,7 @@ export function cachedPod(overrides: Partial<CachedPod> = {}): CachedPod {
   };
 }
 
-/** What the builders of primaries take; everything else of their metadata is made up. */
+/** Options of the builders of primaries; the rest of the metadata is generated. */
 export interface PrimaryOverrides {
   readonly namespace?: string;
   readonly name?: string;
@@ -108,7 +108,7 @@ function template({ selector, digest }: PrimaryOverrides): { readonly labels: La
   return { labels: selector ?? { app: "web" }, digest: digest ?? "k1.f1.template" };
 }
 
-/** The owner a pod or replica set names: `cachedPod({ owner: ownedBy("ReplicaSet", rs) })`. */
+/** The owner of a pod or replica set: `cachedPod({ owner: ownedBy("ReplicaSet", rs) })`. */
 export function ownedBy(
   kind: "Deployment" | "ReplicaSet" | "ReplicationController",
   owner: { readonly metadata: { readonly name: string; readonly uid: string } },
@@ -121,7 +121,7 @@ export function keyOf(object: Cached): ObjectKey {
   return objectKey(namespace, name);
 }
 
-/** An item's own decisions; `expected` is usually filled in from what the Store holds. */
+/** An item's own fields; `expected` is usually filled in from the Store. */
 export type ItemOptions = Partial<Pick<ItemChange, "effects" | "counted" | "lowers" | "unread">> & { readonly expected?: Row | undefined };
 
 /** The object appears or changes. */
@@ -143,7 +143,7 @@ function base(
   return { key: keyOf(object), ...(expected && { expected: expectation(expected) }), effects, counted, lowers, ...(unread && { unread }) };
 }
 
-/** The part of a row that look-ups are compared by. */
+/** The fields of a row that lookups use. */
 export function expectation(row: Omit<Row, "object">): NonNullable<ItemChange["expected"]> {
   return { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) };
 }
@@ -157,7 +157,7 @@ export function effect(
   return { controller, key: keyOf(primary), uid: identity(primary).uid, urgency: "act", ...options };
 }
 
-/** How a manifest lists an object. */
+/** An object's entry in a manifest. */
 export function listed(object: Cached): ManifestRow {
   const { uid, resourceVersion } = identity(object);
   return { key: keyOf(object), uid, rv: resourceVersion };
@@ -172,22 +172,22 @@ function identity(object: Cached): {
   return "metadata" in object ? object.metadata : object;
 }
 
-/** Whatever builders make without `metadata` is a pod, and only pods' owners are told apart by kind and name. */
+/** Objects that builders make without `metadata` are pods, and only pods' owners are distinguished by kind and name. */
 function ownerOf(object: Cached): OwnerId | undefined {
   return ownerOfCached("metadata" in object ? "replicasets" : "pods", object);
 }
 
-/** How the index names a ReplicaSet of the builders' namespace as the owner of pods. */
+/** The index's name for a ReplicaSet of the builders' namespace as an owner of pods. */
 export function replicaSetOwner(uid: string, name = uid): OwnerId {
   return podOwnerId(NAMESPACE, { kind: "ReplicaSet", name, uid });
 }
 
-/** A primary as the owner of its pods (of its ReplicaSets, if it is a Deployment): names slices and intents. */
+/** A primary as the owner of its pods (of its ReplicaSets, if it is a Deployment): the name of slices and intents. */
 export function asOwner(controller: Controller, primary: Cached): OwnerId {
   return primaryAsOwner(controller, keyOf(primary), identity(primary).uid);
 }
 
-/** An object as the index holds it. */
+/** An object as the index stores it. */
 export function rowOf(object: Cached): Row {
   const { owner } = put(object);
   const { uid, resourceVersion: rv } = identity(object);

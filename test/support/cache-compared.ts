@@ -1,4 +1,4 @@
-/** The cache of a `deltaloop dev`, seen from beside it, and compared with what the API server has. */
+/** The cache of a `deltaloop dev`, read from another process and compared with the API server. */
 import type { Redis } from "ioredis";
 import { expect } from "vitest";
 
@@ -13,10 +13,10 @@ import type { Store } from "../../shared/store/ports/store.ts";
 import { HOLE_LIMIT_MS } from "../../shared/base/times.ts";
 import type { Cluster } from "./e2e.ts";
 
-/** For the environment of a `dev` whose cache somebody else is to read. */
+/** Environment variables of a `dev` whose cache another process reads. */
 export const DEV_SECRETS = { DELTALOOP_DIGEST_KEY: "a digest key of this test", DELTALOOP_MAC_KEY: "a mac key of this test" };
 
-/** The cache of a `dev --act` that was started with DEV_SECRETS; `output` is what it has said. */
+/** The cache of a `dev --act` started with DEV_SECRETS; `output` is its output so far. */
 export function storeOfDev(redis: Redis, output: string): Store {
   const cid = /cluster ([0-9a-f]{12})/.exec(output)?.[1] ?? "";
   return createRedisStore(redis, {
@@ -28,13 +28,13 @@ export function storeOfDev(redis: Redis, output: string): Store {
   });
 }
 
-/** @throws with what differs. */
+/** @throws with the differences */
 export async function isSame(store: Store, cluster: Pick<Cluster, "list">): Promise<true> {
   expect(await differences(store, cluster)).toEqual([]);
   return true;
 }
 
-/** Rows that the API server does not have so, objects that have no row, and rows without their entry. */
+/** Rows that differ from the API server, objects without a row, and rows without an index entry. */
 async function differences(store: Store, cluster: Pick<Cluster, "list">): Promise<readonly string[]> {
   const found: string[] = [];
   for (const resource of CACHED_RESOURCES) {

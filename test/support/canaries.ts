@@ -1,10 +1,10 @@
-/** Texts that must not travel, planted wherever people and tools put secrets, and how to find them again. */
+/** Canary texts planted wherever people and tools put secrets, and a search for them. */
 import { packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
 
-/** Of one test: where each canary was planted is part of it, so a finding names its source. */
+/** Of one test: each canary contains the place where it was planted, so a finding names its source. */
 export const canary = (place: string): string => `CANARY-${place}-s3cret`;
 
-/** Annotations in which tools keep whole manifests, and one in which people write what they did. */
+/** Annotations in which tools keep whole manifests, and one in which people record changes. */
 const KEEPERS = {
   kapp: "kapp.k14s.io/original",
   rancher: "objectset.rio.cattle.io/applied",
@@ -20,7 +20,7 @@ export function canaryAnnotations(): Readonly<Record<string, string>> {
   return { ...Object.fromEntries(kept), [CHANGE_CAUSE]: `kubectl set env TOKEN=${canary("cause")}` };
 }
 
-/** A container with a canary in each field that may hold one. */
+/** A container with a canary in each field that may hold a secret. */
 export function canaryContainer(name: string, image: string): object {
   return {
     name,
@@ -31,14 +31,14 @@ export function canaryContainer(name: string, image: string): object {
   };
 }
 
-/** What a webhook or another controller says of an object. Of these alone the messages of cached conditions may hold one. */
+/** Messages written by a webhook or another controller. Messages of cached conditions may contain only these. */
 export const DENIAL = `admission webhook "policy.example.com" denied the request: TOKEN=${canary("denial")}`;
 export const FOREIGN = `the last thing I saw was ${canary("foreign")}`;
 
-/** As conditions' messages stand in JSON, in a text in JSON, and so on. */
+/** Encodings of a condition's message: in JSON, in a text in JSON, and so on. */
 const CONDITION_MESSAGE = /message\\*":\\*"[^{}[\]]*?CANARY-(?:denial|foreign)-s3cret/g;
 
-/** The canaries in `texts`, each once; `cached` leaves out those that the message of a condition holds. */
+/** The canaries in `texts`, each once; `cached` omits those in the message of a condition. */
 export function found(texts: readonly string[], { cached = false } = {}): readonly string[] {
   const read = texts.map((text) => (cached ? text.replaceAll(CONDITION_MESSAGE, "") : text));
   return [...new Set(read.flatMap((text) => text.match(/CANARY-\w+/g) ?? []))].toSorted();

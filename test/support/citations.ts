@@ -20,14 +20,14 @@ export interface TextFile {
 export interface Definitions {
   readonly specifications: ReadonlyMap<string, Specification>;
   readonly decisions: ReadonlySet<string>;
-  /** Where each contract and invariant is defined: once, or somebody has to choose another prefix. */
+  /** Where each contract and invariant is defined. Two definitions of one prefix are an error. */
   readonly invariants: ReadonlyMap<string, readonly string[]>;
 }
 
-/** `file:line: citation: what is wrong`. */
+/** `file:line: citation: problem`. */
 export type Fault = string;
 
-/** Folders whose code is one specification's. Tests mirror them. */
+/** Folders whose code implements one specification. Tests mirror them. */
 const OWN: readonly (readonly [RegExp, string])[] = [
   [/^(shared\/controllers|test\/unit)\/(replicaset|replication)\//, "replicaset"],
   [/^(shared\/controllers|test\/unit)\/deployment\//, "deployment"],
@@ -41,7 +41,7 @@ const RULES_OF_ALL = "informer";
 
 const INVARIANT = /^\s*(?:\*|\/\/|--|#)\s+([A-Z]{1,3}\d+)\s+\S/gm;
 const NAMED = "(informer|replicaset|deployment|node-agent)";
-/** Two queues, and a service of AWS. */
+/** Two queues, and an AWS service. */
 const NO_IDS = new Set(["Q1", "Q2", "S3"]);
 
 export function decisionsOf(design: string): ReadonlySet<string> {
@@ -57,14 +57,14 @@ export function invariantsOf(files: readonly TextFile[]): ReadonlyMap<string, re
   return found;
 }
 
-/** Ids that two places define, prefixes that two files share, and single letters, which are the specifications'. */
+/** Ids defined twice, prefixes that two files share, and single letters, which are reserved for specifications. */
 export function ambiguous({ specifications, invariants }: Definitions): readonly Fault[] {
   const faults: Fault[] = [];
   const owners = new Map<string, Set<string>>();
   for (const [id, places] of invariants) {
     const prefix = prefixOf(id);
     if (prefix.length === 1) {
-      // A specification's rule may be said again where it is kept.
+      // A specification's rule may be restated where it is implemented.
       if (!isRowPrefix(specifications, prefix)) faults.push(`${places.join(", ")}: ${id}: an invariant's prefix has two letters`);
       continue;
     }
@@ -152,7 +152,7 @@ function ids(file: TextFile, { specifications, invariants }: Definitions): reado
   return faults;
 }
 
-/** The folder's, or the only one that the file names. */
+/** The folder's specification, or the only one that the file cites. */
 function ownSpecification({ path, text }: TextFile): string | undefined {
   const document = /^docs\/internals\/spec\/([a-z-]+)\.md$/.exec(path)?.[1];
   const folder = OWN.find(([pattern]) => pattern.test(path))?.[1];
@@ -160,7 +160,7 @@ function ownSpecification({ path, text }: TextFile): string | undefined {
   return document ?? folder ?? (named.size === 1 ? [...named][0] : undefined);
 }
 
-/** A document, a comment (a line of one, or what follows its mark), or brackets in a test's name. */
+/** A document, a comment (a line of one, or the text after its mark), or brackets in a test title. */
 function isProse(path: string, text: string, index: number): boolean {
   if (path.endsWith(".md")) return true;
   const line = text.slice(text.lastIndexOf("\n", index - 1) + 1, index);
@@ -187,7 +187,7 @@ function missing(specification: Specification | undefined, what: string): string
   return specification ? `no such ${what} in docs/internals/spec/${specification.name}.md` : "of which specification?";
 }
 
-/** Without line breaks and the marks that begin a comment's lines. */
+/** Without line breaks and the marks at the start of comment lines. */
 function plain(text: string): string {
   return text.replaceAll(/\s*\n\s*(?:\*|\/\/|--|#)?\s*/g, " ");
 }

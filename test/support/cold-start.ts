@@ -1,6 +1,6 @@
 /**
- * A function as Lambda starts it: a fresh process imports its bundle, reads its secrets, connects, and does its first piece of work: a pack
- * of Q1 is applied, a key is synced. Redis, API server and Secrets Manager are on loopback.
+ * A cold start of a function, as on Lambda: a fresh process imports its bundle, reads its secrets, connects, and does
+ * its first work: it applies a pack of Q1, or syncs a key. Redis, API server and Secrets Manager are on loopback.
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -8,26 +8,26 @@ import { pathToFileURL } from "node:url";
 import { DIGEST_KEY, CACHE, startCountedSync } from "../harness/sync/counted-sync.ts";
 import { startSecretsStandIn } from "./secrets-stand-in.ts";
 
-/** What it took, from the birth of the process. */
+/** Durations since the start of the process. */
 export interface ColdStart {
   /** Processor time, user and system. */
   readonly cpuMs: number;
   readonly ms: number;
-  /** Requests to the API server for the work. */
+  /** Requests to the API server during the work. */
   readonly requests: readonly string[];
 }
 
 export interface ColdStage {
-  /** `bundle`: of the function of that name. After dead-deltas, which gives a cache up, no sync has a key any more. */
+  /** `bundle`: of the function of that name. After dead-deltas, which abandons a cache, no key is queued any more. */
   start(name: string, bundle: string): Promise<ColdStart>;
-  /** A Node that does nothing: what all else is measured by. */
+  /** An empty Node.js process: the baseline. */
   bare(): Promise<Pick<ColdStart, "cpuMs" | "ms">>;
   close(): Promise<void>;
 }
 
 const MAC_KEY = "the MAC key of the cold stage";
 const NOBODY = "http://127.0.0.1:9/q";
-/** Of what a process said when it failed: a minified bundle is quoted by the line. */
+/** The end of a failed process's output: a minified bundle is quoted by the line. */
 const OUTPUT_MAX = 1_000;
 const OWNERS: Readonly<Record<string, { readonly path: string; readonly kind: string }>> = {
   "sync-deployment": { path: "/apis/apps/v1/namespaces/default/deployments", kind: "Deployment" },
@@ -69,7 +69,7 @@ export async function startColdStage(redisUrl: string): Promise<ColdStage> {
     AWS_SECRET_ACCESS_KEY: "none",
   });
 
-  /** The message that calls the function; the sweep is called with none. */
+  /** The message that invokes the function; the sweep has none. */
   const message = async (name: string): Promise<string | undefined> => {
     if (name === "sweep") return undefined;
     const owner = OWNERS[name];

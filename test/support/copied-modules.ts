@@ -1,4 +1,4 @@
-/** A copy's own node_modules: the packages of others from this checkout, and the workspace packages of the copy itself. */
+/** A copy's own node_modules: third-party packages of this checkout, and the workspace packages of the copy itself. */
 import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 

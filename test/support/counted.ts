@@ -1,6 +1,6 @@
 import type { Metrics } from "../../shared/base/metrics/metrics.ts";
 
-/** Metrics that keep what was counted: `name{label=value,…}` to the sum, the last value, or all that was observed. */
+/** Metrics that keep their values: `name{label=value,…}` to the sum, the last value, or all observations. */
 export function countedMetrics(): Metrics & {
   readonly sums: Readonly<Record<string, number>>;
   readonly observed: Readonly<Record<string, readonly number[]>>;

@@ -1,4 +1,7 @@
-/** The code blocks of a document that say where they belong: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file `. */
+/**
+ * The code blocks of a document that state where they belong: ` ```sh cluster `, ` ```sh machine `, ` ```yaml /etc/file
+ * `.
+ */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdir, symlink } from "node:fs/promises";
@@ -10,14 +13,14 @@ import { ROOT } from "./e2e.ts";
 import type { Cluster } from "./e2e.ts";
 
 const run = promisify(execFile);
-/** What documents call the machine. */
+/** The documents' name for the machine. */
 const DOCUMENTS_NAME = "node-1";
 
 export type DocumentStep =
   | { readonly kind: "cluster" | "machine"; readonly section: string; readonly script: string }
   | { readonly kind: "file"; readonly section: string; readonly path: string; readonly content: string };
 
-/** In their order. @throws when a block says nothing that is known */
+/** In document order. @throws for a block with an unknown label */
 export function stepsOf(document: string): readonly DocumentStep[] {
   const text = readFileSync(join(ROOT, document), "utf8");
   const steps: DocumentStep[] = [];
@@ -44,8 +47,8 @@ export function commandsOf(script: string): readonly string[] {
 }
 
 /**
- * What runs a document's scripts for the cluster, as its administrator, with this release's kubectl. They run in `folder`, which is made,
- * and what they call `node-1` is `name`.
+ * Runs a document's scripts for the cluster as administrator, with this release's kubectl. They run in `folder`, which
+ * is created, and their `node-1` is replaced by `name`.
  */
 export async function administratorOf(cluster: Cluster, folder: string, name: string): Promise<(script: string) => Promise<void>> {
   const binaries = await controlPlaneBinaries();

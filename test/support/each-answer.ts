@@ -1,4 +1,4 @@
-/** The items of a stream, each handed on as `answer` settles it; the stream is ended however it is left. */
+/** The items of a stream, each yielded as `answer` settles it; the stream is closed on every exit. */
 export async function* eachAnswer<T>(
   items: AsyncIterable<T>,
   answer: (next: Promise<IteratorResult<T>>) => Promise<IteratorResult<T>>,

@@ -1,6 +1,6 @@
 /**
- * What client-go's own EventCorrelator answered (recorded by test/envtest/control-plane/events): random lives of a few objects, and a
- * crowd of more than it remembers.
+ * Answers of client-go's own EventCorrelator (recorded by test/envtest/control-plane/events): random histories of a few
+ * objects, and more objects than it remembers.
  */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -12,7 +12,7 @@ export interface RecordedCall {
   readonly type: string;
   readonly reason: string;
   readonly message: string;
-  /** Undefined: held back. */
+  /** Undefined: suppressed. */
   readonly answer: { readonly count: number; readonly isCombined: boolean; readonly nanos: string } | undefined;
 }
 
@@ -28,7 +28,7 @@ type Line = readonly (readonly [number, string, number, string, string, string, 
 export function eventCorpus(): EventCorpus {
   const text = gunzipSync(readFileSync(new URL("../captures/event-correlator.jsonl.gz", import.meta.url))).toString();
   const [names = "", ...lines] = text.trimEnd().split("\n");
-  const lives = lines.map((line) => (JSON.parse(line) as Line).map(callOf)); // as the recorder's head says
+  const lives = lines.map((line) => (JSON.parse(line) as Line).map(callOf)); // as the recorder's header states
   return {
     names: (JSON.parse(names) as (readonly [string, string, string])[]).map(([object, nanos, name]) => ({
       object,

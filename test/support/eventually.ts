@@ -2,7 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const POLL_MS = 100;
 
-/** Polls until `look` returns something other than undefined and false. @throws after `timeoutMs`, with what `look` threw last */
+/**
+ * Polls until `look` returns something other than undefined and false. @throws after `timeoutMs`, with the last error
+ * of `look`
+ */
 export async function eventually<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,

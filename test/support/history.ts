@@ -1,7 +1,7 @@
 /**
- * What happened in a namespace, as a client of the API server saw it: every change of Deployments, ReplicaSets and pods, put in
- * the order of their resourceVersions, which are one count for the whole store. Bounds are checked on it afterwards, so no
- * moment is missed between two polls.
+ * The history of a namespace as a client of the API server sees it: every change of Deployments, ReplicaSets and pods,
+ * ordered by resourceVersion, which is global in etcd. Bounds are checked on it afterwards, so no moment between two
+ * polls is missed.
  */
 import { createSystemClock } from "../../shared/base/system/clock.ts";
 import { createSystemRandom } from "../../shared/base/system/random.ts";
@@ -9,7 +9,7 @@ import { ListWatch } from "../../shared/kube/list-watch/list-watch.ts";
 import type { Listener } from "../../shared/kube/list-watch/list-watch.ts";
 import type { KubeWatch } from "../../shared/kube/client/kube.ts";
 
-/** The fields that the checks read, of any of the three kinds. */
+/** The fields that the checks read, of all three kinds. */
 export interface Seen {
   readonly metadata: {
     readonly name: string;
@@ -33,14 +33,14 @@ export interface Change {
   readonly kind: "Deployment" | "ReplicaSet" | "Pod";
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: Seen;
-  /** The store's count. What a list found after a break, all at once, shares the highest one in it. */
+  /** The resourceVersion. Changes found by one list after a break share its highest one. */
   readonly revision: bigint;
-  /** A list after a break told it: what lay between is not known. */
+  /** Found by a list after a break: changes in between are unknown. */
   readonly afterBreak: boolean;
 }
 
 export interface History {
-  /** In the order in which they happened. */
+  /** In the order of the changes. */
   changes(): readonly Change[];
   stop(): Promise<void>;
 }
@@ -112,17 +112,17 @@ export interface Moment {
   readonly change: Change;
   /** Sum of the ReplicaSets' `spec.replicas`. */
   readonly asked: number;
-  /** Pods that nobody has asked to end. */
+  /** Pods whose deletion was not requested. */
   readonly active: number;
   /** Of those, Ready. */
   readonly ready: number;
-  /** Names of ReplicaSets that have more active pods than they were ever asked to have: a create too many. Empty after a break. */
+  /** Names of ReplicaSets with more active pods than were ever wanted: a surplus create. Empty after a break. */
   readonly overshot: readonly string[];
-  /** `live`: neither Succeeded nor Failed, also when it is ending. */
+  /** `live`: neither Succeeded nor Failed, including terminating pods. */
   readonly byReplicaSet: Readonly<Record<string, { readonly asked: number; readonly active: number; readonly live: number }>>;
 }
 
-/** One moment per change of what belongs to the Deployment, from the first on. */
+/** One moment per change of the Deployment's objects, from the first on. */
 export function momentsOf(changes: readonly Change[], deployment: string): readonly Moment[] {
   const sets = new Map<string, Seen>();
   const pods = new Map<string, Seen>();
@@ -163,7 +163,7 @@ export function momentsOf(changes: readonly Change[], deployment: string): reado
   return moments;
 }
 
-/** The biggest `value` of any moment. */
+/** The maximum of `value` over all moments. */
 export function most(moments: readonly Moment[], value: (moment: Moment) => number): number {
   return moments.reduce((max, moment) => Math.max(max, value(moment)), 0);
 }
@@ -172,7 +172,7 @@ export function least(moments: readonly Moment[], value: (moment: Moment) => num
   return moments.reduce((min, moment) => Math.min(min, value(moment)), Infinity);
 }
 
-/** How many different pods were ever seen of each ReplicaSet, by its name. */
+/** The number of different pods ever seen of each ReplicaSet, by its name. */
 export function podsCreated(changes: readonly Change[]): Readonly<Record<string, number>> {
   const uids = new Map<string, Set<string>>();
   for (const { kind, object } of changes) {

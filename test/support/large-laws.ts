@@ -1,9 +1,6 @@
 /**
- * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two worlds that differ by size alone
- * are played, and what the same act costs in both is compared by count, so that no clock is needed.
- *
- * Catches: a read by namespace where one by owner would do, a scan of a lane, a count that is made by reading, a second read of the
- * slice, a write-through that reads the slice again.
+ * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two worlds that differ
+ * by size alone are played, and what the same act costs in both is compared by count, so that no clock is needed.
  */
 import { afterEach, describe, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** What became of the Deployment `web` of a namespace, as its history tells: moment by moment, or how it stands now. */
+/** The history of the Deployment `web` of a namespace: moment by moment, or its current state. */
 import type { Observed } from "../simulation/crashes/bounds.ts";
 import { Bounds, wrongAtRest } from "../simulation/crashes/bounds.ts";
 import type { Operation } from "../simulation/crashes/operations.ts";
@@ -7,18 +7,18 @@ import { ROLLBACK_TO } from "../../shared/controllers/deployment/annotations.ts"
 import type { Change } from "./history.ts";
 import type { LiveObject } from "./scripted-api.ts";
 
-/** What somebody did, or saw: that nothing moved any more; after that revision of the store. */
+/** An action or observation of the test, such as "settled"; it follows that revision of etcd. */
 export interface Mark {
   readonly after: bigint;
   readonly what: Operation | "rest";
 }
 
-/** A moment of a namespace, of which ending pods are apart. Without a Deployment there is none. */
+/** A moment of a namespace; terminating pods are separate. Without a Deployment there is none. */
 export interface Standing extends Observed {
   readonly ending: readonly LiveObject[];
 }
 
-/** Plays the changes of one namespace again. @returns what stands at the end */
+/** Replays the changes of one namespace. @returns the final state */
 export function standingOf(
   changes: readonly Change[],
   see: (at: Standing, change: Change) => void = () => undefined,
@@ -42,7 +42,7 @@ export function standingOf(
   return standing;
 }
 
-/** @returns what did not hold, at each moment at which it did not */
+/** @returns the violations, at each moment */
 export function brokenIn(changes: readonly Change[], marks: readonly Mark[]): readonly string[] {
   const broken: string[] = [];
   let [bounds, before, marked]: [Bounds | undefined, Standing | undefined, number] = [undefined, undefined, 0];
@@ -59,7 +59,7 @@ export function brokenIn(changes: readonly Change[], marks: readonly Mark[]): re
   return broken;
 }
 
-/** @returns what is still to come, when some controller has not seen all there is, or is not content with it */
+/** @returns the pending work, when some controller has not observed the latest state or has not finished */
 export function unrestOf({ ending, ...at }: Standing): string | undefined {
   const { deployment, replicaSets, pods } = at;
   if (ending.length > 0) return `${ending.length} pods are ending`;

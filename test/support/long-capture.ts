@@ -1,6 +1,7 @@
 /**
- * The lines of a capture without end: Deployments that roll one after the other, pod by pod (surge 1, none unavailable), with what upstream's
- * controllers, a scheduler and kubelets write. Of each pod there are four states until it is ready, then it is asked to end, then it is gone.
+ * The lines of an unbounded capture: Deployments that roll one after the other, pod by pod (surge 1, unavailable 0),
+ * with the writes of upstream's controllers, a scheduler and kubelets. Each pod has four states until it is ready, then
+ * its deletion is requested, then it is deleted.
  */
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import { RESOURCES } from "../../shared/kube/objects/resources.ts";
@@ -9,7 +10,7 @@ export interface LongCaptureOptions {
   readonly deployments: number;
   readonly pods: number;
   readonly stepMs: number;
-  /** What becomes of each object before it is written down; default: nothing. */
+  /** Transforms each object before it is written; default: none. */
   readonly seen?: (resource: CachedResource, object: object) => unknown;
   /** Of each pod and each template; default: one container. */
   readonly containers?: readonly object[];

@@ -1,6 +1,6 @@
 /**
- * Three rollouts in the middle of which something happens, on a real control plane and a real Redis, each behind an address of its
- * own; and the judgement of what came of it (informer §11.7, §20).
+ * Three rollouts with a fault in the middle, on a real control plane and a real Redis, each behind a fixed address; and
+ * the check of the outcome (informer §11.7, §20).
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,11 +25,11 @@ const ASKED_MAX = 8;
 const NAMES = ["web-0", "web-1", "web-2"] as const;
 const NAMESPACE = "loss";
 /**
- * From the end of the fault: until the gates are open for good, and how long none of the three rollouts may go without a write of ours.
- * What the rollouts themselves need is the machine's: "nothing at all" says how much that is.
+ * From the end of the fault: until the gates stay open, and the longest time without one of our writes for any rollout.
+ * The case "nothing at all" measures the machine's own share.
  */
 const SETTLED_MS_MAX = 15_000;
-/** A run that has its key when the gate shuts goes on (§11.6). */
+/** A run that holds its key when the gate closes continues (§11.6). */
 const BEGUN_RUN_MS = 2_000;
 
 const labels = (name: string) => ({ app: name });
@@ -45,25 +45,26 @@ const deployment = (name: string) => ({
   },
 });
 
-/** What a fault has in hand. */
+/** The test environment of a fault. */
 export interface LossRig {
   readonly cluster: Cluster;
   readonly dev: Running;
   readonly redis: Behind;
-  /** Between the watcher and the API server; nobody else takes it. */
+  /** Between the watcher and the API server; no other client uses it. */
   readonly road: TcpFront;
   /**
-   * Rolls the three Deployments, strikes in the middle of it, waits for the rollouts and for a cache that is what the API server has.
-   * @throws when a pod was too many, anything was done while the gate was shut, or it took longer than `limits` allow
+   * Rolls the three Deployments, injects the fault in the middle, and waits for the rollouts and for a cache that
+   * equals the API server. @throws when there was a surplus pod, a write while the gate was closed, or a duration above
+   * `limits`
    */
   settles(name: string, strike: (rig: LossRig) => Promise<void>, limits?: Limits): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface Limits {
-  /** From the end of the fault: how long none of the three rollouts may go without a write of ours. Default 15 s. */
+  /** From the end of the fault: the longest time without one of our writes for any rollout. Default 15 s. */
   readonly pauseMsMax?: number;
-  /** The fault ends our recording's watches, too: what lay between is not known. */
+  /** The fault ends the recording's watches, too: changes in between are unknown. */
   readonly breaksTheWatch?: true;
 }
 
@@ -110,7 +111,7 @@ export async function startLossRig(options: ClusterOptions = {}): Promise<LossRi
         `${name}: open after ${seconds(openMs)}, longest pauses ${pausesMs.map(seconds).join(", ")}, rolled out after ${seconds(rolledMs)}; gate shut for ${seconds(closedMs)}${closed.map(({ fromMs, why }) => ` [${seconds(fromMs - usableAtMs)} ${why}]`).join("")}`,
       );
 
-      await sleep(1_000); // for whoever would do something once more
+      await sleep(1_000); // a hook for further actions of the caller
       await history.stop();
       const changes = history.changes();
       for (const each of NAMES) {
@@ -139,7 +140,7 @@ interface Kubeconfig {
   readonly contexts: readonly { readonly name: string; readonly context: { readonly cluster: string; readonly user: string } }[];
 }
 
-/** The kubeconfig of the roles, with the watcher's context going by the road. */
+/** The kubeconfig of the roles; the watcher's context uses the proxy. */
 function watcherTakes(road: TcpFront, text: string): string {
   const config = JSON.parse(text) as Kubeconfig; // written by e2e.ts
   const byRoad = config.clusters.map(({ cluster }) => ({
@@ -157,7 +158,7 @@ function podsAdded(changes: readonly { readonly kind: string; readonly type: str
   return changes.filter(({ kind, type }) => kind === "Pod" && type === "ADDED").length;
 }
 
-/** What our functions wrote to the API server, less Events. */
+/** Our functions' writes to the API server, without Events. */
 async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   return (await cluster.audit()).filter(
     ({ userAgent, verb, objectRef }) =>
@@ -168,7 +169,7 @@ async function ownWrites(cluster: Cluster): Promise<readonly AuditEntry[]> {
   );
 }
 
-/** Of each rollout: the longest time between two writes for it, or between `fromMs` and the first one. */
+/** For each rollout: the longest time between two writes, or between `fromMs` and the first one. */
 async function longestPausesMs(cluster: Cluster, fromMs: number): Promise<readonly number[]> {
   const writes = await ownWrites(cluster);
   return NAMES.map((name) => {
@@ -181,7 +182,7 @@ async function longestPausesMs(cluster: Cluster, fromMs: number): Promise<readon
   });
 }
 
-/** What our functions wrote while the gates were shut, less what runs of before may end. */
+/** Our functions' writes while the gates were closed, except those of runs that had started before. */
 async function writesDuring(cluster: Cluster, closed: readonly Closed[]): Promise<readonly string[]> {
   return (await ownWrites(cluster))
     .filter(({ stageTimestamp }) => {

@@ -1,9 +1,9 @@
 /**
- * What our functions wrote in a real cluster, by its audit log, and what a replay of the capture decides: both as the same data, so that they can be
- * compared write for write. Creations go by name and template digest; pods' names are drawn, so of them the number counts.
- *
- * A replay decides again until the stream brings the answer, so of each owner's pods the most that it wants counts, and of deletions those
- * that its first sync chooses for a size.
+ * Our functions' writes in a real cluster, from its audit log, and the decisions of a replay of the capture, as the
+ * same data, so that they can be compared write by write. Creates are compared by name and template digest; pod names
+ * are random, so pods are compared by number.
+ * A replay decides again until the stream contains the answer, so for each owner the maximum number of wanted pods
+ * counts, and of deletes those that its first sync chooses for a size.
  */
 import type { Digester } from "../../shared/kube/pod-template/digest.ts";
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
@@ -11,7 +11,7 @@ import type { ObjectMeta, PodTemplateSpec } from "../../shared/kube/objects/wire
 import type { Reason } from "../../shared/controllers/kit/reason.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 
-/** As the audit log has a write, with its body. */
+/** A write of the audit log, with its body. */
 export interface WriteEvent {
   readonly verb: string;
   readonly user: { readonly username: string };
@@ -34,7 +34,7 @@ export interface Writes {
   readonly deleted: readonly string[];
 }
 
-/** Of those whose user is one of `users`, the ones that the API server took. */
+/** Of those by one of `users`, the ones that the API server accepted. */
 export function writesMade(events: readonly WriteEvent[], users: RegExp, digester: Digester): Writes {
   const made = {
     replicaSets: [] as string[],
@@ -53,7 +53,7 @@ export function writesMade(events: readonly WriteEvent[], users: RegExp, digeste
     if (resource === "pods" && verb === "delete") made.deleted.push(key);
     if (resource === "pods" && verb === "create" && requestObject?.metadata !== undefined) {
       const { labels, annotations } = requestObject.metadata;
-      // The log has the request with a pod's defaults, and a template lacks this one.
+      // The log contains the request with a pod's defaults, and a template lacks this one.
       const template = {
         metadata: { labels, annotations },
         spec: { ...spec, enableServiceLinks: undefined },

@@ -1,4 +1,7 @@
-/** What `osls package` makes of serverless.yml, in a scratch folder, with neither credentials nor network; the zips are empty files. */
+/**
+ * The output of `osls package` for serverless.yml, in a scratch folder, without credentials and network; the zips are
+ * empty files.
+ */
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,10 +27,10 @@ export interface Template {
 }
 
 const ROOT = process.cwd();
-/** Part of the zips' names in S3: the only thing in a template that changes from run to run. */
+/** Part of the zips' names in S3: the only value in a template that changes between runs. */
 export const DEPLOYED_AT = /\d{13}-\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
-/** @throws with what osls said when it fails */
+/** @throws with osls's output when it fails */
 export async function packaged(stage: string, parameters: Readonly<Record<string, string>> = {}): Promise<Template> {
   const scratch = await mkdtemp(join(tmpdir(), "deltaloop-packaged-"));
   try {
@@ -52,7 +55,7 @@ export async function packaged(stage: string, parameters: Readonly<Record<string
   }
 }
 
-/** Without credentials, and with a proxy that leads nowhere. @returns what it said */
+/** Without credentials, and with an unreachable proxy. @returns its output */
 export async function offline(program: string, parameters: readonly string[], cwd: string): Promise<string> {
   const nowhere = "http://127.0.0.1:9";
   const env = { PATH: process.env["PATH"] ?? "", HOME: cwd, HTTPS_PROXY: nowhere, HTTP_PROXY: nowhere, AWS_EC2_METADATA_DISABLED: "true" };

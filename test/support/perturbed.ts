@@ -1,15 +1,18 @@
-/** One input of a decision is changed at a time: if the decision changes, a reason that names that input must change with it. */
+/**
+ * Changes one input of a decision at a time: if the decision changes, a reason that contains that input must change
+ * with it.
+ */
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { Reason } from "../../shared/controllers/kit/reason.ts";
 
 export interface Decided {
-  /** What is done: writes, sizes, a time. */
+  /** The outcome: writes, sizes, a time. */
   readonly decision: unknown;
   readonly why: readonly Reason[];
 }
 
-/** Each input with the facts in which it can be read, alone or in a sum. */
+/** Each input with the facts that contain it, alone or in a sum. */
 export type Inputs<Given> = {
   readonly [Name in keyof Given]: { readonly values: fc.Arbitrary<Given[Name]>; readonly facts: readonly string[] };
 };
@@ -35,7 +38,7 @@ export function expectChangesExplained<Given extends object>(
     }),
     { numRuns: 2000, ...options },
   );
-  // An input that never changed anything proves nothing.
+  // An input that never changed the decision proves nothing.
   expect([...changed].toSorted()).toEqual(names(inputs).toSorted());
 }
 

@@ -1,4 +1,7 @@
-/** logind on a D-Bus daemon of the test's own: python3-dbusmock's stand-in, which hands out real locks, and one of systemd to have it reloaded. */
+/**
+ * logind on a private D-Bus daemon: python3-dbusmock's template, which hands out real locks, and a systemd that can be
+ * reloaded.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -9,7 +12,7 @@ import { join } from "node:path";
 import { aptInstall } from "./apt.ts";
 import { eventually } from "./eventually.ts";
 
-/** Package → what of it is used. */
+/** Package → its use. */
 const NEEDED: Readonly<Record<string, string>> = {
   "python3-dbusmock": "/usr/lib/python3/dist-packages/dbusmock/templates/logind.py",
   "dbus-daemon": "/usr/bin/dbus-daemon",
@@ -22,7 +25,7 @@ const MANAGER = "org.freedesktop.login1.Manager";
 const SYSTEMD = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"] as const;
 const MOCK = "org.freedesktop.DBus.Mock";
 
-/** @returns undefined, or the one reason why not: tests are then skipped with it */
+/** @returns undefined, or the one reason why it is unavailable: tests are then skipped with it */
 export function ensureDbusMock(): string | undefined {
   const missing = (): readonly string[] => Object.keys(NEEDED).filter((name) => !existsSync(NEEDED[name] ?? ""));
   if (missing().length === 0) return undefined;
@@ -32,7 +35,7 @@ export function ensureDbusMock(): string | undefined {
   return why === undefined ? undefined : `apt-get install ${missing().join(" ")} failed: ${why}`;
 }
 
-/** Anybody may do anything there, and listen to it. */
+/** Allows every client to call and listen. */
 const configuration = (socket: string): string => `<busconfig>
 <type>system</type><listen>unix:path=${socket}</listen><auth>EXTERNAL</auth>
 <policy context="default">
@@ -42,15 +45,15 @@ const configuration = (socket: string): string => `<busconfig>
 export interface PrivateBus {
   /** As `DBUS_SYSTEM_BUS_ADDRESS` has it. */
   readonly address: string;
-  /** Where logind reads its drop-ins when it is told to. */
+  /** The directory of logind's drop-ins, read on reload. */
   readonly dropInFolder: string;
   prepareForShutdown(isShuttingDown: boolean): void;
   setInhibitDelay(ms: number): void;
-  /** Who holds a lock, and over what: `deltaloop node shutdown delay`. */
+  /** The holder of a lock, its subject and mode: `deltaloop node shutdown delay`. */
   locks(): readonly string[];
-  /** Anything at all, as `busctl` takes it. */
+  /** Any value, in the notation of `busctl`. */
   busctl(...args: readonly string[]): string;
-  /** With everybody's connections. */
+  /** With all connections. */
   end(): Promise<void>;
 }
 

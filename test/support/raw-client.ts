@@ -1,4 +1,4 @@
-/** Somebody at a keyboard: any verb on any path, as `kubectl --raw` has it, over the product's own client. */
+/** A raw HTTP client over the product's own client: any verb on any path, as `kubectl --raw`. */
 import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createClient } from "../../shared/kube/http/client.ts";
 import type { KubeClient } from "../../shared/kube/http/client.ts";
@@ -18,11 +18,11 @@ export interface RawClient extends KubeWatch<Resource> {
     body?: object,
     contentType?: string,
   ): Promise<T>;
-  /** All there is. */
+  /** The whole list. */
   list<T extends object = AnyObject>(path: string, query?: Readonly<Record<string, string>>): Promise<{ readonly items: readonly T[] }>;
 }
 
-/** As it came. */
+/** The undecoded body. */
 export type AnyObject = Readonly<Record<string, unknown>>;
 
 export function rawClientOf(client: KubeClient): RawClient {
@@ -37,7 +37,7 @@ export function rawClientOf(client: KubeClient): RawClient {
   };
 }
 
-/** `name` is the User-Agent, so that nobody takes them for a component of ours. */
+/** `name` is the User-Agent, to distinguish requests from those of our components. */
 export function rawClientIn(server: ApiServer, name = "person"): RawClient {
   return rawClientOf(createInProcessClient(server, { component: name }));
 }

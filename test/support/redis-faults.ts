@@ -1,6 +1,4 @@
-/**
- * What may happen to a Redis, done to a real one that stands behind an address which stays.
- */
+/** Faults of a real Redis behind an address that does not change. */
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,21 +13,21 @@ import type { RedisServer } from "./redis.ts";
 import { startTcpFront } from "./tcp-front.ts";
 import type { TcpFront } from "./tcp-front.ts";
 
-/** The Redis that stands behind the front, and how to put another one there. */
+/** The Redis behind the proxy, and how to replace it. */
 export interface Behind {
   current: RedisServer;
   admin: Redis;
   readonly front: TcpFront;
   readonly url: string;
-  /** `restart`: the old one is killed first, and is gone for as long as `start` takes. */
+  /** `restart`: kills the old one first; it is unavailable for the duration of `start`. */
   replace(start: () => Promise<RedisServer>): Promise<void>;
 }
 
 export interface RedisFault {
   readonly name: string;
-  /** Resolves when Redis can be used again. */
+  /** Resolves when Redis is usable again. */
   readonly strike: (redis: Behind) => Promise<void>;
-  /** How long a rollout may stand still, where it is longer than usual. */
+  /** The permitted pause of a rollout, where it is longer than usual. */
   readonly pauseMsMax?: number;
 }
 
@@ -39,7 +37,8 @@ export const REDIS_FAULTS: readonly RedisFault[] = [
   { name: "restarted empty", strike: (redis) => redis.replace(() => startRedis()) },
   { name: "rolled back 2 s", strike: rollBack },
   { name: "failed over to a replica that lacks 500 ms", strike: failOver },
-  // A registration of intents that was not answered holds its owner for OP_DEADLINE_MS: nobody may create what may still be created.
+  // An unanswered registration of intents blocks its owner for OP_DEADLINE_MS, because its creates may still be
+  // executed.
   { name: "connections cut 20 times", strike: cutOften, pauseMsMax: OP_DEADLINE_MS + 5_000 },
   { name: "out of memory for 5 s", strike: outOfMemory },
   { name: "paused for 20 s", strike: pause },
@@ -47,7 +46,7 @@ export const REDIS_FAULTS: readonly RedisFault[] = [
 
 async function deleteHalf({ admin }: Behind): Promise<void> {
   const keys = (await admin.keys("dl:*")).toSorted();
-  // Whatever the epoch is called, `ep` stays: nothing says at once that it is not the cache it was.
+  // `ep` stays whatever the epoch is called, so the loss of the cache is not obvious at once.
   await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
 }
 

@@ -1,6 +1,6 @@
 /**
- * Real redis-servers for tests: own ports, own directories, loopback only, nothing on disk. They die with this process: a
- * shell holds each one and ends it when the pipe from us closes, whatever became of us.
+ * Real redis-servers for tests: own ports and directories, loopback only, no persistence. They end with this process: a
+ * shell holds each one and ends it when its pipe from this process closes.
  */
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -19,9 +19,9 @@ export interface RedisServer {
   readonly pid: number;
   /** Ends the server and removes its directory. */
   stop(): Promise<void>;
-  /** SIGKILL, as a power cut; the directory stays until `stop`. */
+  /** Sends SIGKILL, as in a power cut; the directory stays until `stop`. */
   kill(): Promise<void>;
-  /** Holds the server still (SIGSTOP) and lets it go on (SIGCONT). */
+  /** Pauses the server (SIGSTOP) and resumes it (SIGCONT). */
   pause(): void;
   resume(): void;
 }
@@ -42,8 +42,8 @@ const BUS_OFFSET = 10_000;
 const PORT_TRIES = 20;
 
 /**
- * Makes sure that `redis-server` is on the PATH, installing Debian's package when this is root and says so on stderr.
- * @returns undefined, or the reason why there is none: tests that need one are then skipped with it.
+ * Ensures that `redis-server` is on the PATH; as root it installs Debian's package and reports that on stderr. @returns
+ * undefined, or the reason why there is none: tests that need one are then skipped with it
  */
 export function ensureRedisServer(): string | undefined {
   if (found()) return undefined;
@@ -69,7 +69,7 @@ async function start(args: readonly string[], portOffset: number): Promise<Redis
     const port = await freePort(portOffset);
     const server = ["redis-server", "--port", String(port), "--bind", "127.0.0.1", "--dir", directory, "--save", "", "--appendonly", "no"];
     const options = ["--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning", ...args];
-    // $! is the server; `cat` ends when our end of the pipe closes, because we asked for it or died.
+    // $! is the server; `cat` ends when this end of the pipe closes, on request or by death.
     const script = '"$@" < /dev/null & echo "pid $!"; cat > /dev/null; kill -KILL $! 2> /dev/null; wait';
     const shell = spawn("/bin/sh", ["-c", script, "sh", ...server, ...options], { stdio: ["pipe", "pipe", "pipe"] });
     const output = collect(shell);
@@ -116,7 +116,7 @@ function collect(shell: ChildProcess): () => string {
   };
   shell.stdout?.on("data", more);
   shell.stderr?.on("data", more);
-  shell.stdin?.on("error", () => {}); // the shell may be gone first
+  shell.stdin?.on("error", () => {}); // the shell may have exited already
   return () => text;
 }
 

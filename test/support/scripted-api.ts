@@ -35,26 +35,23 @@ import type {
 import { Mirror } from "../simulation/mirror.ts";
 import type { Change } from "../simulation/mirror.ts";
 
-/** A JSON object whose parts are looked at one by one. */
+/** A JSON object whose fields are checked one by one. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** An object as it stands in the API server. */
+/** An object as the API server stores it. */
 export interface LiveObject extends KubeObject {
   readonly metadata: ObjectMeta & { readonly namespace: string };
   readonly spec?: Json;
   readonly status?: Json;
 }
 
-/** What somebody gives the API server. What only the server may decide (uid, versions) it does not have. */
+/** A client's input to the API server, without fields that only the server sets (uid, versions). */
 export interface GivenObject {
-  /**
-   * `creationTimestamp`: when it is created; absent: now. `generation`: its spec is changed so often that this is its generation;
-   * absent: never.
-   */
+  /** `creationTimestamp`: default now. `generation`: reached by changing the spec this often; default: no change. */
   readonly metadata: Partial<Omit<ObjectMeta, "uid" | "resourceVersion" | "deletionTimestamp">> & { readonly name: string };
   readonly spec?: Json;
   readonly status?: Json;
-  /** Somebody deletes it, and a finalizer holds it. */
+  /** Deleted by a user while a finalizer holds it. */
   readonly deleting?: boolean;
 }
 
@@ -65,26 +62,26 @@ export interface Call {
   /** Empty for a list. */
   readonly name: string;
   readonly body?: unknown;
-  /** Of a delete. */
+  /** Options of a delete. */
   readonly preconditions?: DeleteRequest["preconditions"];
 }
 
 /**
- * What becomes of a call. An error: refused, and not executed. `never`: neither executed nor answered. `lost`: executed, but the
- * answer is lost. `answer`: somebody else answers in the server's place. Undefined: the server does.
+ * The fate of a call. An error: refused, and not executed. `never`: neither executed nor answered. `lost`: executed,
+ * but the answer is lost. `answer`: returned in the server's place. Undefined: the server executes and answers.
  */
 export type Fate = Error | "never" | "lost" | { readonly answer: KubeObject | undefined } | undefined;
 
-/** `nth`: how many calls of that name there have been, this one included. It may take time, or change things first. */
+/** `nth`: the number of calls of that name, this one included. It may take time, or change state first. */
 export type Intercept = (call: Call, nth: number) => Fate | void | Promise<Fate | void>;
 
-/** As `writes` names them. */
+/** As in `writes`. */
 export type CallName = `${Call["verb"]} ${Resource}${"" | "/status"}`;
 
-/** What becomes of which calls; `*`: of all that have no line of their own. */
+/** Fates by call; `*`: for all calls without a line of their own. */
 export type Script = Readonly<Partial<Record<CallName | "*", Fate | Intercept>>>;
 
-/** Who holds what is being deleted until `remove`. */
+/** The finalizer that holds an object being deleted until `remove`. */
 const FINALIZER = "example.com/held";
 export const NAMESPACE = "shop";
 
@@ -92,7 +89,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
   readonly server: ApiServer;
   readonly calls: Call[] = [];
   script: Script = {};
-  /** How long every call takes. */
+  /** The duration of every call. */
   latencyMs = 0;
   readonly #clock: Clock;
   readonly #kube: KubeReader & KubeWriter;
@@ -100,7 +97,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
   readonly #mirror: Mirror;
   readonly #changes: Change[] = [];
   readonly #counts = new Map<CallName, number>();
-  /** While somebody does something at another time than now. */
+  /** The time of an action that does not happen now. */
   #atMs: number | undefined;
 
   private constructor(clock: Clock) {
@@ -119,7 +116,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return api;
   }
 
-  /** What changed what there is, as `create pods`: without reads and Events. */
+  /** Requests that changed an object, as `create pods`: without reads and Events. */
   get writes(): readonly string[] {
     return this.calls.flatMap((call) => (isRead(call) || call.resource === "events" ? [] : [nameOf(call)]));
   }
@@ -128,7 +125,10 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.calls.flatMap((call) => (isRead(call) ? [`${nameOf(call)} ${call.name}`] : []));
   }
 
-  /** Events that were sent, as `Warning FailedCreate Error creating: no`, with its count where it is not 1; of a patch `2 Error creating: no`. */
+  /**
+   * Sent Events, as `Warning FailedCreate Error creating: no`, with the count where it is not 1; for a patch `2 Error
+   * creating: no`.
+   */
   get events(): readonly string[] {
     return this.calls.flatMap(({ resource, body }) => {
       if (resource !== "events") return [];
@@ -137,7 +137,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     });
   }
 
-  /** All that has changed since `from`, in order: what watches tell. */
+  /** All changes since `from`, in order, as watches report them. */
   changes(from = 0): readonly Change[] {
     this.#mirror.update();
     return this.#changes.slice(from);
@@ -161,13 +161,13 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, name).metadata.uid;
   }
 
-  /** Somebody creates it, and whoever is responsible writes its status. */
+  /** Creates it as a user, and writes its status as its controller. */
   async put(resource: CachedResource, { metadata, spec, status, deleting = false }: GivenObject): Promise<LiveObject> {
     const { creationTimestamp, generation, namespace = NAMESPACE, ...rest } = metadata;
     if (this.server.peek("namespaces", "", namespace) === undefined)
       await this.#person.create({ resource: "namespaces", namespace: "", body: { metadata: { name: namespace } } });
     const { apiVersion, kind } = RESOURCES[resource];
-    /** Sizes that were wanted before, one a generation. */
+    /** Earlier sizes, one per generation. */
     const before = (times: number): object => ({ ...spec, ...(times > 0 && { replicas: Number(spec?.["replicas"] ?? 1) + times }) });
     // A pod's spec hardly changes, and a deletion counts as a change.
     const earlier = resource === "pods" ? 0 : Math.max(0, (generation ?? 1) - (deleting ? 2 : 1));
@@ -184,7 +184,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, rest.name, namespace);
   }
 
-  /** Somebody changes it: metadata, spec or, by the subresource, status. */
+  /** Changes it as a user: metadata, spec or, by the subresource, status. */
   async change(
     resource: CachedResource,
     name: string,
@@ -196,14 +196,14 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     return this.find(resource, name);
   }
 
-  /** Somebody deletes it, and something holds it. */
+  /** Deletes it as a user while a finalizer holds it. */
   async terminate(resource: CachedResource, name: string, namespace: string = NAMESPACE): Promise<void> {
     const { metadata } = this.find(resource, name, namespace);
     await this.#set(resource, namespace, name, { metadata: { ...metadata, finalizers: [FINALIZER] } });
     await this.#person.delete({ resource, namespace, name, preconditions: { uid: metadata.uid } });
   }
 
-  /** Somebody deletes it, and nothing holds it any more. */
+  /** Deletes it as a user and removes its finalizer. */
   async remove(resource: CachedResource, name: string): Promise<void> {
     const { metadata } = this.find(resource, name);
     await this.#person.delete({ resource, namespace: NAMESPACE, name, preconditions: { uid: metadata.uid }, gracePeriodSeconds: 0 });
@@ -211,7 +211,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     if (held) await this.#set(resource, NAMESPACE, name, { metadata: { ...held.metadata, finalizers: [] } });
   }
 
-  /** The scheduler gives the pod a node: from then on its deletion waits for that node. */
+  /** Binds the pod to a node as the scheduler does: from then on its deletion waits for that node. */
   async bind(name: string, node: string): Promise<void> {
     const path = resourcePath("pods", NAMESPACE, name, "binding");
     const { status } = await this.server.request({
@@ -232,7 +232,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
 
   create(request: CreateRequest): Promise<KubeObject> {
     const { resource, body } = request;
-    const { name } = (body as KubeObject).metadata; // whoever creates gives a name
+    const { name } = (body as KubeObject).metadata; // creators set a name
     return this.#ask({ verb: "create", resource, name, body }, () => this.#kube.create(request));
   }
 
@@ -261,7 +261,7 @@ export class ScriptedApi implements KubeReader, KubeWriter {
     const fate = typeof line === "function" ? await line(call, nth) : line;
     if (fate instanceof Error) throw fate;
     if (fate === "never") throw new UnansweredError("no answer within 5s");
-    if (typeof fate === "object") return fate.answer as T; // whoever scripts it knows what is asked
+    if (typeof fate === "object") return fate.answer as T; // a script knows the shape of its request
     const result = await execute();
     if (fate === "lost") throw new UnansweredError("no answer within 5s");
     return result;

@@ -1,4 +1,4 @@
-/** The calls of SQS by the AWS SDK: the reference beside which our own client passes the ports' suites. */
+/** SQS calls by the AWS SDK: the reference implementation in the ports' conformance suites. */
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
@@ -8,7 +8,7 @@ import {
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { SqsCalls } from "../../shared/store/sqs/calls.ts";
 
-/** The command of each action takes the action's input. */
+/** The command of each action accepts the action's input. */
 const COMMANDS: { readonly [A in Parameters<SqsCalls["call"]>[0]]: new (input: never) => unknown } = {
   SendMessageBatch: SendMessageBatchCommand,
   ReceiveMessage: ReceiveMessageCommand,
@@ -24,7 +24,7 @@ export function sdkCalls(client: SQSClient): SqsCalls {
       try {
         return (await client.send(command, options)) as never; // and its output
       } catch (error) {
-        signal?.throwIfAborted(); // the SDK's own AbortError says less than the reason the caller gave
+        signal?.throwIfAborted(); // the SDK's own AbortError lacks the caller's reason
         throw error;
       }
     },

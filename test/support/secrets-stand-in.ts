@@ -1,18 +1,18 @@
-/** Secrets Manager and Parameter Store as their API references have them: a few actions, over HTTP, on loopback. */
+/** Secrets Manager and Parameter Store per their API references: a few actions, over HTTP, on loopback. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface SecretsStandIn {
   readonly endpoint: string;
-  /** By name; Parameter Store's begin with a slash. Undefined: it is there and has no value yet. */
+  /** By name; Parameter Store's begin with a slash. Undefined: it exists and has no value yet. */
   readonly values: Map<string, string | undefined>;
-  /** Names that the caller may not use, and what they are refused for. */
+  /** Names that the caller may not use, with the error code. */
   readonly refused: Map<string, string>;
-  /** Names of which an answer says nothing. */
+  /** Names that answers omit. */
   readonly passedOver: Set<string>;
-  /** Every action that was asked for, with what it names. */
+  /** Every requested action with its names. */
   readonly asked: { readonly action: string; readonly names: readonly string[] }[];
-  /** Answers nothing while it is set. */
+  /** Answers no request while it is set. */
   silent: boolean;
   stop(): Promise<void>;
 }
@@ -56,7 +56,7 @@ export async function startSecretsStandIn(initial: Readonly<Record<string, strin
         });
         const good = names.filter((each) => !passedOver.has(each) && !refused.has(each) && values.get(each) !== undefined);
         const found = good.map((each) => ({ ARN: `${ARN}${each}-a1B2c3`, Name: each, SecretString: values.get(each) }));
-        // Not in the order that was asked for.
+        // Not in the requested order.
         return { status: 200, body: { SecretValues: found.toReversed(), Errors: problems } };
       }
       case "GetParameters": {

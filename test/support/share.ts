@@ -1,12 +1,12 @@
 /**
- * How many of a test's cases run. A check runs a share that fits into its time; the project `long`, which `npm test` runs beside the
- * adapters, and CI with it, runs all (vitest.config.ts).
+ * The number of test cases that run. `check` runs a share that fits into its time; the project `long`, part of `npm
+ * test` and CI, runs all (vitest.config.ts).
  */
 import { inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Absent: that of a check. */
+    /** Absent: that of `check`. */
     readonly share?: "all";
   }
 }

@@ -1,4 +1,4 @@
-/** The signer of tests: whoever is given the same cluster id believes each other. */
+/** The signer of tests: parties with the same cluster id accept each other's messages. */
 import { createSigner } from "../../shared/store/signer.ts";
 import type { Signer } from "../../shared/store/signer.ts";
 import { decodeEnvelope } from "../../shared/controllers/cache/messages/decode.ts";
@@ -12,7 +12,7 @@ export function testSigner(cluster: string): Signer {
   return signer;
 }
 
-/** Deriving keys takes longer than a test should wait for each message. */
+/** Key derivation is too slow to repeat for each message. */
 const signers = new Map<string, Signer>();
 
 /** The body of a message as the watcher of `cluster` sends it: `fields` are the envelope's, in JSON or as an object. */
@@ -20,12 +20,12 @@ export function signedBody(cluster: string, fields: object | string): string {
   return signBody(testSigner(cluster), cluster, encodePackText(typeof fields === "string" ? fields : JSON.stringify(fields)));
 }
 
-/** What a signed body holds, whoever signed it. */
+/** The content of a signed body, without verification. */
 export function payloadOf(body: string): string {
   return packText(body.split(".").slice(2).join("."));
 }
 
-/** @throws {Error} when it is none that a watcher of the tests has sent. */
+/** @throws {Error} when it is no watcher message of the tests */
 export function envelopeOf(body: string): Envelope {
   const decoded = decodeEnvelope(body, testSigner);
   if (decoded.kind !== "envelope") throw new Error(JSON.stringify(decoded));

@@ -1,4 +1,4 @@
 import type { Log } from "../../shared/base/log.ts";
 
-/** For benchmarks, and tests that look elsewhere. */
+/** For benchmarks, and tests that do not check the log. */
 export const silentLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

@@ -1,6 +1,6 @@
 /**
- * A namespace's workloads without what no two runs share (times, uids, resourceVersions, random name parts), so that what our
- * functions made can be compared with what upstream's controllers made of the same commands.
+ * A namespace's workloads without values that differ between runs (times, uids, resourceVersions, random name parts),
+ * to compare the results of our functions and of upstream's controllers for the same commands.
  */
 import type { Cluster } from "./e2e.ts";
 
@@ -10,7 +10,7 @@ type Fields = { readonly [field: string]: Json };
 export interface Snapshot {
   readonly deployments: Json;
   readonly replicaSets: Json;
-  /** One per owner, and how many of these there are. */
+  /** One per owner, with their number. */
   readonly pods: Json;
   readonly events: readonly string[];
 }
@@ -31,7 +31,7 @@ interface KubeObjectShape {
   };
 }
 
-/** Nothing terminates, every status speaks of the newest spec, every pod asked for is there and ready. */
+/** Settled: nothing terminates, every status is of the newest generation, every wanted pod exists and is ready. */
 export async function isSettled(cluster: Cluster, namespace: string): Promise<boolean> {
   const { deployments, replicaSets, pods } = await read(cluster, namespace);
   const owners = [...deployments, ...replicaSets];
@@ -40,7 +40,7 @@ export async function isSettled(cluster: Cluster, namespace: string): Promise<bo
     owners.every(
       ({ metadata, spec, status }) =>
         status?.observedGeneration === metadata.generation &&
-        // A paused Deployment may have no pods; its ReplicaSets are asked all the same.
+        // A paused Deployment may have no pods; its ReplicaSets are checked all the same.
         (spec?.paused === true || ((status?.replicas ?? 0) === spec?.replicas && (status?.readyReplicas ?? 0) === spec?.replicas)) &&
         (status?.terminatingReplicas ?? 0) === 0,
     )
@@ -83,7 +83,7 @@ function isOurs({ involvedObject }: EventShape): boolean {
   return ["Deployment", "ReplicaSet", "ReplicationController"].includes(involvedObject.kind);
 }
 
-/** As `kubectl describe` has it: a count only from 2 on. */
+/** As `kubectl describe` prints it: a count only from 2 on. */
 function eventText({ type, reason, message, count, involvedObject, source }: EventShape): string {
   const times = count > 1 ? ` (x${count})` : "";
   return `${source.component}: ${type} ${reason} ${involvedObject.apiVersion} ${involvedObject.kind}/${involvedObject.name}: ${withoutPodNames(message)}${times}`;
@@ -116,9 +116,9 @@ function counted(texts: readonly string[]): Json {
   return [...groups].map(([text, same]) => ({ count: same.length, pod: JSON.parse(text) as Json })); // what was just printed
 }
 
-/** Fields that differ from run to run, wherever they stand. */
+/** Fields that differ between runs, wherever they occur. */
 const VOLATILE = new Set(["uid", "resourceVersion", "creationTimestamp", "managedFields", "lastUpdateTime", "lastTransitionTime"]);
-/** How often a ReplicaSet was resized on the way depends on the moment; that the status speaks of the newest is checked by isSettled. */
+/** The number of resizes on the way depends on timing; isSettled checks that the status is of the newest generation. */
 const VOLATILE_OF_REPLICA_SETS = new Set(["generation", "observedGeneration"]);
 
 function normalised(object: Fields): Json {

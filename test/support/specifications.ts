@@ -1,6 +1,7 @@
 /**
- * What docs/ defines that others cite: the numbered sections of each specification, the ids of its tables, and which of those are
- * rows, that is cases to test. A specification is a file of docs/internals/spec, called by its name.
+ * The definitions of docs/ that others cite: the numbered sections of each specification, the ids of its tables, and
+ * which of those are rows, that is cases to test. A specification is a file of docs/internals/spec, identified by its
+ * name.
  */
 import { glob, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -14,15 +15,15 @@ export interface Specification {
   readonly name: string;
   /** `11`, `11.3`, … as its headings number them. */
   readonly sections: ReadonlySet<string>;
-  /** Numbers that more than one heading has. */
+  /** Numbers of more than one heading. */
   readonly repeated: readonly string[];
-  /** The first cell of every table's every row, if it is an id: rows, rules, hazards, quirks. */
+  /** The first cell of every row of every table, if it is an id: rows, rules, hazards, quirks. */
   readonly ids: ReadonlySet<string>;
   /** Those of tables of cases: the ones below a mark `<!-- spec: name -->`. */
   readonly rows: ReadonlySet<string>;
 }
 
-/** In the order of their names. */
+/** Sorted by name. */
 export async function readSpecifications(): Promise<readonly Specification[]> {
   const found: Specification[] = [];
   for await (const file of glob("docs/internals/spec/*.md", { cwd: ROOT }))

@@ -1,15 +1,15 @@
 /**
- * One address in front of changing servers, as a managed Redis gives it: clients keep the address, their connections end whenever
- * the server behind it is another one, or when a test cuts them.
+ * A TCP proxy with one address in front of changing servers, as a managed Redis has it: clients keep the address, and
+ * their connections end when the server changes or a test cuts them.
  */
 import { createServer, connect } from "node:net";
 import type { Socket } from "node:net";
 
 export interface TcpFront {
   readonly port: number;
-  /** Where new connections go from now on; the ones that stand are cut. */
+  /** Target of new connections; existing ones are cut. */
   to(port: number): void;
-  /** Cuts every connection that stands. */
+  /** Cuts every open connection. */
   cut(): void;
   stop(): Promise<void>;
 }

@@ -1,22 +1,22 @@
-/** A person at a terminal: a program under a pseudo terminal of its own, what is on its screen, and keys that are pressed. */
+/** A program under a pseudo terminal of its own, with its screen and keyboard input. */
 import { spawn } from "node:child_process";
 import { eventually } from "./eventually.ts";
 
 export interface Terminal {
-  /** All that was ever on it, without carriage returns. */
+  /** All output so far, without carriage returns. */
   screen(): string;
   /** As keys; Ctrl-D is `\x04`. */
   type(text: string): void;
-  /** Until it is there, after what was waited for before. @throws with the screen */
+  /** Waits for text after the text awaited before. @throws with the screen */
   see(text: string | RegExp, timeoutMs?: number): Promise<void>;
-  /** As if the window was closed. */
+  /** Hangs up, as if the window was closed. */
   close(): Promise<void>;
   /** The program's exit code. */
   readonly ended: Promise<number>;
 }
 
 const SIZE = { rows: 33, columns: 99 };
-/** What `stty size` prints there, once the size has arrived. */
+/** The output of `stty size`, once the size has arrived. */
 export const TERMINAL_SIZE = `${SIZE.rows} ${SIZE.columns}`;
 /** Shell command that prints `TERMINAL_SIZE` once. kubectl attaches with another size first and sends the real one later. */
 export const AWAIT_SIZE = `until stty size | busybox grep -x '${TERMINAL_SIZE}'; do sleep 0.1; done`;
@@ -31,7 +31,7 @@ export function openTerminal(command: readonly string[], environment: Readonly<R
   let screen = "";
   let seen = 0;
   child.stdout.setEncoding("utf8").on("data", (text: string) => (screen += text.replaceAll("\r", "")));
-  child.stdin.on("error", () => undefined); // it has ended, with a code of its own
+  child.stdin.on("error", () => undefined); // it has exited with a code of its own
   const ended = new Promise<number>((resolve) => void child.once("close", (code) => resolve(code ?? -1)));
   return {
     screen: () => screen,
@@ -50,7 +50,7 @@ export function openTerminal(command: readonly string[], environment: Readonly<R
       );
     },
     async close() {
-      child.kill("SIGKILL"); // who had the terminal is hung up on
+      child.kill("SIGKILL"); // the process is hung up
       await ended;
     },
     ended,

@@ -1,4 +1,4 @@
-/** When the gates of the cache were shut, as somebody beside the functions sees it. */
+/** The times at which the cache's gates were closed, as another process observed them. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
@@ -12,7 +12,7 @@ export interface Closed {
   readonly why: string;
 }
 
-/** Spans in which no gate was open, as somebody beside the functions saw it. */
+/** Spans in which no gate was open, as another process observed them. */
 export function watchGates(store: Store): { stop(): Promise<readonly Closed[]> } {
   const spans: { fromMs: number; toMs: number; why: string }[] = [];
   let stopped = false;
@@ -22,7 +22,7 @@ export function watchGates(store: Store): { stop(): Promise<readonly Closed[]> }
       const askedMs = Date.now();
       const gates = await Promise.all(CONTROLLERS.map((controller) => store.gate(controller))).catch(() => undefined);
       const shut = gates?.find((gate) => !gate.open);
-      // What cannot be asked is not known: such a time is in no span.
+      // A failed read says nothing: such a time is in no span.
       if (gates?.every((gate) => !gate.open) && shut && !shut.open) {
         open ??= spans[spans.push({ fromMs: Date.now(), toMs: askedMs, why: shut.reason }) - 1];
         if (open) open.toMs = Math.max(open.toMs, askedMs);

@@ -1,4 +1,4 @@
-/** Workloads as people give them to the API server, with defaults: a test names what matters to it. */
+/** Workloads as clients send them to the API server, with defaults, so that a test states only what matters to it. */
 import type { Labels, OwnerReference } from "../../shared/kube/objects/wire.ts";
 import type { GivenObject, Json } from "./scripted-api.ts";
 

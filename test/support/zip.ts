@@ -1,4 +1,4 @@
-/** A ZIP archive whose entries are stored as they are, as k8shark's are. */
+/** A ZIP archive with uncompressed entries, as k8shark's are. */
 import { crc32 } from "node:zlib";
 
 export function zipOf(entries: readonly (readonly [name: string, content: Uint8Array])[]): Buffer {

@@ -1,7 +1,4 @@
-/**
- * Every rule of the map, broken once. Catches: a rule whose pattern matches nothing, a rule nobody proved, and a
- * dependency-cruiser that reads no TypeScript and finds everything in order.
- */
+/** Every rule of the map, broken once. */
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-/** Citations of docs/ and of invariants, in code, tests and documents. Catches one that leads nowhere, and an id with two meanings. */
+/** Citations of docs/ and of invariants, in code, tests and documents. */
 import { globSync, readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** The flame pictures of test/bench/flame.ts. Catches: idle time that counts as work, frames that are twice there, markup that a name breaks. */
+/** The flame pictures of test/bench/flame.ts. */
 import { expect, it } from "vitest";
 
 import { flameSvg, framesOf } from "../bench/flame.ts";

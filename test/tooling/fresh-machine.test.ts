@@ -1,10 +1,6 @@
 /**
- * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and what a Node
- * that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
- *
- * Catches: an install script that somebody must approve, a Node that stands in no lockfile, a platform package that npm would
- * install where it cannot run, an npm script past the launcher, a stack trace where one line would do, a test that fails where upstream's
- * source is not there yet: the check comes before what downloads it.
+ * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and
+ * what a Node that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

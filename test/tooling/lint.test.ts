@@ -1,4 +1,4 @@
-/** Every lint rule we rest on, broken once. Catches: a rule under a wrong name, and a type-aware linter that sees no types. */
+/** Every lint rule we rest on, broken once. */
 import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

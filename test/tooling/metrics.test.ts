@@ -1,7 +1,4 @@
-/**
- * The table of metrics against upstream, against what counts, and against what is made of it. Catches: a name, label, bucket or help that
- * is not upstream's, a row that nothing counts, a reason that the table lacks, and text that Prometheus refuses.
- */
+/** The table of metrics against upstream, against what counts, and against what is made of it. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

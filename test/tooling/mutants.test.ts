@@ -1,4 +1,4 @@
-/** The list of mistakes to plant. Catches one that can no longer be planted, or in two places, after the code has moved on, and a rule that is none. */
+/** The list of mistakes to plant. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

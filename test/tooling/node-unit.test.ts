@@ -1,7 +1,4 @@
-/**
- * The node agent's systemd unit. Catches: a line that systemd does not know, a flag that the agent does not know, and a wall that hides
- * the agent's mounts from the runtime.
- */
+/** The node agent's systemd unit. */
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** docs/reference/messages.md against the sources. Catches: a message or level that people alert on and that is no longer logged so, a name that upstream has not. */
+/** docs/reference/messages.md against the sources. */
 import { globSync, readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";

@@ -1,7 +1,4 @@
-/**
- * The table of controllers against everything that is made of it. Catches: a fragment that nobody generated anew, a variable or a
- * token that serverless.yml lacks, and a place that lists the built-in controllers by itself, so that one more is not found there.
- */
+/** The table of controllers against everything that is made of it. */
 import { readFile } from "node:fs/promises";
 
 import { describe, expect, it } from "vitest";

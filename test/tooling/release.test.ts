@@ -1,7 +1,4 @@
-/**
- * The release of Kubernetes (shared/kube/objects/release.ts) against all that names one. Catches: a go.mod that was left behind, a `replace` that
- * the release lacks or has anew, an etcd of another version than Kubernetes', and documents, tests and tables that name another patch.
- */
+/** The release of Kubernetes (shared/kube/objects/release.ts) against all that names one. */
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The command lines of npm scripts. Catches: a script that starts its work for `--help`, or accepts an unknown option. */
+/** The command lines of npm scripts. */
 import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** docs/internals/threat-model.md and the tests that it names. Catches a threat without a test, a test that went, and an attack nobody wrote down. */
+/** docs/internals/threat-model.md and the tests that it names. */
 import { readdir, readFile } from "node:fs/promises";
 
 import { expect, it } from "vitest";

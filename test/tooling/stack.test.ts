@@ -1,8 +1,4 @@
-/**
- * The template as data. Catches: a queue that takes plain text, a dead letter that AWS throws away before its queue does, a log that is kept
- * for ever or with nobody's key, a security group that reaches further than its role, a store that evicts or lets everybody in, a wildcard
- * nobody has explained, an alarm that nobody hears or whose silence is taken for health, a deployment that begins with something missing.
- */
+/** The template as data. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 import { beforeAll, describe, expect, it } from "vitest";

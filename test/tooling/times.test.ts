@@ -1,6 +1,6 @@
 /**
- * The table of times against everything that states one of them itself, and against what the times promise each other. Catches:
- * a limit changed in one place only, a request that outlives its lease, a stall that ends in a kill, a takeover past its bound.
+ * The table of times against everything that states one of them itself, and against what the times promise each
+ * other.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

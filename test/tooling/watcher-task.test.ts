@@ -1,8 +1,4 @@
-/**
- * The watcher's Fargate task. Catches: a variable that the watcher does not know or that functions are told and it is not, a secret in a
- * task definition, a health check that says nothing, a root that can be written to, a right that nobody explains, and two watchers where
- * a shadow may be one.
- */
+/** The watcher's Fargate task. */
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

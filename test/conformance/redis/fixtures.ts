@@ -99,7 +99,7 @@ async function metaOf(client: Redis | Cluster, options: Parameters<StoreFactory>
   return root.of((await client.hget(root.epoch, "epoch")) ?? "").meta(resource);
 }
 
-/** As whoever may write to Redis can: the text is put there as it is, or the field taken away. */
+/** As a writer to Redis can: the text replaces the value, or the field is deleted. */
 async function spoilRedis(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],

@@ -1,4 +1,4 @@
-// Would catch: an audit that finds what somebody did to a real Redis and does not bring it back, or lets an owner go on believing it.
+// The audit on a real Redis: restored rows, and requeued owners.
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
@@ -86,7 +86,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect((await harness.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
   });
 
-  it("[informer T94] a row of the same version with other labels gives way, whoever signed it", async () => {
+  it("[informer T94] a row of the same version with other labels is replaced, whatever its signer", async () => {
     const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
     if (!row) throw new Error("it is cached");
@@ -125,7 +125,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   });
 });
 
-/** A watcher that leads over Redis, an applier that keeps up, and nobody who syncs: three pods of one ReplicaSet. */
+/** A watcher that leads over Redis, an applier that keeps up, and no sync: three pods of one ReplicaSet. */
 async function open(url: string) {
   const redis = new Redis(url);
   await redis.flushall();

@@ -1,7 +1,4 @@
-/**
- * The Store on a real 3-node cluster. Catches a script whose keys are not all in one slot, a read that goes to one node for
- * a part of the keys while the slot moves, and a client that gives up on MOVED, ASK or TRYAGAIN.
- */
+/** The Store on a real 3-node cluster. */
 import type { Cluster } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { redisClient } from "../../../shared/store/redis/client.ts";
@@ -22,7 +19,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
     cluster = await startRedisCluster(3);
   });
   afterAll(() => cluster.stop());
-  // redisClient answers a Cluster when it is told to.
+  // redisClient connects to a Cluster on request.
   const connect = (): Cluster => redisClient({ url: cluster.nodes[0]?.url ?? "", cluster: true }) as Cluster;
 
   storeConformance("a Redis cluster", clusterFixture(connect));

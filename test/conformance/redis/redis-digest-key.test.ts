@@ -1,6 +1,5 @@
 /**
- * `deltaloop rotate digest-key` on a real Redis where what it waits for does not come; where it comes, see the drill. Catches: a command that
- * waits long for a watcher that nobody runs, or tells that all is well, one that takes the former epoch for the new one.
+ * `deltaloop rotate digest-key` on a real Redis where what it waits for does not come; where it comes, see the drill.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -48,7 +47,7 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
 
   const secret = () => readFile(join(folder, "digest"), "utf8");
 
-  /** What a watcher does that has read the secret: an epoch of its key, in place of the one that stands. */
+  /** A watcher that has read the secret opens an epoch of its key in place of the current one. */
   async function begin(epoch: string): Promise<void> {
     const configuration = { ...CONFIGURATION, digestKey: await secret(), redis: { url: server.url, cluster: false } };
     const { store, identity } = openCache(
@@ -79,14 +78,14 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
     return { done, said, tookMs: nowMs };
   }
 
-  it("nobody begins an epoch: it says so two minutes after everybody could have read it", async () => {
+  it("no epoch is opened: reports it two minutes after every process could have read the secret", async () => {
     const { done, said, tookMs } = await rotate(() => Promise.resolve());
     expect([done, tookMs, said.at(-1)]).toEqual([false, WAIT_MS + 120_000, "no watcher has begun a new epoch: is one running?"]);
     expect(await secret()).toMatch(/^[0-9a-f]{64}$/);
     expect(said.join()).not.toContain(await secret());
   });
 
-  it("an epoch begins and nothing is listed: it says so after ten minutes more", async () => {
+  it("an epoch is opened and nothing is listed: reports it after ten more minutes", async () => {
     const { done, said, tookMs } = await rotate(async (looks) => {
       if (looks === 5) await begin("new");
     });

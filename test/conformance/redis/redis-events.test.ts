@@ -1,7 +1,4 @@
-/**
- * The memory of Events in a real Redis. Catches one that stays for ever, one that grows with what it is told, and a field that somebody
- * else wrote and that holds Events back without end, or has the API server refuse them.
- */
+/** The memory of Events in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
@@ -35,7 +32,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
   const open = (): Promise<StoreFixture> =>
     redisFixture(() => new Redis(server.url))({ deployment: "events", cluster: "c1", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
 
-  it("EV3 all of it goes some two hours after a controller told something last", async () => {
+  it("EV3 expires about two hours after a controller's last Event", async () => {
     const { store, close } = await open();
     await store.correlateEvents("replicaset", [TOLD]);
     expect((await client.keys("*")).toSorted()).toEqual(KEYS.toSorted());
@@ -44,7 +41,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV3 takes 6 MiB at most, whatever a controller tells", { timeout: 60_000 }, async () => {
+  it("EV3 uses at most 6 MiB, whatever a controller records", { timeout: 60_000 }, async () => {
     const { store, close } = await open();
     const tell = (n: number, messages: number) =>
       Array.from({ length: messages }, (_, i) => {

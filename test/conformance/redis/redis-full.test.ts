@@ -1,7 +1,4 @@
-/**
- * A real Redis at its maxmemory (informer §11.10). Catches: a store that cannot be emptied by what frees memory, because something that
- * needs memory comes first, in a script or in a lane; an old epoch that keeps the room that the new one needs; an open gate meanwhile.
- */
+/** A real Redis at its maxmemory (informer §11.10). */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
@@ -100,7 +97,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
     });
 
-    it("[informer FU4] a time to come, which somebody else wrote, makes nothing full", async () => {
+    it("[informer FU4] a future time written by another client marks nothing as full", async () => {
       await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(harness.now() + 60_000));
       expect(await checkpoint()).not.toHaveProperty("full");
     });
@@ -124,7 +121,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
     });
 
-    it("[informer FU2] leaves it out when it is told to: deletes go through, W stands, the gate is shut until a list that begins then", async () => {
+    it("[informer FU2] omits it on request: deletes are applied, the watermark stops, the gate is closed until a later list", async () => {
       await harness.openGeneration("pods"); // of before: it does not know what is left out
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
@@ -199,7 +196,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
   });
 
   describe("watcher and applier", () => {
-    it("[informer T110] fill it, and once objects were deleted in the cluster everything goes on without a person", async () => {
+    it("[informer T110] fill it, and after objects were deleted in the cluster everything continues without intervention", async () => {
       const harness = await open(server.url);
       await harness.create("small-0");
       await harness.pass(5_000);
@@ -208,7 +205,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.pass(30_000);
       expect(await harness.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
       expect(harness.messages()).toContain("the store is full: what comes is left out and gates shut until it has room");
-      for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // something for which there is no room stands before every delete
+      for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // an object without room precedes every delete
       await harness.pass(5_000);
       for (let i = 0; i < 20; i++) await harness.remove(`fat-${i}`);
       await harness.pass(60_000);

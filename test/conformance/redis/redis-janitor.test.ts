@@ -1,7 +1,4 @@
-/**
- * What is left of older epochs in a real Redis. Catches a janitor that takes a neighbour's keys, or what a late function still reads; one
- * that never comes to an end, or takes too much at once.
- */
+/** What is left of older epochs in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
@@ -67,7 +64,7 @@ describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined 
     expect(await calls(store, 6)).toEqual([0, 0, 0, 0, 0, 0]);
   });
 
-  it("JA1 leaves everybody else's, and what stands outside of epochs", async () => {
+  it("JA1 ignores other keys, and keys outside of epochs", async () => {
     const others = [
       "dl:shop:{c2}:e1:m:pods", // another cluster
       "dl:shopping:{c1}:e1:m:pods", // another deployment

@@ -1,7 +1,4 @@
-/**
- * What only real redis-servers show of a loss (informer §11.7, §11.8). Catches: a class that promises a replica and has none; evicted
- * or deleted keys that nobody misses; a restart or a promotion that passes for the primary it was.
- */
+/** What only real redis-servers show of a loss (informer §11.7, §11.8). */
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
@@ -87,7 +84,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
   });
 
-  it("WQ2 a take that a paused server carries out once nobody waits for it any more leaves the key free", async () => {
+  it("WQ2 a take executed by a paused server after its caller gave up leaves the key free", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);

@@ -1,4 +1,4 @@
-/** What `doctor` reads in Redis, beside a Store that wrote it. Catches a field that is read under another name than it is written. */
+/** What `doctor` reads in Redis, beside a Store that wrote it. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -45,7 +45,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     await server?.stop();
   });
 
-  it("says what it is and what time it has", async () => {
+  it("reports what it is and its time", async () => {
     const before = Date.now();
     const { timeMs, ...facts } = (await probe?.server()) ?? never();
     expect(timeMs).toBeGreaterThanOrEqual(before - 1_000);
@@ -87,7 +87,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     expect(await probe?.intents(harness.epoch, 0)).toEqual({ owners: 1, found: [] });
   });
 
-  it("says why there is no connection", async () => {
+  it("reports why there is no connection", async () => {
     const nowhere = createRedisProbe({ url: "redis://127.0.0.1:1", cluster: false }, CACHE);
     await expect(nowhere.server()).rejects.toThrow();
     expect(nowhere.lastError()?.message).toMatch(/ECONNREFUSED/);

@@ -1,7 +1,6 @@
 /**
- * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the steps. Catches: an object that is
- * lost or made twice because somebody met a key that it does not know, a row that keeps its old signature, a flag that is dropped while
- * its row is signed again, and a command that says "done" too early.
+ * The rotation of docs/internals/threat-model.md on a real Redis, step by step, with changes and syncs between the
+ * steps.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -22,7 +21,7 @@ import { CACHE, startCountedSync, type CountedSync } from "../../harness/sync/co
 const reason = ensureRedisServer();
 const OLD = "the former key of the tests";
 const NEW = "the present key of the tests";
-/** The watcher's, as far as it matters to whoever rotates its key. */
+/** The watcher's part that matters to a rotation of its key. */
 const CONFIGURATION = {
   ...CACHE,
   mode: "act",

@@ -1,4 +1,4 @@
-/** Objects as text in slices. Catches a field that is left out and not put back, or put back with another value. */
+/** Objects as text in slices. */
 import { assert, constantFrom, option, property, record, string } from "fast-check";
 import { expect, it } from "vitest";
 import { entryText, isGenuineTombstone, openEntry, openRow, rowText, tombstoneText } from "../../../shared/store/redis/rows.ts";
@@ -75,7 +75,7 @@ it("the flag that scripts add is read from both, and from neither without it", (
   });
 });
 
-it("[informer A14] nothing that differs in one character, or stands elsewhere, is believed", () => {
+it("[informer A14] rejects a value that differs in one character, or is stored elsewhere", () => {
   const item = put(cachedPod({ resourceVersion: "12", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }));
   const texts = { v: rowText(SEAL, "pods", item), s: entryText(SEAL, "pods", item), t: tombstoneText(SEAL, "pods", item) };
   const open = {

@@ -1,7 +1,4 @@
-/**
- * Random schedules over the product's own scripts on a real Redis (test/simulation/schedules). Catches what a case per rule cannot: two
- * steps that are right by themselves and wrong one after the other; and, with each rule switched off in turn, checks that see nothing.
- */
+/** Random schedules over the product's own scripts on a real Redis (test/simulation/schedules). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runMany } from "../../simulation/schedules/many.ts";
 import { BREAKAGES } from "../../simulation/schedules/rules.ts";

@@ -1,7 +1,4 @@
-/**
- * What the port does not show: how the scripts reach a server, what they leave there, and what they cost. Catches a script
- * that is lost after SCRIPT FLUSH, writes into an epoch that is gone, derives keys, or costs a sync more than it may.
- */
+/** What the port does not show: how the scripts reach a server, what they leave there, and what they cost. */
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -146,7 +143,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("[informer T45] whoever looks while 10,000 changes are applied sees each row in exactly its slice", { timeout: 60_000 }, async () => {
+  it("[informer T45] a reader sees each row in exactly its slice while 10,000 changes are applied", { timeout: 60_000 }, async () => {
     const harness = await open();
     const owners = ["u1", "u2", "u3", "u4"];
     const prefix = "dl:scripts:{0123456789ab}:e1:";
@@ -236,7 +233,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
             })),
         ),
       ).toBe(2);
-      // What our own writes answered is there already when the stream tells of it: no look at the objects.
+      // The answers to our own writes are cached already when the stream reports them: no read of the objects.
       expect(await count(async () => void (await harness.store.readIndex({ rows: [{ resource: "pods", key: "shop/a", put: "1" }] })))).toBe(
         1,
       );
@@ -393,7 +390,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
 /** Verbs that look up the current epoch themselves, and so rightly write into the new one. */
 const CURRENT_EPOCH_VERBS = new Set(["markSuspect", "quarantine"]);
 
-/** Every verb that could write, as somebody calls it who still believes in the epoch that is gone. */
+/** Every writing verb, called with the discarded epoch. */
 function everyVerb(store: Store, token: string): Readonly<Record<string, () => Promise<unknown>>> {
   const run = { epoch: "e1", controller: "replicaset", key: rsKey, token } as const;
   const header = { epoch: "e1", fence: EPOCH.fence, generation: 1, resource: "pods", lane: 0, sequence: 9_000 } as const;
@@ -448,7 +445,7 @@ function pairs(flat: readonly string[]): readonly (readonly [string, string])[] 
 /** Commands that clients sent while `action` ran, as MONITOR shows them: those of scripts do not count. */
 function counter(client: Redis, server: RedisServer): (action: () => Promise<void>) => Promise<number> {
   return async (action) => {
-    // What another connection says while it is set up would reach the monitor before ioredis knows that it is one.
+    // Output of another connection during set-up would reach the monitor before ioredis knows that it is one.
     const monitor = await new Redis(server.url, { lazyConnect: true }).monitor();
     const seen: string[] = [];
     let marker = 0;

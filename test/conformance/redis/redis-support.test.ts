@@ -1,4 +1,4 @@
-/** The servers that tests start. Catches one that outlives the process that started it, or that leaves its directory. */
+/** The servers that tests start. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createConnection } from "node:net";

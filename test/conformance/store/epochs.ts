@@ -11,7 +11,7 @@ const RS = "shop/web";
 
 export function epochCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("whoever leads takes the turns: counted from an epoch's first asking on, each job and each epoch apart", async ({ harness }) => {
+  it("the leader counts the intervals: from an epoch's first request on, separately for each job and each epoch", async ({ harness }) => {
     const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
@@ -43,7 +43,7 @@ export function epochCases(open: OpenStore): void {
     expect([await harness.fixture.kept(before), await harness.fixture.kept("e2")]).toEqual([0, kept]);
   });
 
-  it("opens one epoch, whoever tries again", async () => {
+  it("opens one epoch, whichever candidate retries", async () => {
     const { store } = await open();
     expect(await store.epoch()).toBeUndefined();
     expect(await store.openEpoch(EPOCH)).toEqual({ kind: "opened" });
@@ -179,7 +179,7 @@ export function epochCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T46] a build of other identity is gated, by name of what differs; a new epoch turns it round", async ({ harness }) => {
+  it("[informer T46] gates a build of another identity, and reports the difference; a new epoch reverses it", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     await harness.pass(5_001); // from now on a sweep of ours would ring it
@@ -290,7 +290,7 @@ export function epochCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("an effect that names a key of an old epoch's primary finds nobody", async ({ harness }) => {
+  it("an effect with a key of an old epoch's primary queues nothing", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");

@@ -18,7 +18,7 @@ function happening(object: string, { message = "no", reason = "FailedCreate", ty
 
 export function eventCases(open: OpenStore): void {
   it.each(LIVES.map((calls, index) => ({ life: index + 1, calls })))(
-    "[informer T80] EV1 answers as client-go does in life $life, told in one call what happens at once",
+    "[informer T80] EV1 answers like client-go in history $life, with simultaneous Events in one call",
     async ({ calls }) => {
       const { store, fixture } = await open();
       const answers: unknown[] = [];

@@ -1,4 +1,4 @@
-/** A14: what somebody else wrote into the Store is not believed, does not stay, and stands in nobody's way. */
+/** A14: a value that another client wrote into the Store is rejected, removed, and blocks nothing. */
 import { expect, it as base } from "vitest";
 import { ForgedRowsError } from "../../../shared/store/ports/errors.ts";
 import type { Forged, ItemChange } from "../../../shared/store/ports/store.ts";
@@ -41,7 +41,7 @@ export function forgedCases(open: OpenStore): void {
   it.each([
     { name: "an entry that was changed", forged: ENTRY },
     { name: "an entry of another namespace that was put there", forged: STRAY },
-  ])("[informer A14] a snapshot does not hold $name, and says so", async ({ forged }) => {
+  ])("[informer A14] a snapshot omits $name, and reports it", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     await harness.store.add(harness.epoch, "replicaset", KEY, 0);
@@ -84,7 +84,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
     { name: "tombstone", forged: TOMBSTONE },
   ])(
-    "IX10 [informer A14] what nobody has looked for is not done beside a forged $name, and it is not said to be found",
+    "IX10 [informer A14] a change without a lookup is not applied beside a forged $name, and not reported as found",
     async ({ forged }) => {
       const harness = await withPod(open);
       await harness.fixture.spoil(forged);
@@ -96,7 +96,7 @@ export function forgedCases(open: OpenStore): void {
     },
   );
 
-  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] nor is that which an entry should tell", async (forged) => {
+  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] nor is one that needs the entry", async (forged) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     const answer = await harness.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
@@ -121,7 +121,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] what stands there by now is not what was found: nothing is touched", async ({ harness }) => {
+  it("[informer A14] changes nothing when the value is no longer the one found", async ({ harness }) => {
     await harness.fixture.spoil(ENTRY);
     const { run } = await takenBlind(harness);
     const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
@@ -214,7 +214,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ gone: false });
   });
 
-  it("readEntries shows an object as it is cached and what stands there, so that it can be replaced", async ({ harness }) => {
+  it("readEntries returns an object as cached and its stored value, so that it can be replaced", async ({ harness }) => {
     const [entry, ...more] = await harness.store.readEntries("pods", [POD, "shop/nobody"]);
     expect(more).toEqual([]);
     expect(entry).toMatchObject({ key: POD, row: { rv: "10", owner: OWNER, object: pod("10") }, stands: { where: "entry", slice: OWNER } });
@@ -236,7 +236,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
   });
 
-  it("readLane says how far the lane has come in the moment of its rows", async ({ harness }) => {
+  it("readLane returns the lane's position at the moment of its rows", async ({ harness }) => {
     const { watermark, rows } = await harness.store.readLane("pods", 0);
     expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await harness.watermark("pods"), ["10"]]);
     await harness.deliver("pods", [], { kind: "W", watermark: "77" });

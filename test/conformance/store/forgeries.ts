@@ -15,7 +15,7 @@ export function forgeryCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("cuts every text, so that nobody fills the Store with what he sends", async () => {
+  it("truncates every text, so that no sender can fill the Store", async () => {
     const { store } = await (await open()).open();
     const long = "x".repeat(100_000);
     await store.noteForgery({ ...entry(1), messageId: long, where: long, why: long });

@@ -64,7 +64,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.fixture.clock.advance(1);
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringMatching(/pods.*lane 1/u) });
-    // A message before its turn tells nothing of what came before it.
+    // An early message reveals nothing about its predecessors.
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) + 1 });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "0", sequence: harness.nextSequence("pods", 1) - 2 });
@@ -159,7 +159,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 what is running goes on while the gate is shut", async ({ harness }) => {
+  it("WQ4 a running sync continues while the gate is closed", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -170,7 +170,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nobody", async ({
+  it("[informer T79] SyncAll spreads a controller's keys over a millisecond each, at most 30 s; a plain relist queues nothing", async ({
     harness,
   }) => {
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));

@@ -27,7 +27,7 @@ export function guardCases(open: OpenStore): void {
     return harness;
   };
 
-  it("GD1 [informer T101] a report stops: no key is handed out, gates are shut, nobody is rung; what is due stays due and deltas are applied", async ({
+  it("GD1 [informer T101] a report stops everything: no key is handed out, gates are closed, no doorbell rings; due keys stay due and deltas are applied", async ({
     harness,
   }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
@@ -46,7 +46,7 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a run that goes on is told at its renewal; its lease, its answers and its end stay its own", async ({ harness }) => {
+  it("GD1 a running sync learns of it at its renewal, and keeps its lease, its answers and its end", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
@@ -68,7 +68,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.guard()).stop).toEqual(STOP);
   });
 
-  it("GD3 what was forgiven is no stop any more, whoever reports it and however late", async ({ harness }) => {
+  it("GD3 a forgiven write stops nothing, however late it is reported", async ({ harness }) => {
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
     expect(await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
@@ -82,7 +82,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
   });
 
-  it("GD4 the newest write stands, and the time of the first report", async () => {
+  it("GD4 keeps the newest write, and the time of the first report", async () => {
     const { store } = await open();
     await store.reportForeignWrite(wroteAt(5_000), 5_100);
     const { version } = await store.guard();
@@ -116,7 +116,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD7 who ignores stops goes on; another cluster's are another's", async ({ harness }) => {
+  it("GD7 a Store that ignores stops continues; another cluster's are separate", async ({ harness }) => {
     await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
     const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });

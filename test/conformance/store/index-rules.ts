@@ -91,7 +91,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  describe("IX10 an item that nobody has looked for", () => {
+  describe("IX10 an item without a lookup", () => {
     const rs = cachedReplicaSet();
     const owner = ownedBy("ReplicaSet", rs);
     const object = pod("10", { owner });
@@ -105,7 +105,7 @@ export function indexCases(open: OpenStore): void {
       return harness;
     };
 
-    it("is done where nothing stands, if it is new", async () => {
+    it("is applied where no row exists, if it is new", async () => {
       const harness = await started();
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
@@ -133,7 +133,7 @@ export function indexCases(open: OpenStore): void {
         rows: ["9"],
       },
       { what: "a delete of nothing", stands: [], item: remove(object, "10", { unread: true }) },
-    ])("is answered with what stands there, and not done: $what", async ({ stands, item, rows = [], current = [] }) => {
+    ])("returns the existing row, and is not applied: $what", async ({ stands, item, rows = [], current = [] }) => {
       const harness = await started(...stands);
       const before = [await harness.row("pods", POD), await harness.watermark("pods")];
       const answer = await harness.deliver("pods", [item], { asRead: true });
@@ -188,7 +188,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX2 [informer T34] [informer A5] a late update does not resurrect while a tombstone stands", async ({ harness }) => {
+  it("IX2 [informer T34] [informer A5] a late update does not resurrect an object while its tombstone exists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const missing = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: missing + 1 }); // so W stays below, and only the tombstone speaks
@@ -387,7 +387,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
   });
 
-  it("an effect for a primary that is gone or another one queues nobody; its own appearance and end do", async ({ harness }) => {
+  it("an effect for a deleted or replaced primary queues nothing; its own creation and deletion do", async ({ harness }) => {
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
     const other = cachedReplicaSet({ uid: "rs0" });
     expect(rung(await harness.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
@@ -418,7 +418,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX3 [informer T43] a pod stands in exactly one slice, wherever it goes", async ({ harness }) => {
+  it("IX3 [informer T43] a pod is in exactly one slice, whatever its owner", async ({ harness }) => {
     const slices = async () => {
       const [first, second, orphans] = await harness.store.readSlices([
         { resource: "pods", owner: replicaSetOwner("u1") },
@@ -493,7 +493,7 @@ export function indexCases(open: OpenStore): void {
     ]);
   });
 
-  it("IX3 [informer T45] every row stands in its slice and its lane, and nowhere else", async () => {
+  it("IX3 [informer T45] every row is in its slice and its lane, and nowhere else", async () => {
     const lanes = { ...ONE_LANE, pods: 3 };
     const harness = await (await open(lanes)).synced();
     const random = createSeededRandom(45);

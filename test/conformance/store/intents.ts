@@ -32,7 +32,7 @@ export function intentCases(open: OpenStore): void {
     await harness.store.add(harness.epoch, C, KEY, 0);
     return harness.taken(C, KEY);
   };
-  /** What stands, seen by a run of its own; `run` must be over. */
+  /** The current state, seen by a run of its own; `run` must be over. */
   const standing = async (harness: StoreHarness): Promise<readonly Intent[]> => {
     const { run, snapshot } = await again(harness);
     await harness.store.done(run, { kind: "ok" });
@@ -64,7 +64,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and wakes the key whose run registered it", async ({
+  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and enqueues the key whose run registered it", async ({
     harness,
     run,
   }) => {
@@ -101,7 +101,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.name)).toEqual(["next"]);
   });
 
-  it("IT2 an event that lowers nothing wakes nobody", async ({ harness, run }) => {
+  it("IT2 an event that lowers nothing enqueues nothing", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("c")]);
     await harness.store.done(run, { kind: "ok" });
     const others = {
@@ -197,7 +197,7 @@ export function intentCases(open: OpenStore): void {
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("back to planned only if the op still stands: what the stream has seen is not planned again", async ({ harness, run }) => {
+  it("back to planned only if the op still exists: an op that the stream has seen is not planned again", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });

@@ -159,11 +159,13 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
     await harness.seed("pods", [], { kind: "W", watermark: "5", sequence: first });
     expect(await harness.watermark("pods")).toBe("30");
-    // Only a listed object can tell: it is exempt from A6, and no tombstone stops it any more.
+    // Only for a listed object: it is exempt from A6, and no tombstone blocks it any more.
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("IX6 [informer A13] [informer T05] a failed manifest freezes W, `last` goes on, an applied one lets it go", async ({ harness }) => {
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes the watermark, `last` advances, an applied one unfreezes it", async ({
+    harness,
+  }) => {
     await harness.openGeneration("pods");
     const missing = pod("20");
     expect(await harness.manifest("pods", [listed(missing)], "30")).toEqual({ kind: "needed", keys: ["shop/web-1"] });
@@ -171,7 +173,7 @@ export function laneCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod({ name: "late", resourceVersion: "40" }))]);
     expect(await harness.watermark("pods")).toBe("0");
     expect(await laneOf(harness)).toMatchObject({ last: harness.nextSequence("pods") - 1, frozen: true });
-    // An event of the window that was missed: absence at W says nothing about it yet.
+    // A missed event of the window: absence at the watermark has no meaning yet.
     expect(outcomes(await harness.deliver("pods", [put(missing)], { kind: "L" }))).toEqual(["changed"]);
     expect((await harness.manifest("pods", [listed(missing)], "30")).kind).toBe("applied");
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });

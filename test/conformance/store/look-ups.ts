@@ -1,4 +1,6 @@
-/** Look-ups are compared inside the step: nobody decides on what has moved since it was read (informer §11.2, IX8). */
+/**
+ * Lookups are compared inside the step: no decision uses a row that has moved since it was read (informer §11.2, IX8).
+ */
 import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/store/lane.ts";
@@ -21,7 +23,7 @@ const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX8 [informer T44] an orphan's applier that missed a new replica set is told to look again", async ({ harness }) => {
+  it("IX8 [informer T44] an orphan's applier that missed a new replica set reads again", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });

@@ -1,7 +1,4 @@
-/**
- * What a Store tells when it has lost something (shared/store/ports/store.ts SL1–SL3; informer §11.7). Catches: a loss that only a hole would
- * show, after a minute; a gate that is open on what is left; a key that a run of before holds, who is no more.
- */
+/** A Store's signals that it has lost data (shared/store/ports/store.ts SL1–SL3; informer §11.7). */
 import { expect, it as base } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
@@ -51,9 +48,7 @@ export function lossCases(open: OpenStore): void {
     await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("SL3 a leader that comes after a loss is told so by its fence: opened anew the resource would be listed, and the others not", async ({
-    harness,
-  }) => {
+  it("SL3 a leader after a loss sees it in its fence: opened anew only this resource would be listed", async ({ harness }) => {
     await harness.fixture.lose("pods");
     expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
@@ -76,7 +71,7 @@ export function lossCases(open: OpenStore): void {
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
   });
 
-  it("SL1 [informer T51] no run of before goes on: its key is due at once, and its calls are a stranger's", async ({ harness, skip }) => {
+  it("SL1 [informer T51] no earlier run continues: its key is due at once, and its calls are rejected", async ({ harness, skip }) => {
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     await beat(harness, 1, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -93,7 +88,7 @@ export function lossCases(open: OpenStore): void {
     expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("SL1 SL2 [informer T51] on another primary every gate is shut, whoever asks, until its fence is opened there and all is listed", async ({
+  it("SL1 SL2 [informer T51] on another primary every gate is closed for every caller, until its fence is opened there and everything is listed", async ({
     harness,
     skip,
   }) => {

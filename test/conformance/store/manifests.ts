@@ -1,4 +1,4 @@
-/** Manifests: what a list says about absence (informer §11.5, IX7). */
+/** Manifests: the meaning of absence in a list (informer §11.5, IX7). */
 import { expect, it as base } from "vitest";
 
 import { laneOf } from "../../../shared/store/lane.ts";

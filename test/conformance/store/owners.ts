@@ -1,4 +1,4 @@
-/** Owners are bound to their namespace (design decision 14): whatever an object of another one says, it moves nothing here. */
+/** Owners are bound to their namespace (design decision 14): an object of another namespace has no effect here. */
 import { expect, it } from "vitest";
 import type { CachedOwner } from "../../../shared/kube/objects/cached.ts";
 import { ownerOfCached, podOwnerId } from "../../../shared/kube/objects/owner-id.ts";
@@ -27,11 +27,11 @@ const PARTIAL: readonly { readonly name: string; readonly namespace?: string; re
   { name: "another kind", owner: { ...OWN, kind: "ReplicationController" } },
   { name: "another name", owner: { ...OWN, name: "web2" } },
   { name: "another uid", owner: { ...OWN, uid: "other" } },
-  { name: "a name that goes on in the uid", owner: { ...OWN, name: `${OWN.name}\0${OWN.uid}`, uid: "x" } },
+  { name: "a name that continues in the uid", owner: { ...OWN, name: `${OWN.name}\0${OWN.uid}`, uid: "x" } },
 ];
 
 export function ownerCases(open: OpenStore): void {
-  it.each(PARTIAL)("IT4 a pod that names $name stands in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT4 a pod that names $name is in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const own = cachedPod({ name: "own", resourceVersion: "10", owner: OWN });
@@ -42,7 +42,7 @@ export function ownerCases(open: OpenStore): void {
     expect(snapshot.orphans).toEqual([]);
   });
 
-  it("IT4 a ReplicaSet of another namespace that names the Deployment's uid stands in no slice of its", async () => {
+  it("IT4 a ReplicaSet of another namespace that names the Deployment's uid is in none of its slices", async () => {
     const harness = await (await open()).synced();
     await harness.seed("deployments", [put(deployment, { counted: true, effects: [effect("deployment", deployment, { self: true })] })]);
     const foreign = cachedReplicaSet({ namespace: "mallory", name: "evil", owner: ownedBy("Deployment", deployment) });

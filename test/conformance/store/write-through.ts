@@ -35,7 +35,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
-  it("[informer A4] an answer that the stream has told already queues nobody", async ({ harness, run }) => {
+  it("[informer A4] an answer that the stream has delivered already queues nothing", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10"))]);
     const effects = [effect("deployment", deployment), effect(C, rs)];
     expect(await harness.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
@@ -46,10 +46,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] of own answers the greatest version stands, resource by resource, in whatever order they come", async ({
-    harness,
-    run,
-  }) => {
+  it("[replicaset 88] of own answers the greatest version is kept, resource by resource, in any order", async ({ harness, run }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
@@ -164,7 +161,10 @@ export function writeThroughCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T78] a status write wakes the Deployment and not its own key; its event later wakes nobody", async ({ harness, run }) => {
+  it("[informer T78] a status write enqueues the Deployment and not its own key; its event later enqueues nothing", async ({
+    harness,
+    run,
+  }) => {
     const written = { ...rs, metadata: { ...rs.metadata, resourceVersion: "7" }, status: { replicas: 1, observedGeneration: 1 } };
     const effects = [effect(C, rs, { self: true, urgency: "status" }), effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(written, { effects })], { ownerUid: UID, ownStatus: true });
@@ -175,7 +175,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T78] a release wakes another matching replica set; its event later wakes nobody", async ({ harness, run }) => {
+  it("[informer T78] a release enqueues another matching replica set; its event later enqueues nothing", async ({ harness, run }) => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "8" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     await harness.seed("pods", [put(owned("10"))]);
@@ -271,7 +271,10 @@ export function writeThroughCases(open: OpenStore): void {
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
   const lease = async (harness: StoreHarness) => (await harness.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T109] WQ8 ends its run in the same step: others are woken as ever, and nobody holds the key", async ({ harness, run }) => {
+  it("[informer T109] WQ8 ends its run in the same step: other keys are enqueued as usual, and the key is free", async ({
+    harness,
+    run,
+  }) => {
     const effects = [effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
     expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
@@ -327,10 +330,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with who has it; what is told counts", async ({
-    harness,
-    run,
-  }) => {
+  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with its holder; the answers count", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     const heir = await harness.taken(C, KEY);
@@ -340,10 +340,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T109] WQ8 the same once more, its answer having been lost: nothing changes, nobody else's run ends", async ({
-    harness,
-    run,
-  }) => {
+  it("[informer T109] WQ8 a repetition after a lost answer changes nothing, and ends no other run", async ({ harness, run }) => {
     const items = await harness.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
     await harness.writeThrough(run, "replicasets", [], write);

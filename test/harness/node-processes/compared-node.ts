@@ -1,4 +1,7 @@
-/** The one node of a cluster on a containerd of its own, with the images of upstream's tests: `deltaloop node`, or upstream's kubelet. */
+/**
+ * A node of a cluster on a containerd of its own, with the images of upstream's tests: `deltaloop node`, or upstream's
+ * kubelet.
+ */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -14,49 +17,49 @@ export type Side = "kubelet" | "ours";
 
 export interface JudgedNode {
   readonly containerd: ContainerdNode;
-  /** What the agent itself says. */
+  /** The agent's own log. */
   log(): Promise<string>;
   /** Node agent, containers and all. */
   stop(): Promise<void>;
 }
 
-/** A node agent that runs. */
+/** A running node agent. */
 export interface Agent {
   readonly pid: number;
-  /** What the agent itself says. */
+  /** The agent's own log. */
   log(): Promise<string>;
-  /** The program alone: its pods run on, and another start goes on from there. */
+  /** Ends only the program: its pods keep running, and the next start takes them over. */
   end(): Promise<void>;
-  /** As after a crash: SIGKILL. */
+  /** Simulates a crash: SIGKILL. */
   kill(): Promise<void>;
-  /** The program, and its Node. */
+  /** The program and its Node object. */
   stop(): Promise<void>;
 }
 
-/** The node that an agent registers, unless it is told another name. */
+/** The node name that an agent registers by default. */
 export const NAME = "judged";
-/** As on any cluster, or pods are warned of; nobody is there. */
+/** As on any cluster, so that pods get no DNS warning; no server listens there. */
 const CLUSTER_DNS = "10.0.0.10";
 const READY_MS_MAX = 60_000;
 const END_MS_MAX = 8_000;
 
-/** What both sides are told beside what makes them comparable; each in its own words. */
+/** Settings that make both sides comparable, and each side's own flags. */
 export interface JudgedNodeOptions {
-  /** Of the node. Default `NAME`. */
+  /** Of the node. Default: `NAME`. */
   readonly name?: string;
-  /** Where static pods are looked for, each second or so. */
+  /** The static pod directory, read about once a second. */
   readonly manifests?: string;
-  /** Of the kubelet's configuration; goes before what it is given here. */
+  /** Part of the kubelet configuration; overrides the defaults here. */
   readonly configuration?: object;
-  /** For the kubelet; they go before what it is given here. */
+  /** Flags of the kubelet; they override the defaults here. */
   readonly kubeletFlags?: readonly string[];
-  /** For `deltaloop node`. */
+  /** Flags of `deltaloop node`. */
   readonly flags?: readonly string[];
-  /** For `deltaloop node`, beside this process's own. */
+  /** Environment of `deltaloop node`, added to this process's own. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Ready when it resolves. @throws with the end of the agent's log when it is not in time */
+/** Resolves when the node is Ready. @throws with the end of the agent's log after the deadline */
 export async function startJudgedNode(
   cluster: Cluster,
   side: Side,
@@ -85,7 +88,10 @@ export async function startJudgedNode(
   }
 }
 
-/** On a containerd that has the images already; `deltaloop` is a bundle, else the sources run. Its node is Ready when it resolves, and goes with it. */
+/**
+ * Runs on a containerd that has the images; `deltaloop` is a bundle, otherwise the sources run. Resolves when the node
+ * is Ready.
+ */
 export async function startAgent(
   cluster: Cluster,
   side: Side,
@@ -114,7 +120,7 @@ export async function startAgent(
 
 type Program = Omit<Agent, "stop">;
 
-/** Pods reach the machine at its address on their bridge, and so does the API server. */
+/** Pods reach the machine, and so the API server, at its address on their bridge. */
 function addressOf({ podCidr }: ContainerdNode): string {
   return podCidr.replace(/0\/24$/u, "1");
 }
@@ -150,7 +156,7 @@ async function startOurs(
   };
 }
 
-/** As kubeadm would, but for what this machine lacks: control groups of version 1 are let pass, and no score is lowered. */
+/** As kubeadm configures it, except for what this machine lacks: cgroup v1 is accepted, and no OOM score is lowered. */
 async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, options: JudgedNodeOptions, program: string): Promise<Program> {
   const { name = NAME, manifests, kubeletFlags = [] } = options;
   const folder = (of: string): string => join(containerd.directory, of);
@@ -204,14 +210,14 @@ async function startKubelet({ plane }: Cluster, containerd: ContainerdNode, opti
   };
 }
 
-/** On an address of the node's own; a test asks there, whatever the Node says. */
+/** Listens on an address of the node's own, which tests use whatever the Node reports. */
 const AGENT_PORT = 10_250;
 
 async function credentials(plane: Cluster["plane"], name: string): Promise<string> {
   return await plane.kubeconfigFor({ user: `system:node:${name}`, groups: ["system:nodes"] });
 }
 
-/** The kubelet wants its root to be there, in every hierarchy. */
+/** The kubelet requires its cgroup root to exist in every hierarchy. */
 async function makeCgroup(name: string): Promise<void> {
   const mount = "/sys/fs/cgroup";
   const entries = await readdir(mount, { withFileTypes: true });

@@ -1,8 +1,9 @@
 /**
- * Nodes of a cluster as they are: each a containerd of its own (test/containerd) and `deltaloop node` as a child of the test.
- *
- * NA1 an agent has the certificate of its own node and nothing else, folders of its own, and its own part of the cgroup tree.
- * NA2 all that a node writes is in its containerd's directory; so what ends that ends the agent, too, and leaves nothing.
+ * Nodes of a real cluster: each a containerd of its own (test/containerd) with `deltaloop node` as a child process of
+ * the test.
+ * NA1 an agent has only the certificate of its own node, folders of its own, and its own part of the cgroup tree.
+ * NA2 all that a node writes is in its containerd's directory, so stopping containerd also stops the agent and leaves
+ * nothing.
  */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,31 +25,31 @@ export interface NodeAgent {
   readonly containerd: ContainerdNode;
   /** The test's own connection to the runtime. */
   readonly cri: CriAdapter;
-  /** Where the agent looks for static pods. */
+  /** The agent's static pod directory. */
   readonly manifests: string;
   /** The process that runs now, or ran last. */
   agent(): Running;
-  /** The node's own kubeconfig, but for another server: the path of a file. */
+  /** The path of the node's own kubeconfig with another server. */
   kubeconfigTo(server: string): Promise<string>;
-  /** As after a crash; resolves when it is ready. `kubeconfig` instead of the node's own one. */
+  /** Restarts after a simulated crash; resolves when it is ready. `kubeconfig` replaces the node's own one. */
   start(kubeconfig?: string): Promise<void>;
-  /** SIGKILL; containers go on. */
+  /** SIGKILL; containers keep running. */
   kill(): Promise<void>;
-  /** What the runtime has of a pod, or of all. */
+  /** The runtime's containers of a pod, or of all pods. */
   containers(podUid?: string): Promise<readonly Container[]>;
-  /** UIDs of pods that have a directory, names of log directories, and of links to logs. */
+  /** UIDs with a pod directory, names of log directories, and of links to logs. */
   leftovers(): Promise<{ readonly [what in "directories" | "logs" | "links" | "cgroups"]: readonly string[] }>;
   /** Agent, containers and all. */
   stop(): Promise<void>;
 }
 
 export interface NodeAgentOptions extends ContainerdOptions {
-  /** More for `deltaloop node`. */
+  /** Additional flags of `deltaloop node`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Runs `suite` where a control plane, Redis and containers can run; else it says why not. */
+/** Runs `suite` where a control plane, Redis and containers can run; otherwise reports why not. */
 export async function whereNodesCanRun(title: string, suite: () => void): Promise<void> {
   const missing = ensureContainerd();
   if (missing === undefined) return await whereRealPartsAre(title, suite);
@@ -56,7 +57,7 @@ export async function whereNodesCanRun(title: string, suite: () => void): Promis
   it.skip(`${title}: ${missing}`);
 }
 
-/** Their agents run; whether they are Ready is to be asked. */
+/** Resolves when the agents run, not when their nodes are Ready. */
 export async function startNodes(
   cluster: Cluster,
   names: readonly string[],
@@ -70,17 +71,18 @@ export async function startNodes(
   throw failure.reason;
 }
 
-/** `kubectl wait` is the judge. */
+/** Waits with `kubectl wait`. */
 export async function nodesReady(cluster: Cluster, ...nodes: readonly NodeAgent[]): Promise<void> {
-  // A node that is not there yet is an error to `kubectl wait`.
+  // `kubectl wait` fails for a node that does not exist yet.
   for (const { name } of nodes) await eventually(`node ${name} is registered`, () => cluster.get(`/api/v1/nodes/${name}`), 60_000);
   await cluster.kubectl("wait", "--for=condition=Ready", "--timeout=60s", ...nodes.map(({ name }) => `node/${name}`));
 }
 
 /**
- * What the API server refused a node, and did not grant a moment later: its authorizer sees a pod somewhat later than a quick node
- * does. A pod that was deleted, and not seen again since, is not among it (one that has ended goes at once): the authorizer knows of no tie to it any more, so who asks for it
- * before the watch has told of its end is refused, not told that it is gone. @throws when no node asked for anything
+ * Requests that the API server refused a node and did not grant shortly after: its authorizer sees a pod somewhat later
+ * than a fast node. Requests for a deleted pod that the node has not seen again are omitted: the authorizer no longer
+ * relates the pod to the node, so a request before the watch reports the deletion is refused, not answered with 404.
+ * @throws when no node sent any request
  */
 export async function refusedForGood(cluster: Cluster): Promise<readonly string[]> {
   const asked = withoutRemoved(await cluster.audit()).filter(({ user }) => user.username.startsWith("system:node:"));
@@ -97,7 +99,7 @@ export async function refusedForGood(cluster: Cluster): Promise<readonly string[
   return refused;
 }
 
-/** Without the refused questions for pods that somebody had deleted before, and that the asking node has not seen again since. */
+/** Without the refused requests for pods that were deleted before and that the requesting node has not seen since. */
 function withoutRemoved(entries: readonly AuditEntry[]): readonly AuditEntry[] {
   const deleted = new Map<string, number>();
   const seen = new Map<string, number>();
@@ -128,7 +130,7 @@ async function startNode({ plane }: Cluster, name: string, options: NodeAgentOpt
         ...["--kubeconfig", kubeconfig, "--cri", containerd.endpoint, "--name", name, "--node-ip", "127.0.0.1", "--port", "0"],
         ...["--root-dir", folder("kubelet"), "--pod-logs-dir", folder("pods"), "--container-logs-dir", folder("containers")],
         ...["--cgroup-root", containerd.cgroupParent, "--manifests", manifests, "--client-ca-file", folder("ca.crt")],
-        // Nobody asks it; without one each start would be told to pod and Node.
+        // No server listens there; without an address each start would report a warning on pod and Node.
         ...["--cluster-dns", "10.96.0.10"],
         ...(options.flags ?? []),
       ];
@@ -187,13 +189,13 @@ async function readKubeconfig(path: string): Promise<KubeconfigFile> {
   return JSON.parse(await readFile(path, "utf8")) as KubeconfigFile; // written by test/envtest
 }
 
-/** The API server's client certificate for its calls to kubelets is of the cluster's one authority. */
+/** The cluster's single authority signs the API server's client certificate for kubelets. */
 async function authorityOf(kubeconfig: string): Promise<Buffer> {
   const { clusters } = await readKubeconfig(kubeconfig);
   return Buffer.from(clusters[0]?.cluster["certificate-authority-data"] ?? "", "base64");
 }
 
-/** Control groups of pods below `parent`, in any hierarchy. */
+/** cgroups of pods below `parent`, in any hierarchy. */
 export async function podCgroups(parent: string): Promise<readonly string[]> {
   const mount = "/sys/fs/cgroup";
   const below = async (folder: string): Promise<readonly string[]> =>
@@ -202,7 +204,7 @@ export async function podCgroups(parent: string): Promise<readonly string[]> {
   return [...new Set(found.flat().filter((path) => /(?:^|\/)pod[0-9a-f-]+$/u.test(path)))];
 }
 
-/** A folder that nobody made yet has none. */
+/** A folder that does not exist is empty. */
 async function namesIn(folder: string): Promise<readonly string[]> {
   return await readdir(folder).catch(() => []);
 }

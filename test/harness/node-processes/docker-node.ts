@@ -1,4 +1,7 @@
-/** A node of a cluster on Docker: a dockerd of its own (test/docker) and `deltaloop node --docker` as a child of the test (NA1, NA2). */
+/**
+ * A node of a cluster on Docker: a dockerd of its own (test/docker) with `deltaloop node --docker` as a child process
+ * of the test (NA1, NA2).
+ */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -15,11 +18,11 @@ export interface DockerAgent {
   readonly docker: DockerNode;
   /** The test's own connection. */
   readonly cri: Cri;
-  /** As after a crash; resolves when it is ready. */
+  /** Restarts after a simulated crash; resolves when it is ready. */
   start(): Promise<void>;
-  /** SIGKILL; containers go on. */
+  /** SIGKILL; containers keep running. */
   kill(): Promise<void>;
-  /** Names of files: checkpoints of sandboxes, addresses that are taken, pods' directories, logs, links to them. */
+  /** File names: sandbox checkpoints, allocated addresses, pod directories, logs, links to logs. */
   leftovers(): Promise<Readonly<Record<"sandboxes" | "addresses" | "directories" | "logs" | "links", readonly string[]>>>;
   /** Agent, containers and all. */
   stop(): Promise<void>;

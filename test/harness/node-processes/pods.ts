@@ -1,9 +1,9 @@
-/** Pods of the images that test/containerd makes, and what the API server says of them. */
+/** Pods of the images that test/containerd builds, and their state in the API server. */
 import { IMAGES } from "../../containerd/images.ts";
 import { eventually } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 
-/** Runs until it is told to end, and then ends at once. A shell that is a container's first process ignores SIGTERM otherwise. */
+/** Runs until SIGTERM and then exits at once. A shell as the first process of a container ignores SIGTERM otherwise. */
 export const STAY = 'trap "exit 0" TERM; sleep 3600 & wait';
 const WAIT_MS_MAX = 60_000;
 
@@ -61,17 +61,17 @@ export interface PodView {
   };
 }
 
-/** With a grace of 1 s, unless the spec says another. */
+/** With a grace period of 1 s, unless the spec sets another. */
 export function podOf(name: string, spec: object, metadata: object = {}): object {
   return { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: { terminationGracePeriodSeconds: 1, ...spec } };
 }
 
-/** busybox's shell. */
+/** Runs busybox's shell. */
 export function shell(name: string, script: string, more: object = {}): object {
   return { name, image: IMAGES.busybox, command: ["sh", "-c", script], ...more };
 }
 
-/** Answers on port 8080. */
+/** Serves on port 8080. */
 export function server(more: object = {}): object {
   return { name: "main", image: IMAGES.serverV1, ...more };
 }
@@ -80,7 +80,7 @@ export async function getPod(cluster: Cluster, name: string): Promise<PodView | 
   return await cluster.get<PodView>(`/api/v1/namespaces/default/pods/${name}`);
 }
 
-/** The pod as it was when `look` held. @throws with its status when that takes too long */
+/** The pod as it was when `look` returned true. @throws with its status after the deadline */
 export async function podWhere(
   cluster: Cluster,
   name: string,
@@ -120,7 +120,7 @@ export function conditionOf({ conditions = [] }: PodView["status"], type: string
   return conditions.find((condition) => condition.type === type);
 }
 
-/** Regular or init. @throws when there is none of that name */
+/** Regular or init container. @throws when none has that name */
 export function containerOf({ status }: PodView, name = "main"): ContainerView {
   const all = [...(status.containerStatuses ?? []), ...(status.initContainerStatuses ?? []), ...(status.ephemeralContainerStatuses ?? [])];
   const found = all.find((container) => container.name === name);
@@ -128,17 +128,17 @@ export function containerOf({ status }: PodView, name = "main"): ContainerView {
   return found;
 }
 
-/** The id that the runtime knows it by. */
+/** The container id in the runtime. */
 export function runtimeId({ containerID = "" }: ContainerView): string {
   return containerID.replace("containerd://", "");
 }
 
-/** What `server` answers. */
+/** The answer of `server`. */
 export async function answerOf(ip: string | undefined): Promise<string> {
   return await (await fetch(`http://${ip}:8080/`, { signal: AbortSignal.timeout(5_000) })).text();
 }
 
-/** Each of `wanted`, as `reason: message`, comes to be said of the object. Events come some time after what they tell of. */
+/** Waits until each of `wanted`, as `reason: message`, is an Event of the object. Events arrive with a delay. */
 export async function eventsSay(cluster: Cluster, name: string, ...wanted: readonly string[]): Promise<void> {
   await eventually(`the Events of ${name}`, async () => {
     const said = await eventsOf(cluster, name);
@@ -148,7 +148,7 @@ export async function eventsSay(cluster: Cluster, name: string, ...wanted: reado
   });
 }
 
-/** As often as they were said. */
+/** Counted as often as they occurred. */
 export async function eventsOf(cluster: Cluster, name: string): Promise<readonly string[]> {
   const selector = encodeURIComponent(`involvedObject.name=${name}`);
   const events = await cluster.get<{ readonly items: readonly { readonly reason: string; readonly message: string }[] }>(

@@ -1,4 +1,4 @@
-/** What the runtime suite (test/conformance/cri.ts) is told of a real runtime whose images are those of test/containerd. */
+/** The runtime suite's fixture (test/conformance/cri.ts) for a real runtime with the images of test/containerd. */
 import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -7,7 +7,7 @@ import { IMAGES } from "../../containerd/images.ts";
 
 const SERVER = { image: { image: IMAGES.serverV1 } };
 
-/** All but the runtime itself, how it is ended, and what it has not. */
+/** Everything except the runtime itself, its shutdown, and the features that it lacks. */
 export function realRuntime(node: {
   readonly cgroupParent: string;
   readonly logDirectory: string;

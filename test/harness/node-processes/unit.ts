@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 export const NODE_UNIT = join(import.meta.dirname, "..", "..", "..", "infra", "node-agent", "deltaloop-node.service");
 
-/** `CAP_A CAP_B` of a key of its own as two. @throws when the unit does not say it */
+/** Splits `CAP_A CAP_B` of one key into two. @throws when the unit lacks the key */
 export function unitValues(key: string): readonly string[] {
   const found = new RegExp(`^${key}=(.*)$`, "m").exec(readFileSync(NODE_UNIT, "utf8"))?.[1];
   if (found === undefined) throw new Error(`the unit has no ${key}`);

@@ -1,4 +1,4 @@
-/** NodeFiles in memory: what a node's disk holds, as far as the agent's turns can tell. It outlives the agent. */
+/** NodeFiles in memory: the node's disk as the agent sees it. It outlives the agent. */
 import type {
   FileSystem,
   NodeFiles,
@@ -10,14 +10,14 @@ import type {
 import { NodeFilesError } from "../../../shared/node-agent/ports/node-files.ts";
 
 export interface MemoryNodeFiles extends NodeFiles {
-  /** Appends to a file; the runtime writes its logs this way. */
+  /** Appends to a file, as the runtime does with its logs. */
   append(path: string, text: string): void;
-  /** What containers would have written there, e.g. a termination message. */
+  /** A file that a container writes, for example a termination message. */
   write(path: string, text: string): void;
   read(path: string): string | undefined;
-  /** The payload that a volume shows now. */
+  /** The current payload of a volume. */
   payload(hostPath: string): readonly VolumeFile[] | undefined;
-  /** Of the one disk that there is; default: an empty one. */
+  /** The node's only disk; default: an empty one. */
   setSpace(space: Partial<FileSystem>): void;
   setUsage(uid: string, usage: Partial<Usage>): void;
 }

@@ -1,4 +1,4 @@
-/** A node as an agent knows it when it starts, and what its machine has. */
+/** A node at the start of its agent, and the capacity of its machine. */
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import { DEFAULT_EVICTION } from "../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
 import { DEFAULT_IMAGE_PULLS } from "../../../shared/node-agent/kubelet/images/pull-policy.ts";
@@ -23,7 +23,7 @@ export const OPTIONS: NodeOptions = deepFreeze({
   eviction: DEFAULT_EVICTION,
 });
 
-/** What a machine says of itself beside what it has. */
+/** A machine's identity, beside its capacity. */
 export const FACTS = {
   hostname: "box",
   os: "linux",

@@ -1,6 +1,6 @@
 /**
- * One life of a node agent's process: its ports are handed out through here, and after its death they never answer again. What a
- * call has done by then stays done.
+ * One process lifetime of a node agent: it wraps the agent's ports, which never answer again after its death. Effects
+ * of earlier calls remain.
  */
 import type { Clock } from "../../../shared/base/clock.ts";
 import { eachAnswer } from "../../support/each-answer.ts";
@@ -11,7 +11,7 @@ export interface Call {
   readonly args: readonly unknown[];
 }
 
-/** What becomes of a call: it waits, it fails, its answer is lost, or it is the last one, executed or not. */
+/** The fate of a call: it is delayed, it fails, its answer is lost, or it is the last one, executed or not. */
 export type CallFate =
   | "live"
   | "dieBefore"
@@ -43,7 +43,7 @@ export class Life {
   over<T extends object>(port: Call["port"], target: T): T {
     return new Proxy(target, {
       get: (object, property) => {
-        // A method of a port; everything else is passed on as it is.
+        // A method of a port; all other properties are passed through.
         const value: unknown = Reflect.get(object, property);
         if (typeof value !== "function") return value;
         return (...args: readonly unknown[]): unknown =>

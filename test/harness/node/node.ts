@@ -1,7 +1,7 @@
 /**
- * A node on memory adapters: the agent as `deltaloop node` wires it, on an API server, a runtime and a disk that outlive it, under
- * a virtual clock. After each step of the runtime and of the clock the rules of rules.ts are checked; a breach throws in `until`
- * and `advance`.
+ * A node on memory adapters: the agent as `deltaloop node` wires it, on an API server, a runtime and a disk that
+ * outlive it, under a virtual clock. Checks the rules of rules.ts after each step of the runtime and of the clock; a
+ * violation throws in `until` and `advance`.
  */
 import { createNodeAgent, startCondition } from "../../../cli/node/node-agent.ts";
 import type { NodeAgent } from "../../../cli/node/node-agent.ts";
@@ -47,9 +47,9 @@ export interface NodeHarnessOptions {
   /** On the machine from the start; `app` runs until it is stopped. */
   readonly images?: Readonly<Record<string, ImageScript>>;
   readonly remoteImages?: Readonly<Record<string, RemoteImage>>;
-  /** There are manifests, even if none yet. Default: the API server is the only source. */
+  /** Enables the manifest source, even while it is empty. Default: the API server is the only source. */
   readonly manifests?: boolean;
-  /** Share of calls to the API server that something happens to. */
+  /** Share of calls to the API server that fail. */
   readonly apiFaults?: () => { readonly api: number; readonly watch: number };
   readonly prober?: Partial<Prober>;
   readonly log?: (line: string) => void;
@@ -62,7 +62,7 @@ export interface NodeHarnessOptions {
   readonly imagePulls?: ImagePullPolicy;
 }
 
-/** A request of the agent that the API server was to execute. */
+/** A request of the agent that the API server executes. */
 export interface SentRequest {
   readonly atMs: number;
   readonly method: string;
@@ -70,7 +70,7 @@ export interface SentRequest {
   readonly body: object | undefined;
 }
 
-/** A call of the agent that changes something in the runtime. */
+/** A call of the agent that changes the runtime. */
 export interface SentCall {
   readonly atMs: number;
   readonly verb: string;
@@ -80,10 +80,12 @@ export interface SentCall {
 export const NODE = "n1";
 const START_MS = Date.UTC(2026, 2, 1, 10);
 const STEP_MS = 250;
-/** What a runtime takes for anything; it also keeps the order of what is made. */
+/** The runtime's duration of each operation; it also determines the order of creation. */
 const CRI_MS = 3;
 const MANIFESTS_MS = 20_000;
-/** Until when a request may still be executed that its sender has given up, and its work be put right. */
+/**
+ * The time until which the API server may still execute an abandoned request, and until the agent corrects its effect.
+ */
 const LATE_MS = 40_000;
 
 const FACTS: MachineFacts = {
@@ -116,7 +118,7 @@ const OPTIONS: NodeOptions = {
   eviction: DEFAULT_EVICTION,
 };
 
-/** One whose agent has been up for two seconds. */
+/** A node whose agent has run for two seconds. */
 export async function startedNode(options: NodeHarnessOptions = {}): Promise<NodeHarness> {
   const node = new NodeHarness(options);
   node.start();
@@ -127,19 +129,19 @@ export async function startedNode(options: NodeHarnessOptions = {}): Promise<Nod
 export class NodeHarness {
   readonly clock: VirtualClock = createVirtualClock(START_MS);
   readonly server: ApiServer;
-  /** The runtime itself: what is asked here is no call of the agent. */
+  /** The runtime itself: calls to it are not calls of the agent. */
   readonly cri: MemoryCri;
   readonly files: MemoryNodeFiles = createMemoryNodeFiles();
   readonly cgroups: MemoryCgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   readonly requests: SentRequest[] = [];
   readonly calls: SentCall[] = [];
-  /** Is told of each call to the runtime before it is carried out. */
+  /** Called before each call to the runtime is executed. */
   onCall: ((call: SentCall) => void) | undefined;
   readonly random: { next(): number };
-  /** Decides over each call of the agent to the outside. */
+  /** Decides the fate of each external call of the agent. */
   fateOf: (call: Call) => CallFate = () => "live";
 
-  /** Of the machine; what a test changes, the next look sees. */
+  /** The machine's statistics; the next poll sees a change. */
   usage: MachineUsage = { memoryBytes: 64 * 2 ** 30, workingSetBytes: 2 ** 30, processes: { count: 100, max: 4_000_000 } };
 
   readonly #options: NodeHarnessOptions;
@@ -170,7 +172,7 @@ export class NodeHarness {
     void this.#followPods();
   }
 
-  /** The agent that lives now. */
+  /** The current agent. */
   get agent(): NodeAgent {
     if (this.#agent === undefined) throw new Error("no agent lives");
     return this.#agent;
@@ -184,17 +186,17 @@ export class NodeHarness {
     return this.#options.manifests === true;
   }
 
-  /** How many agents there have been. */
+  /** The number of agents so far. */
   get lives(): number {
     return this.#lives;
   }
 
-  /** How often a pod of the API server has changed. */
+  /** The number of changes of a pod in the API server. */
   changes(): number {
     return this.#changes;
   }
 
-  /** A new process, with nothing in its memory; `store` that of an earlier one, if it was kept elsewhere. */
+  /** A new process with empty memory; `store` is that of an earlier one, if it was persistent. */
   start(store: NodeStore = createMemoryNodeStore()): void {
     this.kill();
     const life: Life = new Life((call): CallFate => this.#sent(call, life));
@@ -250,12 +252,12 @@ export class NodeHarness {
     if (this.#options.manifests) void this.#readManifests(life, agent);
   }
 
-  /** As by SIGKILL. */
+  /** Simulates SIGKILL. */
   kill(): void {
     this.#life?.die();
   }
 
-  /** Moves on. @throws what rule was broken on the way */
+  /** Advances the clock. @throws the rule that was violated */
   async advance(ms: number): Promise<void> {
     await this.clock.advance(ms);
     if (this.#wrong !== undefined) throw new Error(this.#wrong);
@@ -276,7 +278,7 @@ export class NodeHarness {
     const body = { apiVersion: "v1", kind: "Pod", metadata: { name, ...metadata }, spec: own };
     const response = await this.server.request({ method: "POST", path: "/api/v1/namespaces/default/pods", body });
     if (response.kind !== "object" || response.status !== 201) throw new Error(`not created: ${JSON.stringify(response)}`);
-    return (response.body as unknown as NodePod).metadata.uid; // the answer to a pod is a pod
+    return (response.body as unknown as NodePod).metadata.uid; // the answer to a request for a pod is a pod
   }
 
   async delete(name: string, gracePeriodSeconds?: number): Promise<void> {
@@ -291,9 +293,9 @@ export class NodeHarness {
     if (response.status !== 200) throw new Error(`not patched: ${JSON.stringify(response)}`);
   }
 
-  /** As the API server has it now. */
+  /** The current object in the API server. */
   pod(name: string): NodePod | undefined {
-    return this.server.peek("pods", "default", name) as NodePod | undefined; // stored by create, above, or as a mirror
+    return this.server.peek("pods", "default", name) as NodePod | undefined; // stored by create, above, or as a mirror pod
   }
 
   pods(): readonly NodePod[] {
@@ -304,7 +306,7 @@ export class NodeHarness {
     return this.pod(name)?.status?.phase;
   }
 
-  /** A terminal phase that is one no more (NR4). A mirror pod is written anew with its static pod's state. */
+  /** A terminal phase that became non-terminal (NR4). A mirror pod is recreated with its static pod's state. */
   phaseLeft(): string | undefined {
     const own = this.pods().filter((pod) => !isMirrorPod(pod));
     return this.#phases.wrong(own.map(({ metadata, status }) => ({ uid: metadata.uid, phase: status?.phase })));
@@ -314,7 +316,7 @@ export class NodeHarness {
     return this.pod(name)?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
   }
 
-  /** Files of the manifest directory; undefined takes one away. They are read at once. */
+  /** Writes files of the manifest directory, undefined deletes one; the agent reads them at once. */
   setManifest(file: string, pod: { readonly name: string; readonly spec: object } | undefined): void {
     if (pod === undefined) this.#manifests.delete(file);
     else {
@@ -327,7 +329,7 @@ export class NodeHarness {
     if (this.isAlive) this.agent.emit("file")([...this.#manifests.values()]);
   }
 
-  /** UID of what `file` says. */
+  /** UID of the pod in `file`. */
   manifestUid(file: string): string {
     return this.#manifests.get(file)?.metadata.uid ?? "";
   }
@@ -336,7 +338,7 @@ export class NodeHarness {
     return [...this.#manifests.values()];
   }
 
-  /** Containers of a pod, or of all; newest last. */
+  /** Containers of a pod, or of all pods; newest last. */
   async containers(uid?: string): Promise<readonly ContainerStatus[]> {
     const list = await this.cri.listContainers(uid === undefined ? {} : { labelSelector: { [LABELS.podUid]: uid } });
     return await Promise.all(list.map(({ id }) => this.cri.containerStatus(id)));
@@ -347,7 +349,7 @@ export class NodeHarness {
     return list.filter(({ state }) => state === "CONTAINER_RUNNING").map(({ metadata }) => metadata.name);
   }
 
-  /** What failing tests show. */
+  /** Diagnostics of failing tests. */
   async describe(): Promise<string> {
     const pods = this.pods().map(
       ({ metadata, status }) =>
@@ -390,7 +392,7 @@ export class NodeHarness {
     if (wrong !== undefined) this.#wrong ??= `${new Date(this.clock.now()).toISOString()}: ${wrong}`;
   }
 
-  /** The runtime as the agent sees it: it takes its time, and after each change the rules are looked at. */
+  /** The runtime as the agent sees it: calls take time, and the rules are checked after each change. */
   #runtime(): Cri {
     const { cri, clock, files } = this;
     const settled = async <T>(answer: Promise<T>): Promise<T> => {
@@ -444,7 +446,7 @@ export class NodeHarness {
     }
   }
 
-  /** What the API server has of pods, event by event. */
+  /** The API server's pods, event by event. */
   async #followPods(): Promise<void> {
     const response = await this.server.request({ method: "GET", path: "/api/v1/pods", query: { watch: "true" } });
     if (response.kind !== "watch") throw new Error("pods cannot be watched");

@@ -1,11 +1,11 @@
 /**
- * What must hold of a node at every moment, whatever happens to its agent (node-agent §0). A breach is an error at once.
- *
+ * Rules of a node that hold at every moment, whatever happens to its agent (node-agent §0). A violation is an error at
+ * once.
  * NR1 a pod has at most one READY sandbox.
  * NR2 a pod has at most one RUNNING container of a name.
- * NR3 nothing of a pod is made or started once its end was asked for.
- * NR4 a terminal phase is never left; but a status that the API server executes late may undo it until the next look.
- * NR5 before all sources are ready nothing of an unknown pod that lives is stopped or removed.
+ * NR3 nothing of a pod is created or started after its termination was requested.
+ * NR4 a terminal phase is final; but a status that the API server executes late may undo it until the next sync.
+ * NR5 before all sources are ready no running object of an unknown pod is stopped or removed.
  */
 import type { NodePorts } from "../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
 import { LABELS } from "../../../shared/node-agent/kubelet/types/labels.ts";
@@ -13,11 +13,11 @@ import type { Cri } from "../../../shared/node-agent/ports/cri.ts";
 
 export interface RuleInput {
   readonly cri: Cri;
-  /** Whose container or sandbox it is. */
+  /** The pod of the container or sandbox. */
   readonly uid: string;
   /** Of the container or sandbox. */
   readonly id: string;
-  /** Of the agent that lives now. */
+  /** UIDs, of the current agent. */
   readonly ports: NodePorts;
   readonly verb: string;
   /** UIDs that were being deleted when this agent started. */
@@ -31,7 +31,7 @@ export function isChange(verb: string): boolean {
   return MAKES.has(verb) || verb === "updateContainerResources" || TAKES.has(verb) || verb === "pullImage" || verb === "execSync";
 }
 
-/** At the moment in which the agent sends a call. @returns what is wrong with it */
+/** Called when the agent sends a call. @returns the violations */
 export async function wrongToSend({ cri, uid, id, ports, verb, deletedBefore }: RuleInput): Promise<string | undefined> {
   if (TAKES.has(verb)) {
     if (ports.condition.sourcesReady || ports.pods.get(uid) !== undefined) return undefined;
@@ -41,12 +41,12 @@ export async function wrongToSend({ cri, uid, id, ports, verb, deletedBefore }: 
   }
   if (!MAKES.has(verb)) return undefined;
   if (deletedBefore.has(uid)) return `NR3 ${verb} of pod ${uid}, which was being deleted before the agent started`;
-  // The memory store answers with what stands there now.
+  // The memory store answers with the current object.
   const record = await ports.store.read("workers", uid);
   return record?.terminatingAtMs === undefined ? undefined : `NR3 ${verb} of pod ${uid}, whose end was asked for`;
 }
 
-/** After a change. @returns what is wrong with the runtime's state */
+/** Called after a change. @returns the violations in the runtime's state */
 export async function wrongInRuntime(cri: Cri): Promise<string | undefined> {
   const sandboxes = twice((await cri.listPodSandbox({ state: "SANDBOX_READY" })).map(({ metadata }) => metadata.uid));
   if (sandboxes !== undefined) return `NR1 two READY sandboxes of pod ${sandboxes}`;
@@ -55,7 +55,7 @@ export async function wrongInRuntime(cri: Cri): Promise<string | undefined> {
   return names === undefined ? undefined : `NR2 two RUNNING containers of ${names}`;
 }
 
-/** NR4, over all that was seen of the API server's pods. */
+/** NR4, over every observed version of the API server's pods. */
 export class Phases {
   readonly #terminal = new Map<string, string>();
 

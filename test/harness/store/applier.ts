@@ -29,7 +29,7 @@ export interface MessageFields {
   readonly fence?: string;
 }
 
-/** `item(pod, "M")`: the object travels along unless it is told otherwise. */
+/** `item(pod, "M")`: includes the object unless stated otherwise. */
 export function item(object: Cached, t: EnvelopeItem["t"], more: Partial<EnvelopeItem> = {}): EnvelopeItem {
   const { uid, resourceVersion: rv } = "metadata" in object ? object.metadata : object;
   return { t, key: keyOf(object), uid, rv, o: object, ...more };
@@ -40,9 +40,9 @@ export class ApplierHarness {
   readonly digester = createDigester("a key for tests");
   readonly log = recordingLog();
   readonly rung: Doorbell[] = [];
-  /** What live reads find. */
+  /** Objects that live reads return. */
   readonly live = new Map<ObjectKey, KubeObject>();
-  /** Swapped by tests that need a Store which fails or is changed under a call. */
+  /** Replaced by tests that need a Store which fails or changes during a call. */
   store: Store;
   registry: readonly AffectedKeys[] = AFFECTED_KEYS;
   readonly #sequences = new Map<CachedResource, number>();
@@ -91,7 +91,7 @@ export class ApplierHarness {
     await this.apply(this.manifest(objects.map(listed), listRV, { resource }));
   }
 
-  /** One message's body. */
+  /** The body of one message. */
   pack(items: readonly unknown[], fields: MessageFields = {}): string {
     return this.#body({ ...fields, fields: { k: "D", items } });
   }
@@ -179,7 +179,7 @@ export class ApplierHarness {
     return (await this.store.queued(controller)).filter(({ readyAtMs }) => readyAtMs !== undefined).map(({ key }) => key);
   }
 
-  /** Runs every dirty key of `controller` to its end; how many there were. */
+  /** Runs every dirty key of `controller` to its end. @returns their number */
   async drain(controller: Controller): Promise<number> {
     const keys = await this.dirty(controller);
     for (const key of keys) {

@@ -1,4 +1,7 @@
-/** One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages, fills in the rows read. */
+/**
+ * One Store of any adapter, called as the watcher, the applier and the worker call it: numbers messages and fills in
+ * the rows read.
+ */
 import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
 import type { StoreIdentity } from "../../../shared/store/store-options.ts";
@@ -25,23 +28,26 @@ import type { Cached } from "../../../shared/kube/objects/cached.ts";
 export { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import { expectation, keyOf, listed } from "../../support/builders.ts";
 
-/** What an adapter hands the suite: an empty Store whose time is in the test's hands. */
+/** An adapter's part of the suite: an empty Store whose clock the test controls. */
 export interface StoreFixture {
   readonly store: Store;
   readonly clock: Clock & { advance(ms: number): Promise<void> };
   /** Another Store over the same data: of another build, of another cluster, or one that ignores stops. */
   beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string; readonly ignoresStop?: boolean }): Promise<Store>;
-  /** Somebody else writes: what stands in that place does not pass for ours any more. Empty text: it is taken away. */
+  /** Overwrites a value as another writer would, so that it no longer verifies. Empty text deletes it. */
   spoil(forged: Forged): Promise<void>;
-  /** Everything lost, as after FLUSHALL. */
+  /** Loses everything, as after FLUSHALL. */
   flush(): Promise<void>;
-  /** Remembers all data; the answer puts it back, as a failover to a replica that lagged. Absent: the adapter cannot. */
+  /**
+   * Takes a copy of all data; the returned function restores it, as a failover to a lagging replica does. Absent: the
+   * adapter cannot.
+   */
   snapshot?(): Promise<() => Promise<void>>;
-  /** Another primary serves the same data from now on. Absent: it may be another one any time, as a slot of a cluster moves. */
+  /** Moves the data to another primary. Absent: any operation may do so, as when a slot of a cluster moves. */
   failOver?(): Promise<void>;
-  /** Somebody takes away what is kept of a resource as a whole. */
+  /** Deletes the state that is kept per resource. */
   lose(resource: CachedResource): Promise<void>;
-  /** How many keys, or what stands for them, there are of an epoch. */
+  /** The number of keys, or their equivalent, of an epoch. */
   kept(epoch: string): Promise<number>;
   close(): Promise<void>;
 }
@@ -58,14 +64,14 @@ export type StoreFactory = (options: StoreFixtureOptions) => Promise<StoreFixtur
 export const IDENTITY: StoreIdentity = { projection: 1, digestPrefix: "k1.f1", hashLayout: "v1.36" };
 export const EPOCH: EpochRecord = { epoch: "e1", clusterUid: "cluster-uid", ...IDENTITY, fence: "100" };
 
-/** A checkpoint that rests on no earlier one. */
+/** A checkpoint without an earlier one. */
 export const FIRST_BEAT = { beat: 1, answered: 0 } as const;
 
 export type Lanes = { readonly [R in CachedResource]: number };
-/** One lane each, so that sequence numbers are easy to read; tests of lanes ask for more. */
+/** One lane each, so that sequence numbers are easy to read; tests of lanes use more. */
 export const ONE_LANE: Lanes = { deployments: 1, replicasets: 1, replicationcontrollers: 1, pods: 1 };
 
-/** Heartbeats come every 15 s. */
+/** Heartbeats arrive every 15 s. */
 const HEARTBEAT_MS = 15_000;
 
 export interface DeliverOptions {
@@ -74,15 +80,15 @@ export interface DeliverOptions {
   readonly sequence?: number;
   readonly lane?: number;
   readonly counts?: readonly NamespaceCount[];
-  /** Default: the greatest rv of a `D`; nothing for an `L`. */
+  /** Default: the greatest rv of a `D`; absent for an `L`. */
   readonly watermark?: string;
   /** Of an `L`: the version of its list. */
   readonly listRV?: string;
-  /** False: this is not the message's last call. */
+  /** False: the message needs further calls. */
   readonly commit?: boolean;
   /** FU2. */
   readonly leaveOut?: boolean;
-  /** Leave `expected` as the item has it. */
+  /** Keeps `expected` as the item has it. */
   readonly asRead?: boolean;
   readonly fence?: string;
   readonly epoch?: string;
@@ -95,9 +101,9 @@ export class StoreHarness {
   readonly lanes: Lanes;
   epoch: string = EPOCH.epoch;
   fence: string = EPOCH.fence;
-  /** Last generation opened, by resource. */
+  /** The last generation opened, by resource. */
   readonly generations = new Map<CachedResource, number>();
-  /** Last sequence number used, by resource and lane. */
+  /** The last sequence number used, by resource and lane. */
   readonly #sequences = new Map<string, number>();
   #tokens = 0;
 
@@ -113,7 +119,7 @@ export class StoreHarness {
 
   // --- watcher
 
-  /** Epoch and fences, nothing listed: every gate is shut. */
+  /** Epoch and fences, nothing listed: every gate is closed. */
   async open(): Promise<this> {
     await this.store.openEpoch({ ...EPOCH, epoch: this.epoch, fence: this.fence });
     for (const resource of CACHED_RESOURCES) await this.openFence(resource);
@@ -126,7 +132,7 @@ export class StoreHarness {
     return result;
   }
 
-  /** Raises the fence of all resources, as a new leader or a leader with a hole does. */
+  /** Raises the fence of all resources, as a new leader or a leader with a gap does. */
   async raiseFence(fence: string): Promise<void> {
     for (const resource of CACHED_RESOURCES) await this.openFence(resource, fence);
     this.fence = fence;
@@ -150,7 +156,7 @@ export class StoreHarness {
     return result.floor;
   }
 
-  /** A whole generation: payloads, then a manifest per lane. */
+  /** A complete generation: payloads, then a manifest per lane. */
   async relist(
     resource: CachedResource,
     objects: readonly Cached[],
@@ -174,14 +180,14 @@ export class StoreHarness {
     return answers;
   }
 
-  /** A heartbeat on every lane, with a resourceVersion that is as old as can be. */
+  /** A heartbeat on every lane, with the oldest possible resourceVersion. */
   async heartbeat(): Promise<void> {
     for (const resource of CACHED_RESOURCES) {
       for (let lane = 0; lane < this.lanes[resource]; lane++) await this.deliver(resource, [], { kind: "W", lane, watermark: "0" });
     }
   }
 
-  /** Time goes by while the watcher lives. */
+  /** Advances the time while the watcher sends heartbeats. */
   async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= HEARTBEAT_MS) {
       await this.fixture.clock.advance(Math.min(left, HEARTBEAT_MS));
@@ -211,7 +217,7 @@ export class StoreHarness {
     this.#sequences.set(`${resource} ${lane}`, Math.max(sequence, this.#sequences.get(`${resource} ${lane}`) ?? 0));
   }
 
-  /** One message of one lane in one call, its rows read just before. */
+  /** One message of one lane in one call, its rows read immediately before. */
   async deliver(resource: CachedResource, items: readonly ItemChange[], options: DeliverOptions = {}): Promise<ApplyResult> {
     const lane = options.lane ?? (items[0] ? laneOf(items[0].key, this.lanes[resource]) : 0);
     const header = this.header(resource, { ...options, lane });
@@ -226,14 +232,14 @@ export class StoreHarness {
     return result;
   }
 
-  /** Sets the scene: every item must change something. */
+  /** Sets up state: every item must change something. */
   async seed(resource: CachedResource, items: readonly ItemChange[], options: DeliverOptions = {}): Promise<void> {
     const answer = await this.deliver(resource, items, options);
     if (answer.kind !== "applied" || answer.outcomes.some((outcome) => outcome !== "changed"))
       throw new Error(`seed: ${JSON.stringify(answer)}`);
   }
 
-  /** `items` with the rows that the Store holds now as what was read. */
+  /** `items` with the rows that the Store holds now as the rows read. */
   async read(resource: CachedResource, items: readonly ItemChange[]): Promise<readonly ItemChange[]> {
     const prepared: ItemChange[] = [];
     for (const item of items) {
@@ -244,7 +250,7 @@ export class StoreHarness {
     return prepared;
   }
 
-  /** The last part of a manifest, with the sweep that the cached lane asks for. */
+  /** The last part of a manifest, with the sweep that the cached lane requires. */
   async manifest(
     resource: CachedResource,
     rows: readonly ManifestRow[],
@@ -284,13 +290,13 @@ export class StoreHarness {
     return { epoch: this.epoch, controller, key, token };
   }
 
-  /** Takes as a worker does: once more with the ids that "moved" named. */
+  /** Takes as a worker does: once more with the ids that "moved" returned. */
   async take(run: Taken): Promise<TakeResult> {
     const first = await this.store.take(run, {});
     return first.kind === "moved" ? this.store.take(run, known(first)) : first;
   }
 
-  /** The key must be there for the taking. */
+  /** Takes a key that must be available. */
   async taken(
     controller: Controller,
     key: ObjectKey,
@@ -318,12 +324,12 @@ export class StoreHarness {
     return snapshot.intents;
   }
 
-  /** Keys that are dirty, whoever runs them. */
+  /** Dirty keys, running or not. */
   async dirty(controller: Controller): Promise<readonly ObjectKey[]> {
     return (await this.store.queued(controller)).filter((entry) => entry.readyAtMs !== undefined).map((entry) => entry.key);
   }
 
-  /** In how many milliseconds `key` is ready; `undefined` when it is not dirty. */
+  /** The delay in milliseconds until `key` is ready; `undefined` when it is not dirty. */
   async readyIn(controller: Controller, key: ObjectKey): Promise<number | undefined> {
     const entry = (await this.store.queued(controller)).find((each) => each.key === key);
     return entry?.readyAtMs === undefined ? undefined : entry.readyAtMs - this.now();
@@ -340,18 +346,18 @@ export function known(ids: { readonly uid?: string; readonly owner?: string }): 
   return { ...(ids.uid !== undefined && { uid: ids.uid }), ...(ids.owner !== undefined && { owner: ids.owner }) };
 }
 
-/** `controller key` of each bell, sorted: bells come in no order. */
+/** `controller key` of each doorbell, sorted: they arrive in any order. */
 export function rung(answer: { readonly kind: string; readonly bells?: readonly Doorbell[] }): readonly string[] {
   return (answer.bells ?? []).map(({ controller, key }) => `${controller} ${key}`).sort();
 }
 
-/** Outcomes of a call that must have come through, whole. */
+/** Outcomes of a call that must have succeeded completely. */
 export function outcomes(answer: { readonly kind: string; readonly outcomes?: readonly string[] }): readonly string[] {
   if (!answer.outcomes || answer.kind === "retry") throw new Error(`answered ${JSON.stringify(answer)}`);
   return answer.outcomes;
 }
 
-/** By length, then by digits: the suite does not borrow the order it tests. */
+/** By length, then by digits: independent of the comparison under test. */
 function maxRv(a: string, b: string): string {
   return BigInt(a) >= BigInt(b) ? a : b;
 }

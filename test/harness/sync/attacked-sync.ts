@@ -1,6 +1,6 @@
 /**
- * A real redis-server, an API server over HTTP, and the functions. The attacker holds the Redis URL, has seen rows of all times, and has
- * no key: what it writes stands there as it likes, and what it reads it may write again.
+ * A real redis-server, an API server over HTTP, and the functions. The attacker holds the Redis URL, has seen rows of
+ * all times, and has no MAC key: it may write any value and replay whatever it has read.
  */
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
@@ -12,11 +12,11 @@ import { objectKey, type CachedResource, type ObjectKey } from "../../../shared/
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 
-/** Why there is no redis-server; the attacks are then skipped with it. */
+/** The reason why there is no redis-server; the attacks are then skipped. */
 export const NO_REDIS = ensureRedisServer();
 
 export const US = "\x1f";
-/** Of a key that exists, so far as anybody can tell, and made up. */
+/** Of a key that exists, as far as an observer can tell, and invented. */
 export const SIGNATURE = `AA${"x".repeat(22)}`;
 const MERGE = "application/merge-patch+json";
 
@@ -24,21 +24,21 @@ export interface AttackedSync extends CountedSync {
   /** The attacker's connection. */
   readonly redis: Redis;
   readonly epochKey: string;
-  /** What our controllers asked of the API server for pods, as `delete shop/web-x`, reads aside. */
+  /** Pod requests of our controllers to the API server, as `delete shop/web-x`, without reads. */
   readonly writes: readonly string[];
   readonly row: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];
   readonly tombstone: (resource: CachedResource, key: ObjectKey) => readonly [hash: string, field: string];
   readonly slice: (resource: CachedResource, owner: OwnerId) => string;
-  /** A ReplicaSet with all its pods, and whatever concerns it has been run. */
+  /** A ReplicaSet with all its pods, after all affected keys have run. */
   replicaSet(name: string, replicas: number): Promise<OwnerId>;
   scale(name: string, replicas: number): Promise<void>;
-  /** Wakes the ReplicaSet as an everyday change would. */
+  /** Enqueues the ReplicaSet with an ordinary change. */
   touch(name: string): Promise<void>;
   barePod(namespace: string, name: string): Promise<void>;
   pods(namespace?: string): Promise<readonly { readonly key: ObjectKey; readonly uid: string }[]>;
 }
 
-/** One server for a file, one emptied cache for a test. */
+/** One server per file, one emptied cache per test. */
 export function useAttackedSync(): () => AttackedSync {
   let server: RedisServer;
   let redis: Redis;

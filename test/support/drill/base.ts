@@ -1,4 +1,4 @@
-/** The commit that an upgrade begins at, as a checkout of its own. */
+/** The base commit of an upgrade, as a checkout of its own. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,12 +12,14 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 export interface Base {
   readonly commit: string;
-  /** Its sources, with our packages. */
+  /** Its sources, with this checkout's packages. */
   readonly root: string;
   remove(): Promise<void>;
 }
 
-/** What test/upgrade/base names, or one line for people why it cannot be had. @throws when it is no ancestor of this commit */
+/**
+ * The commit in test/upgrade/base, or the reason why it is unavailable. @throws when it is no ancestor of this commit
+ */
 export async function baseCheckout(): Promise<Base | { readonly missing: string }> {
   const commit = (await readFile(join(ROOT, "test", "upgrade", "base"), "utf8")).trim();
   if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error("test/upgrade/base: the 40 digits of a commit");

@@ -1,6 +1,6 @@
 /**
- * Deltaloop deployed to LocalStack beside a cluster, and what somebody does there: applies Deployments, rolls them, strikes in the middle
- * of it, and judges what came of it.
+ * Deltaloop deployed to LocalStack beside a cluster, and a user's work there: applies Deployments, rolls them, injects
+ * a fault in the middle, and checks the outcome.
  */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -32,7 +32,7 @@ export interface SomeCluster {
   readonly client: RawClient;
   readonly kubeconfig: string;
   readonly leaseNamespace: string;
-  /** Absent: it is in memory. */
+  /** Absent: Redis is in memory. */
   readonly real?: Cluster;
   stop(): Promise<void>;
 }
@@ -55,10 +55,10 @@ interface Pod {
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 const PODS = "/api/v1/namespaces/default/pods";
 const SETTLED_MS_MAX = 60_000;
-/** Rollouts that are struck: one more pod than asked for, and never one less that is available. */
+/** Rollouts during the drill: at most one surge pod, and never one unavailable. */
 const ROLLING = { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } as const;
 
-/** Of a rollout's pods: how long one takes, and the last one as long as the strike is not over. */
+/** The readiness delays of a rollout's pods; the last pod waits until the disruption ends. */
 const PACE_SECONDS = 2;
 /** Less than a Deployment's progressDeadlineSeconds. */
 const HELD_SECONDS = 500;
@@ -73,17 +73,23 @@ export interface Deployed {
   log(): Promise<string>;
   create(name: string, replicas: number, spec?: object): Promise<void>;
   patch(name: string, spec: object): Promise<void>;
-  /** `replicas` pods of `image`, all available, none else, and the status says so. */
+  /** `replicas` pods of `image`, all available, no others, and the status reports it. */
   rolledOut(name: string, replicas: number, image: string, timeoutMs?: number): Promise<void>;
   withCache<T>(use: (cache: Cache) => Promise<T>): Promise<T>;
-  /** A verb of the command with the watcher's environment as `--env`. What it said. @throws when it does not end with 0 */
+  /**
+   * A verb of the command with the watcher's environment as `--env`. @returns its output @throws when its exit code is
+   * not 0
+   */
   run(...args: readonly string[]): Promise<string>;
-  /** Nothing was lost: the cache is what the API server has, no message is dead, and the doctor finds no fault. */
+  /**
+   * Nothing was lost: the cache equals the API server, no message is in a dead-letter queue, and the doctor finds no
+   * fault.
+   */
   settled(): Promise<void>;
   /**
-   * Rolls the Deployment `steady` to its next image, strikes when some of its pods are new, and waits until all is settled. The rollout goes
-   * on meanwhile, and does not end before the strike.
-   * @throws when a pod was made twice, one too many or one too few was there at any moment, or anything was lost
+   * Rolls the Deployment `steady` to its next image, calls `strike` when some of its pods are new, and waits until the
+   * rollout has settled. The rollout continues meanwhile, and does not end before the disruption. @throws when a pod
+   * was created twice, a bound was violated at any moment, or anything was lost
    */
   inTheMiddleOfARollout(what: string, strike: () => Promise<void>): Promise<void>;
   stop(): Promise<void>;
@@ -213,7 +219,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
         expect(most(moments, ({ asked }) => asked)).toBeLessThanOrEqual(spec.replicas + 1);
         expect(least(moments, ({ ready }) => ready)).toBeGreaterThanOrEqual(spec.replicas);
         expect(moments.flatMap(({ overshot }) => overshot)).toEqual([]);
-        // Of the old one those that it had, of the new one as many: nothing was made twice.
+        // The old one had its former pods, the new one the wanted number: nothing was created twice.
         const sets = Object.entries(podsCreated(changes)).filter(([rs]) => rs.startsWith("steady-"));
         expect(sets.map(([, count]) => count)).toEqual([spec.replicas, spec.replicas]);
       } finally {
@@ -233,7 +239,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
     return (await client.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Rollout;
   }
 
-  /** Before the last of `steady`'s pods is updated, the one before it is not available any more until somebody says so. */
+  /** The last but one of `steady`'s pods stays unavailable until the test releases it. */
   async function holdLast(replicas: number, signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await sleep(HOLD_POLL_MS))
       if (updatedOf(await read("steady")) >= replicas - 2) return await deployed.patch("steady", { minReadySeconds: HELD_SECONDS });
@@ -251,7 +257,7 @@ export async function startDeployed({ startCluster: start, edition, token }: Dep
   return deployed;
 }
 
-/** To be had and in flight. */
+/** Visible and in flight. */
 export async function messagesIn(sqs: SQSClient, QueueUrl: string): Promise<number> {
   const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ["All"] }));
   return Number(Attributes?.ApproximateNumberOfMessages) + Number(Attributes?.ApproximateNumberOfMessagesNotVisible);

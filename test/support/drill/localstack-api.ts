@@ -1,9 +1,11 @@
-/** What the drill asks LocalStack besides SQS. It reads the service from the credential and verifies nothing. */
+/**
+ * The drill's calls to LocalStack besides SQS. LocalStack reads the service from the credential and verifies nothing.
+ */
 
 const credential = (service: string): string =>
   `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request, SignedHeaders=host, Signature=none`;
 
-/** What a deployment makes besides queues, and how to ask for it. */
+/** Resources of a deployment besides queues, and how to list them. */
 const LISTS = [
   ["lambda", "/2015-03-31/functions/"],
   ["lambda", "/2015-03-31/event-source-mappings/"],
@@ -14,7 +16,7 @@ const LISTS = [
   ["logs", "/", "Logs_20140328.DescribeLogGroups"],
 ] as const;
 
-/** One answer for each kind of thing, as text. @throws when one is not 200 */
+/** One answer for each kind of resource, as text. @throws when one is not 200 */
 export async function everythingMade(endpoint: string): Promise<readonly string[]> {
   return await Promise.all(
     LISTS.map(async ([service, path, target]) => {
@@ -29,7 +31,7 @@ export async function everythingMade(endpoint: string): Promise<readonly string[
   );
 }
 
-/** Whatever changes when CloudFormation touches a stack or a function. */
+/** Fields that change when CloudFormation touches a stack or a function. */
 export async function editionOf(endpoint: string, stack: string): Promise<object> {
   const cloudFormation = async (action: string): Promise<string> => {
     const answer = await fetch(`${endpoint}/?Action=${action}&StackName=${stack}&Version=2010-05-15`, {
@@ -61,7 +63,7 @@ export async function functionsOf(endpoint: string): Promise<readonly DeployedFu
   return Functions.toSorted((a, b) => (a.FunctionName < b.FunctionName ? -1 : 1));
 }
 
-/** Lets the queues whose functions are named be read, or not. Resolves when LocalStack says so. */
+/** Enables or disables the event source mappings of the named functions. Resolves when LocalStack confirms it. */
 export async function readQueues(endpoint: string, functions: readonly string[], enabled: boolean): Promise<void> {
   type Mapping = { readonly UUID: string; readonly FunctionArn: string; readonly State: string };
   const mappings = async (): Promise<readonly Mapping[]> => {

@@ -1,4 +1,7 @@
-/** What a credential may do, as the API server itself says, and what was done with it. A right is `patch apps/replicasets/status`. */
+/**
+ * The rights of a credential as the API server reports them, and the requests made with it. A right is `patch
+ * apps/replicasets/status`.
+ */
 import type { KubeClient } from "../../../shared/kube/http/client.ts";
 import { isForbidden } from "../../../shared/kube/client/errors.ts";
 import type { Role } from "../../../shared/controllers/registry/rights.ts";
@@ -12,7 +15,7 @@ interface ResourceRule {
   readonly resourceNames?: readonly string[];
 }
 
-/** All of them in `namespace`, whoever gave them. */
+/** All of them in `namespace`, from any binding. */
 export async function rightsOf(client: KubeClient, namespace: string): Promise<ReadonlySet<string>> {
   const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectRulesReview", spec: { namespace } };
   const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body });
@@ -26,7 +29,7 @@ export async function rightsOf(client: KubeClient, namespace: string): Promise<R
   );
 }
 
-/** What a role of ours is to have in any namespace but our own. */
+/** The rights of one of our roles in any namespace but our own. */
 export function rightsIn({ clusterRules }: Role): ReadonlySet<string> {
   return new Set(
     clusterRules.flatMap(({ apiGroup, resource, verbs, name }) =>
@@ -40,7 +43,7 @@ export interface Use {
   readonly code: number;
 }
 
-/** By a function as the service account of that name; a doctor comes under it, too. */
+/** Of a function under the service account of that name; includes those of the doctor. */
 export function usesOf(audit: readonly AuditEntry[], serviceAccount: string): readonly Use[] {
   return audit
     .filter(({ user }) => user.username === `system:serviceaccount:${OWN_NAMESPACE}:${serviceAccount}`)
@@ -57,7 +60,7 @@ export function usesOf(audit: readonly AuditEntry[], serviceAccount: string): re
     );
 }
 
-/** What none of our functions may, and what one of them may and another may not. Nothing is changed by those that are refused. */
+/** Rights that no function has, and rights of one function that another lacks. Refused requests change nothing. */
 const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE", path: string])[] = [
   ["list /secrets", "GET", "/api/v1/namespaces/default/secrets"],
   ["get /configmaps", "GET", "/api/v1/namespaces/default/configmaps/secretive"],
@@ -81,7 +84,7 @@ const CALLS: readonly (readonly [right: string, method: "GET" | "POST" | "PATCH"
   ["list apps/daemonsets", "GET", "/apis/apps/v1/daemonsets"],
 ];
 
-/** Makes each of these calls that is no right in `has`. @returns those that were not refused as forbidden */
+/** Sends each of these requests that is no right in `has`. @returns those that were not forbidden */
 export async function triedBeyond(
   client: KubeClient,
   has: ReadonlySet<string>,

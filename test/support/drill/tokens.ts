@@ -1,4 +1,4 @@
-/** Tokens of our service accounts: such as can be taken away, which one it is, and what it may do. */
+/** Tokens of our service accounts: revocation, identity and rights. */
 import { join } from "node:path";
 
 import { STAGE } from "../../../infra/local/deploy.ts";
@@ -6,10 +6,10 @@ import { secretName } from "../../../shared/controllers/registry/names.ts";
 import { deltaloop, eventually, measured, OWN_NAMESPACE, ROOT } from "../e2e.ts";
 import type { Cluster } from "../e2e.ts";
 
-/** What those of `revocableToken` are bound to. */
+/** The object that tokens of `revocableToken` are bound to. */
 const BOUND_TO = "drill-tokens";
 
-/** One that ends when `revokeTokens` is called. */
+/** One that `revokeTokens` invalidates. */
 export async function revocableToken(cluster: Cluster, serviceAccount: string): Promise<string> {
   await cluster.apply({ apiVersion: "v1", kind: "Secret", metadata: { name: BOUND_TO, namespace: OWN_NAMESPACE } });
   const bound = ["--bound-object-kind=Secret", `--bound-object-name=${BOUND_TO}`];
@@ -17,8 +17,9 @@ export async function revocableToken(cluster: Cluster, serviceAccount: string): 
 }
 
 /**
- * Takes those away, waits until functions are refused, and has `deltaloop rotate tokens` ask for others and write them. The API server forgets
- * them within ten seconds. `known`: a Deployment in the default namespace. @returns what the command said. @throws when it does not end with 0
+ * Revokes those tokens, waits until functions are refused, and has `deltaloop rotate tokens` request and write new
+ * ones. The API server forgets them within ten seconds. `known`: a Deployment in the default namespace. @returns the
+ * command's output @throws when its exit code is not 0
  */
 export async function takeTokensAndRotate(cluster: Cluster, known: string, secretsEndpoint: string): Promise<string> {
   await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer.yaml"));
@@ -27,7 +28,7 @@ export async function takeTokensAndRotate(cluster: Cluster, known: string, secre
   await cluster.kubectl("delete", "secret", BOUND_TO, "-n", OWN_NAMESPACE);
   let looks = 0;
   await eventually("functions are refused", async () => {
-    // A rollout that is held may ask nothing of them for a while; an annotation is copied to the ReplicaSet.
+    // A paused rollout may cause no requests for a while; an annotation is copied to the ReplicaSet.
     await cluster.kubectl("annotate", "--overwrite", `deployment/${known}`, `drill/look=${++looks}`);
     return (await cluster.audit()).some(
       ({ userAgent, responseStatus }) => userAgent?.startsWith("deltaloop/") === true && responseStatus?.code === 401,

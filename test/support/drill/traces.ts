@@ -1,9 +1,9 @@
-/** What a deployment leaves where others may look: in its queues and in Redis. */
+/** Data that a deployment leaves in its queues and in Redis. */
 import { redisClient } from "../../../shared/store/redis/client.ts";
 import type { LocalDeltaloop } from "../../../infra/local/stack.ts";
 import { bodyText } from "../canaries.ts";
 
-/** Bodies in Q1 and the doorbells' queues, waiting or in flight, as LocalStack shows them to whoever asks, until `signal` aborts. */
+/** Bodies in Q1 and the doorbells' queues, visible or in flight, as LocalStack shows them, until `signal` aborts. */
 export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, bodies: Set<string>, signal: AbortSignal): Promise<void> {
   const urls = [queueUrls.deltas, ...Object.values(queueUrls.doorbells)];
   while (!signal.aborted) {
@@ -16,7 +16,7 @@ export async function watchMessages({ localStack, queueUrls }: LocalDeltaloop, b
   }
 }
 
-/** Every key of Redis and whatever stands under it. */
+/** Every key of Redis and its value. */
 export async function dump({ redisUrl }: LocalDeltaloop): Promise<readonly string[]> {
   return await withRedis(redisUrl, async (redis) => {
     const values = (await redis.keys("*")).map(async (key) => {
@@ -31,7 +31,7 @@ export async function dump({ redisUrl }: LocalDeltaloop): Promise<readonly strin
   });
 }
 
-/** How often each resource was listed to the end in that epoch. */
+/** The number of completed lists of each resource in that epoch. */
 export async function generations({ redisUrl }: LocalDeltaloop, epoch: string): Promise<Readonly<Record<string, number>>> {
   return await withRedis(redisUrl, async (redis) => {
     const counts: Record<string, number> = {};

@@ -1,4 +1,4 @@
-// Would catch: a line that CloudWatch refuses or does not count, a value that is told twice, more than it takes in one line.
+// CloudWatch embedded metric format.
 import { expect, it } from "vitest";
 import { createEmfMetrics } from "../../../shared/base/emf/emf.ts";
 
@@ -71,6 +71,6 @@ it("CW1 a line holds 100 values of a metric, and no value is lost", () => {
   expect(values.flat()).toEqual(Array.from({ length: 250 }, (_, i) => i));
 });
 
-it("nothing counted is nothing written", () => {
+it("writes nothing without metrics", () => {
   expect(recorded(() => undefined)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Answers of HTTP/1.1, whole, in pieces and malformed. */
+/** HTTP/1.1 responses: whole, in chunks and malformed. */
 import { describe, expect, it } from "vitest";
 
 import { AnswerReader, MalformedAnswerError, type Head } from "../../../shared/base/http/http-answer.ts";
@@ -11,7 +11,7 @@ interface Read {
   readonly keeps: boolean;
 }
 
-/** What is read of `pieces`; undefined while the answer is not whole. */
+/** The parsed `pieces`; undefined while the response is incomplete. */
 function read(pieces: readonly string[], bytesMax = BYTES_MAX): Read | undefined {
   const reader = new AnswerReader(bytesMax, () => undefined);
   let isWhole = false;
@@ -55,11 +55,11 @@ const WHOLE: Readonly<Record<string, readonly [text: string, expected: Read]>> =
 };
 
 const LENGTHS = [1, 2, 3, 5, 7, 1_000];
-/** Of texts that never end, byte by byte would take seconds. */
+/** Byte by byte would take seconds for endless texts. */
 const LONG = 10_000;
 
-describe("an answer of HTTP/1.1", () => {
-  it.each(Object.entries(WHOLE))("%s, however it is cut into pieces", (_name, [text, expected]) => {
+describe("an HTTP/1.1 response", () => {
+  it.each(Object.entries(WHOLE))("%s, for any chunking", (_name, [text, expected]) => {
     for (const length of LENGTHS) expect(read(split(text, length)), `pieces of ${length}`).toEqual(expected);
     for (let at = 1; at < text.length; at++) expect(read([text.slice(0, at), text.slice(at)]), `cut at ${at}`).toEqual(expected);
     for (let at = 1; at < text.length; at++) expect(read([text.slice(0, at)]), `only ${at} bytes`).toBeUndefined();
@@ -98,12 +98,12 @@ describe("an answer of HTTP/1.1", () => {
     "a zero byte within a header": `${HEAD}X: a\0b\r\nContent-Length: 0\r\n\r\n`,
   };
 
-  it.each(Object.entries(MALFORMED))("refused: %s, however it is cut into pieces", (_name, text) => {
+  it.each(Object.entries(MALFORMED))("rejected: %s, for any chunking", (_name, text) => {
     const lengths = text.length > LONG ? LENGTHS.slice(-2) : LENGTHS;
     for (const length of lengths) expect(() => read(split(text, length)), `pieces of ${length}`).toThrow(MalformedAnswerError);
   });
 
-  it("HA1 lasts as long as its connection when nothing else is said", () => {
+  it("HA1 lasts as long as its connection without a length", () => {
     const reader = new AnswerReader(BYTES_MAX, () => undefined);
     expect(reader.push(Buffer.from("HTTP/1.1 200 OK\r\n\r\nhel"))).toBe(false);
     expect(reader.push(Buffer.from("lo"))).toBe(false);
@@ -111,7 +111,7 @@ describe("an answer of HTTP/1.1", () => {
   });
 
   it.each(["", "HTTP/1.1 200 OK\r\nContent-Le", `${HEAD}Content-Length: 5\r\n\r\nhell`, `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n`])(
-    "HA1 an end in the middle is no end: %j",
+    "HA1 an early end is an error: %j",
     (text) => {
       const reader = new AnswerReader(BYTES_MAX, () => undefined);
       reader.push(Buffer.from(text));

@@ -1,4 +1,4 @@
-// Would catch: a row that is not registered, a count that is lost or doubled, a follower that goes on telling what the leader told.
+// Prometheus metrics: registered rows, values and leader-only metrics.
 import { expect, it } from "vitest";
 import { createPrometheusMetrics } from "../../../shared/base/prometheus/registry.ts";
 import { METRICS, type MetricRow } from "../../../shared/base/metrics/metric-table.ts";
@@ -15,7 +15,7 @@ it("registers the rows of its process with their types and help, and no others",
   for (const [name, { help }] of mine) expect(text).toContain(`# HELP ${name} ${help}\n`);
 });
 
-it("counts, sets and observes; what another process counts is nothing here", async () => {
+it("counts, sets and observes; metrics of other processes are absent", async () => {
   const metrics = createPrometheusMetrics("functions");
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" });
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" }, 2);
@@ -30,7 +30,7 @@ it("counts, sets and observes; what another process counts is nothing here", asy
   ]);
 });
 
-it("forgets what only the leader tells", async () => {
+it("drops leader-only metrics after a loss of leadership", async () => {
   const metrics = createPrometheusMetrics("watcher");
   metrics.set("deltaloop_gate_open", { controller: "replicaset" }, 1);
   metrics.count("deltaloop_terms_total", { end: "raise" });

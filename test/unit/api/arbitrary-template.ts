@@ -1,6 +1,6 @@
 /**
- * Arbitrary pod templates with what a property of the normal form needs: other spellings of the same template, and every
- * single change that makes it another one. All three are read off the layout.
+ * Arbitrary pod templates with other spellings of the same template, and every single change that makes it a different
+ * one. All three are derived from the layout.
  */
 import fc from "fast-check";
 import { type GoStruct, type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
@@ -11,9 +11,9 @@ type Json = Record<string, unknown>;
 
 const TEXT = fc.constantFrom("a", "web", "x y", "ü", "0");
 const QUANTITY = fc.constantFrom("1", "500m", "0.5", "64Mi", "1Gi", "1024Mi", "1e3", "100Ti", "0");
-/** The last two are in one order by bytes and in the other by UTF-16. */
+/** The order of the last two differs between bytes and UTF-16. */
 const MAP_KEY = fc.constantFrom("a", "app", "cpu", "__proto__", "1", "ﬀ", "𝒳");
-/** Neither ever stands in a template. */
+/** Neither occurs in a template. */
 const SKIPPED = new Set(["managedFields", "creationTimestamp", "deletionTimestamp"]);
 
 export const arbitraryTemplate: fc.Arbitrary<PodTemplateSpec> = arbitraryStruct(podTemplateLayout(), 0).map(
@@ -58,7 +58,7 @@ function arbitraryValue(type: GoType, depth: number): fc.Arbitrary<unknown> {
   }
 }
 
-/** The same template written differently. `next` draws from 0 … n − 1. */
+/** The same template in another spelling. `next` draws from 0 … n − 1. */
 export function respelled(template: PodTemplateSpec, next: (n: number) => number): PodTemplateSpec {
   const copy = respelledStruct(podTemplateLayout(), template as Json, next) as PodTemplateSpec;
   if (next(2) === 0) copy.metadata = { ...copy.metadata, labels: { ...copy.metadata?.labels, "pod-template-hash": String(next(9)) } };
@@ -108,7 +108,7 @@ function spelling(text: string, next: (n: number) => number): string {
   return [text, `${nanos}n`, `${nanos}e-9`, `+${text}`, `0${text}`][next(5)] ?? text;
 }
 
-/** The value an absent field has; of a pointer, nothing but absence itself (null). */
+/** The value of an absent field; for a pointer, only absence itself (null). */
 function zeroOf(type: GoType): unknown {
   const zeros = {
     string: "",
@@ -130,7 +130,7 @@ function isZero(type: GoType | undefined, value: unknown): boolean {
   return type !== undefined && type.kind !== "pointer" && JSON.stringify(zeroOf(type)) === JSON.stringify(value);
 }
 
-/** Every other template that is one change away: a value altered, added or taken away at one place. */
+/** Every other template at one change's distance: a value altered, added or removed at one place. */
 export function neighbours(template: PodTemplateSpec): readonly { readonly change: string; readonly template: PodTemplateSpec }[] {
   return structNeighbours(podTemplateLayout(), template as Json, "").map(({ change, value }) => ({
     change,

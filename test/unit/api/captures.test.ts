@@ -1,7 +1,4 @@
-/**
- * The captured streams of a real control plane v1.36.3. Would catch: a hash that differs from upstream's, a template that
- * is not recognised on the ReplicaSet made from it, an env value that gets through `strip`.
- */
+/** The captured streams of a real control plane v1.36.3: hashes of upstream, and `strip`. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
@@ -31,7 +28,7 @@ function readCapture(file: URL): readonly Line[] {
     .filter(({ r, type }) => CACHED_RESOURCES.includes(r) && ["ADDED", "MODIFIED", "DELETED"].includes(type));
 }
 
-/** Each ReplicaSet a Deployment made, with the newest state of that Deployment that is older than it. */
+/** Each ReplicaSet created by a Deployment, with the newest earlier state of that Deployment. */
 const made = captures.flatMap(({ name, lines }) => {
   const deployments = lines.filter(({ r }) => r === "deployments").map(({ object }) => object as unknown as Deployment);
   const added = lines.filter(({ r, type }) => r === "replicasets" && type === "ADDED").map(({ object }) => object);
@@ -65,7 +62,7 @@ describe("pod-template-hash of captured ReplicaSets", () => {
     });
   });
 
-  it.each(made)("$capture: $rsName is named after our hash of its Deployment's template", ({ rs, rsName, deployment }) => {
+  it.each(made)("$capture: $rsName has our hash of its Deployment's template", ({ rs, rsName, deployment }) => {
     const hash = podTemplateHash(podTemplateHashState(templateOf(deployment)), deployment.status?.collisionCount);
     expect(rsName).toBe(`${deployment.metadata?.name}-${hash}`);
     expect(rs.metadata?.labels?.["pod-template-hash"]).toBe(hash);
@@ -80,7 +77,7 @@ describe("pod-template-hash of captured ReplicaSets", () => {
 describe("strip of captured objects", () => {
   const digester = createDigester("a key of the tests");
 
-  it.each(captures)("$name: passes every object, unchanged the second time, with no template or env value in it", ({ lines }) => {
+  it.each(captures)("$name: accepts every object, unchanged the second time, without template or env values", ({ lines }) => {
     for (const { r, object } of lines) {
       const stripped = strip(r, object, digester);
       const text = JSON.stringify(stripped);
@@ -100,7 +97,7 @@ describe("strip of captured objects", () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(450);
   });
 
-  it("digests tell the templates of a Deployment's ReplicaSets apart, and find the one that is its own", () => {
+  it("digests distinguish the templates of a Deployment's ReplicaSets, and find its own", () => {
     for (const { rs, deployment } of made) {
       const own = strip("deployments", deployment, digester).spec.template;
       const theirs = made

@@ -1,4 +1,4 @@
-// Would catch: a webhook's denial, or any foreign text, in what is logged or captured; a sentence of ours cut for nothing.
+// Redaction of condition messages in logs and captures.
 import { expect, it } from "vitest";
 import { withoutForeignMessages } from "../../../shared/kube/objects/condition-messages.ts";
 import { deepFreeze } from "../../../shared/base/freeze.ts";

@@ -1,4 +1,4 @@
-/** Would catch: a condition rewritten at every sync (a write storm), a lost foreign condition, a moved transition time. */
+/** Conditions: get, set and remove, with transition times. */
 import { describe, expect, it } from "vitest";
 import { getCondition, removeCondition, setDeploymentCondition, setReplicaSetCondition } from "../../../shared/kube/objects/conditions.ts";
 import type { Condition } from "../../../shared/kube/objects/wire.ts";
@@ -36,7 +36,7 @@ describe("getCondition", () => {
 describe("setReplicaSetCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
     { name: "the first is added", conditions: undefined, condition: failure, want: [failure] },
-    { name: "next to a foreign one it is appended", conditions: [foreign], condition: failure, want: [foreign, failure] },
+    { name: "appends next to another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
     {
       name: "same type, other reason: replaced, at the end",
       conditions: [failure, foreign],
@@ -53,12 +53,12 @@ describe("setReplicaSetCondition", () => {
     expect(setReplicaSetCondition(conditions, condition)).toEqual(want);
   });
 
-  it("[replicaset 86] same type, status and reason: the list stays as it is, message and time included", () => {
+  it("[replicaset 86] same type, status and reason: the list is unchanged, message and time included", () => {
     const conditions = [failure, foreign];
     expect(setReplicaSetCondition(conditions, { ...failure, message: "other", lastTransitionTime: NOW })).toBe(conditions);
   });
 
-  it("takes an absent reason for an empty one", () => {
+  it("treats an absent reason as an empty one", () => {
     const conditions: Condition[] = [{ type: "ReplicaFailure", status: "True" }];
     expect(setReplicaSetCondition(conditions, { type: "ReplicaFailure", status: "True", reason: "" })).toBe(conditions);
   });
@@ -69,13 +69,13 @@ describe("removeCondition", () => {
     { name: "empty list", conditions: [], type: "ReplicaFailure", want: [] },
     { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
     { name: "only it", conditions: [failure], type: "ReplicaFailure", want: [] },
-    { name: "foreign type asked", conditions: [failure], type: "Available", want: [failure] },
+    { name: "another client's type", conditions: [failure], type: "Available", want: [failure] },
     { name: "others keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
   ])("[replicaset 87] $name", ({ conditions, type, want }) => {
     expect(removeCondition(conditions, type)).toEqual(want);
   });
 
-  it("answers with the list itself where nothing goes", () => {
+  it("returns the same list when nothing is removed", () => {
     const conditions = [failure];
     expect(removeCondition(conditions, "Available")).toBe(conditions);
   });
@@ -101,7 +101,7 @@ describe("setDeploymentCondition", () => {
     expect(setDeploymentCondition(conditions, condition)).toEqual(want);
   });
 
-  it("[deployment T127] same status and reason: the list stays as it is", () => {
+  it("[deployment T127] same status and reason: the list is unchanged", () => {
     const conditions = [available];
     expect(setDeploymentCondition(conditions, { ...available, message: "other", lastUpdateTime: NOW, lastTransitionTime: NOW })).toBe(
       conditions,

@@ -1,7 +1,4 @@
-/**
- * Would catch: two spellings of one template taken for different ones (a rollout nobody asked for), two templates taken for
- * the same (a rollout that never starts), a digest that gives the key away.
- */
+/** Digests of pod templates: equal for every spelling of a template, different otherwise. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";
@@ -143,14 +140,14 @@ describe("normalTemplate", () => {
     );
   });
 
-  it("does not change what it is given", () => {
+  it("does not modify its input", () => {
     const whole = labelled({ app: "web", "pod-template-hash": "1" });
     const before = structuredClone(whole);
     normalTemplate(whole);
     expect(whole).toEqual(before);
   });
 
-  it("is the same for every spelling of a template", () => {
+  it("is equal for every spelling of a template", () => {
     fc.assert(
       fc.property(arbitraryTemplate, fc.infiniteStream(fc.nat()), (whole, numbers) => {
         const other = respelled(whole, (n) => (numbers.next().value as number) % n);
@@ -160,7 +157,7 @@ describe("normalTemplate", () => {
     );
   });
 
-  it("is another one after any single change", () => {
+  it("differs after any single change", () => {
     fc.assert(
       fc.property(arbitraryTemplate, (whole) => {
         const normal = normalTemplate(whole);
@@ -175,32 +172,32 @@ describe("normalTemplate", () => {
 describe("createDigester", () => {
   const digester = createDigester("a key of the tests");
 
-  it("makes <keyId>.<form>.<HMAC-SHA-256>, and the key is nowhere in it", () => {
+  it("returns <keyId>.<form>.<HMAC-SHA-256>, without any part of the key", () => {
     expect(digester.prefix).toMatch(/^[0-9a-f]{8}\.2-1_36$/);
     expect(digester.digest(template())).toMatch(/^[0-9a-f]{8}\.2-1_36\.[0-9a-f]{64}$/);
     expect(digester.digest(template()).startsWith(`${digester.prefix}.`)).toBe(true);
   });
 
-  it("takes the start of the key's SHA-256 as its id", () => {
+  it("uses the start of the key's SHA-256 as its id", () => {
     // printf 'a key of the tests' | sha256sum
     expect(digester.prefix.slice(0, 8)).toBe("773a4fa2");
   });
 
-  it("is the HMAC of the normal form, pinned: another value is another form, and needs another form number", () => {
+  it("is the HMAC of the normal form, pinned: another value needs another form number", () => {
     expect(digester.digest(template()).slice(-64)).toBe("282dabd4eb723301b78696942f46f61cc581c23e0b0c69642a88022ee0f9592a");
   });
 
-  it("takes a key as text or bytes", () => {
+  it("accepts a key as text or bytes", () => {
     expect(createDigester(Buffer.from("a key of the tests")).digest(template())).toBe(digester.digest(template()));
   });
 
-  it("gives another prefix and another digest under another key", () => {
+  it("yields another prefix and another digest under another key", () => {
     const other = createDigester("another key");
     expect(other.prefix).not.toBe(digester.prefix);
     expect(other.digest(template()).slice(-64)).not.toBe(digester.digest(template()).slice(-64));
   });
 
-  it("does not let a change of the key's bytes change it", () => {
+  it("is unaffected by later changes of the key's bytes", () => {
     const key = Buffer.from("a key of the tests");
     const made = createDigester(key);
     key.fill(0);
@@ -212,7 +209,7 @@ describe("createDigester", () => {
     expect(digester.digest(labelled({ app: "web" }))).not.toBe(digester.digest(labelled({ app: "api" })));
   });
 
-  it("[deployment T130] tells integers apart that one JavaScript number stands for", () => {
+  it("[deployment T130] distinguishes integers that are one JavaScript number", () => {
     const seconds = (digits: string): PodTemplateSpec => {
       const text = JSON.stringify({ spec: { template: template() } }).replace('PeriodSeconds":30', `PeriodSeconds":${digits}`);
       return (parseExact(text) as { readonly spec: { readonly template: PodTemplateSpec } }).spec.template;
@@ -223,7 +220,7 @@ describe("createDigester", () => {
     expect(normalTemplate(seconds("9223372036854775807"))).toContain('"terminationGracePeriodSeconds":9223372036854775807');
   });
 
-  it("refuses an empty key", () => {
+  it("rejects an empty key", () => {
     expect(() => createDigester("")).toThrow(RangeError);
   });
 
@@ -242,7 +239,7 @@ describe("createDigester", () => {
     expect(createDigester("another key").annotation("kubernetes.io/change-cause", "image").slice(-32)).not.toBe(digest.slice(-32));
   });
 
-  it("remembers of a template what it made of it, for one that is asked about again and in whichever way", () => {
+  it("caches the results for a template", () => {
     const asked = createDigester("key");
     fc.assert(
       fc.property(arbitraryTemplate, fc.array(fc.boolean(), { minLength: 1, maxLength: 4 }), (one, ways) => {

@@ -1,4 +1,4 @@
-// Would catch: an Event that client-go would send and we hold back, or the other way round; a wrong count; a name that is refused.
+// The Event correlator against client-go's own.
 import { describe, expect, it } from "vitest";
 import {
   correlate,
@@ -13,7 +13,7 @@ import { eventCorpus, type RecordedCall } from "../../support/event-corpus.ts";
 
 const corpus = eventCorpus();
 
-/** What we make of it, as the corpus tells it: a combined Event is named without the call's number there. */
+/** Our answer in the notation of the corpus: a combined Event is named without the call's number there. */
 function play(calls: readonly RecordedCall[], memory = noCorrelations()): readonly RecordedCall["answer"][] {
   return calls.map(({ atMs, object, field, type, reason, message }, index) => {
     const source = JSON.stringify([object, type]);
@@ -24,8 +24,8 @@ function play(calls: readonly RecordedCall[], memory = noCorrelations()): readon
   });
 }
 
-describe("[informer T80] the correlator beside client-go's own", () => {
-  it("holds what is recorded: 12,000 calls of random lives, with every kind of answer", () => {
+describe("[informer T80] the correlator compared with client-go", () => {
+  it("the recording has 12,000 calls of random histories, with every kind of answer", () => {
     const answers = corpus.lives.flat().map(({ answer }) => answer);
     expect(answers).toHaveLength(12_000);
     const howMany = (isMeant: (answer: RecordedCall["answer"]) => boolean): number => answers.filter(isMeant).length;
@@ -34,11 +34,11 @@ describe("[informer T80] the correlator beside client-go's own", () => {
     expect(howMany((answer) => answer?.isCombined === false && answer.count > 1)).toBeGreaterThan(3_000);
   });
 
-  it.each(corpus.lives.map((calls, index) => ({ life: index + 1, calls })))("answers as it does in life $life", ({ calls }) => {
+  it.each(corpus.lives.map((calls, index) => ({ life: index + 1, calls })))("answers like client-go in history $life", ({ calls }) => {
     expect(play(calls)).toEqual(calls.map(({ answer }) => answer));
   });
 
-  it("forgets as it does, of more objects than it remembers", () => {
+  it("evicts like client-go beyond its cache size", () => {
     const memory = noCorrelations();
     expect(play(corpus.crowd, memory)).toEqual(corpus.crowd.map(({ answer }) => answer));
     expect([memory.groups.size, memory.events.size, memory.budgets.size]).toEqual([EVENT_MEMORY_MAX, EVENT_MEMORY_MAX, EVENT_MEMORY_MAX]);
@@ -47,7 +47,7 @@ describe("[informer T80] the correlator beside client-go's own", () => {
 
 describe("eventName", () => {
   it.each(corpus.names.map(({ object, ...rest }) => ({ object, length: object.length, ...rest })))(
-    "names as client-go does: an object of $length characters",
+    "equals client-go's: an object of $length characters",
     ({ object, nanos, name }) => {
       expect(eventName(object, nanos)).toEqual(
         name ?? expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/u),
@@ -55,13 +55,13 @@ describe("eventName", () => {
     },
   );
 
-  it("is the same each time, and another one a nanosecond later", () => {
+  it("is reproducible, and differs a nanosecond later", () => {
     const long = "a".repeat(253);
     expect(eventName(long, "a")).toBe(eventName(long, "a"));
     expect(eventName(long, "a")).not.toBe(eventName(long, "b"));
   });
 
-  it("tells whether a name may be of an Event about an object", () => {
+  it("checks whether a name belongs to an Event about an object", () => {
     const long = "a".repeat(237);
     const uuid = eventName(long, "1");
     const cases = [

@@ -1,7 +1,4 @@
-/**
- * Would catch: an integer of a template that is another one behind us, a bigint where code counts, and a text that is read twice
- * though no template of it needs that.
- */
+/** JSON whose templates keep integers of any size. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { exactNumber, exactText, parseExact } from "../../../shared/base/exact-json.ts";
@@ -31,19 +28,19 @@ describe("parseExact", () => {
     expect(templateOf(spec(text))).toStrictEqual({ spec: value });
   });
 
-  it("EJ1 outside of templates a number stays one", () => {
+  it("EJ1 keeps numbers outside of templates", () => {
     const value = parseExact(spec(`"n":9007199254740993`));
     expect(value).toMatchObject({ metadata: { generation: 9007199254740992 }, spec: { replicas: 3 } });
     const pod = `{"kind":"Pod","spec":{"terminationGracePeriodSeconds":9223372036854775807}}`;
     expect(parseExact(pod)).toStrictEqual(JSON.parse(pod));
   });
 
-  it("EJ2 labels are none of it", () => {
+  it("EJ2 ignores labels", () => {
     const text = object(`{"metadata":{"labels":{"a":9007199254740993},"generation":9007199254740993},"spec":{}}`);
     expect(templateOf(text)).toStrictEqual({ metadata: { labels: { a: 9007199254740992 }, generation: 9007199254740993n }, spec: {} });
   });
 
-  it("EJ2 nor are those of a template that is stripped already", () => {
+  it("EJ2 ignores templates that are stripped already", () => {
     expect(templateOf(object(`{"labels":{"a":9007199254740993},"digest":"d"}`))).toStrictEqual({
       labels: { a: 9007199254740992 },
       digest: "d",
@@ -63,7 +60,7 @@ describe("parseExact", () => {
     expect(exactText(parseExact(text)).match(/"n":\d+/g)).toEqual(text.match(/"n":\d+/g));
   });
 
-  it("is JSON.parse for whatever else is JSON, or is none", () => {
+  it("equals JSON.parse for any other JSON, and its errors", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         expect(parseExact(text)).toStrictEqual(JSON.parse(text));
@@ -79,7 +76,7 @@ describe("exactText", () => {
     expect(exactText(parseExact(text))).toBe(text);
   });
 
-  it("is JSON.stringify for what holds no bigint, and throws what it throws", () => {
+  it("equals JSON.stringify without bigints, and its errors", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(exactText(value)).toBe(JSON.stringify(value));
@@ -90,7 +87,7 @@ describe("exactText", () => {
     expect(() => exactText(round)).toThrow(TypeError);
   });
 
-  it("of a replacer takes a bigint alone for another", () => {
+  it("passes only bigints to a replacer's special case", () => {
     expect(JSON.stringify([MAX, "9", 9], (_key, value: unknown) => exactNumber(value))).toBe(`[${MAX},"9",9]`);
   });
 });

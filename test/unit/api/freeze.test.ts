@@ -1,4 +1,4 @@
-/** Would catch: a freeze that stops at the first level and lets a decision change its snapshot unseen. */
+/** Deep freezing of snapshots. */
 import { describe, expect, it } from "vitest";
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 
@@ -11,7 +11,7 @@ describe("deepFreeze", () => {
     expect(() => (((pod.conditions[0] ?? pod.labels) as { status?: string }).status = "x")).toThrow(TypeError);
   });
 
-  it("answers with what it was given", () => {
+  it("returns its argument", () => {
     const value = { a: [1] };
     expect(deepFreeze(value)).toBe(value);
     expect(deepFreeze(undefined)).toBeUndefined();

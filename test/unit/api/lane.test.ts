@@ -1,4 +1,4 @@
-/** Would catch: a changed hash, which would send one object down two lanes after an upgrade. */
+/** Lanes: a stable hash, so that an upgrade does not move objects between lanes. */
 import { describe, expect, it } from "vitest";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 

@@ -1,4 +1,4 @@
-/** Would catch: a non-controller owner taken for the controller; a reference the API server or the garbage collector misreads. */
+/** Owner references: the controller, and references for creates. */
 import { describe, expect, it } from "vitest";
 import { controllerRef, isControlledBy, ownerReferenceTo, sameControllerRef } from "../../../shared/kube/objects/owner-references.ts";
 import { RESOURCES } from "../../../shared/kube/objects/resources.ts";
@@ -18,12 +18,12 @@ describe("controllerRef", () => {
   it.each<{ name: string; references: readonly OwnerReference[] | undefined; uid: string | undefined }>([
     { name: "no references", references: undefined, uid: undefined },
     {
-      name: "none of them a controller",
+      name: "none is a controller",
       references: [reference({ controller: false }), { apiVersion: "v1", kind: "X", name: "x", uid: "u2" }],
       uid: undefined,
     },
-    { name: "the one that controls", references: [reference({ uid: "u2", controller: false }), reference()], uid: "u1" },
-    { name: "the first of two that control", references: [reference(), reference({ uid: "u2" })], uid: "u1" },
+    { name: "the controller", references: [reference({ uid: "u2", controller: false }), reference()], uid: "u1" },
+    { name: "the first of two controllers", references: [reference(), reference({ uid: "u2" })], uid: "u1" },
   ])("$name", ({ references, uid }) => {
     const metadata = references === undefined ? {} : { ownerReferences: references };
     expect(controllerRef(metadata)?.uid).toBe(uid);
@@ -36,7 +36,7 @@ describe("ownerReferenceTo", () => {
     { resource: "deployments", apiVersion: "apps/v1", kind: "Deployment" },
     { resource: "replicasets", apiVersion: "apps/v1", kind: "ReplicaSet" },
     { resource: "replicationcontrollers", apiVersion: "v1", kind: "ReplicationController" },
-  ] as const)("makes a controller reference to one of $resource", ({ resource, apiVersion, kind }) => {
+  ] as const)("returns a controller reference to one of $resource", ({ resource, apiVersion, kind }) => {
     const want = { apiVersion, kind, name: "web", uid: "u1", controller: true, blockOwnerDeletion: true };
     expect(ownerReferenceTo(RESOURCES[resource], { metadata: { name: "web", uid: "u1" } })).toEqual(want);
   });

@@ -1,6 +1,6 @@
 /**
- * Would catch: any slip in the Go layout or in the printing rules. One wrong letter of 3,440 is another hash, and so other
- * names of ReplicaSets and pods than upstream gives.
+ * The Go layout of a pod template: one wrong letter of 3,440 changes the hash, and so the names of ReplicaSets and
+ * pods.
  */
 import { describe, expect, it } from "vitest";
 import { podTemplateHash, podTemplateHashState, podTemplateText } from "../../../shared/kube/pod-template/pod-template-hash.ts";
@@ -91,7 +91,7 @@ const H: readonly { id: string; change: string; template: PodTemplateSpec; lengt
   {
     id: "H10",
     change: "the longest grace period",
-    // A number could not say it.
+    // Too large for a number.
     template: template({ spec: { terminationGracePeriodSeconds: 9223372036854775807n as unknown as number } }),
     length: 3457,
     hash: "79cd7747c9",
@@ -131,7 +131,7 @@ describe("podTemplateHash", () => {
     expect(hashes.filter((hash) => !/^[4-9bcdf]{1,10}$/.test(hash))).toEqual([]);
   });
 
-  it("hashes a pod-template-hash label of the user's like any other", () => {
+  it("hashes a user's pod-template-hash label like any other", () => {
     const labelled = template({ metadata: { labels: { app: "nginx", "pod-template-hash": "x" } } });
     expect(podTemplateHashState(labelled)).not.toBe(394966528);
   });
@@ -165,13 +165,13 @@ describe("podTemplateText", () => {
         "EnvFrom:([]v1.EnvFromSource)[{Prefix:(string) ConfigMapRef:(*v1.ConfigMapEnvSource){LocalObjectReference:(v1.LocalObjectReference){Name:(string)cm} Optional:(*bool)<nil>} SecretRef:(*v1.SecretEnvSource)<nil>}]",
     },
     {
-      name: "prints an absent divisor as the 0 that is stored for it",
+      name: "prints an absent divisor as the stored 0",
       template: template({ container: { env: [{ name: "CPU", valueFrom: { resourceFieldRef: { resource: "limits.cpu" } } }] } }),
       contains:
         "Divisor:(resource.Quantity){i:(resource.int64Amount){value:(int64)0 scale:(resource.Scale)0} d:(resource.infDecAmount){Dec:(*inf.Dec)<nil>} s:(string)0 Format:(resource.Format)DecimalSI}",
     },
     {
-      name: "prints an ephemeral container as the fields of a container under their common name",
+      name: "prints an ephemeral container as a container's fields under their common name",
       template: template({ spec: { ephemeralContainers: [{ name: "debug", targetContainerName: "nginx" }] } }),
       contains:
         "EphemeralContainers:([]v1.EphemeralContainer)[{EphemeralContainerCommon:(v1.EphemeralContainerCommon){Name:(string)debug Image:(string) Command:([]string)<nil>",
@@ -190,7 +190,7 @@ describe("podTemplateText", () => {
     expect(podTemplateText(template)).toContain(contains);
   });
 
-  it("prints something of any JSON", () => {
+  it("prints any JSON without failing", () => {
     const odd = JSON.parse(
       '{"metadata":{"name":{"toString":1},"labels":7},"spec":{"containers":"c","priority":[1],"overhead":{"cpu":{}}}}',
     ) as PodTemplateSpec;

@@ -1,4 +1,4 @@
-/** Would catch: a finished or deleted pod counted as a replica, and an availability that comes a second early or late. */
+/** Pod predicates: active, ready, available and terminating. */
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { isActive, isAvailable, isReady, isTerminal, isTerminating } from "../../../shared/kube/objects/pod.ts";
@@ -33,12 +33,12 @@ describe("phase and deletion", () => {
     });
   });
 
-  it("[replicaset 44] of Succeeded, Failed and three running pods the three running are active", () => {
+  it("[replicaset 44] counts the three running pods as active, not Succeeded and Failed ones", () => {
     const pods = [pod({ phase: "Succeeded" }), pod({ phase: "Failed" }), pod({ name: "a" }), pod({ name: "b" }), pod({ name: "c" })];
     expect(pods.filter(isActive).map(({ name }) => name)).toEqual(["a", "b", "c"]);
   });
 
-  it("[replicaset 45] of seven pods the two that are deleted and not finished are terminating", () => {
+  it("[replicaset 45] counts two of seven pods as terminating: deleted and not finished", () => {
     const ended = [pod({ phase: "Succeeded" }), pod({ phase: "Failed" })];
     const deleted = [pod({ name: "a", phase: "Pending", deletionTimestamp }), pod({ name: "b", deletionTimestamp })];
     expect([...ended, ...deleted, pod(), pod(), pod()].filter(isTerminating).map(({ name }) => name)).toEqual(["a", "b"]);
@@ -55,7 +55,7 @@ describe("isReady", () => {
     expect(isReady(pod(ready === undefined ? {} : { ready }))).toBe(want);
   });
 
-  it("does not consult the phase", () => {
+  it("ignores the phase", () => {
     expect(isReady(pod({ phase: "Failed", ready: { status: "True" } }))).toBe(true);
   });
 });
@@ -66,10 +66,10 @@ describe("isAvailable", () => {
 
   it.each([
     { name: "not ready", ready: { status: "False", since }, minReadySeconds: 0, afterMs: 60_000, want: false },
-    { name: "ready, nothing to wait for", ready: { status: "True", since }, minReadySeconds: 0, afterMs: -1, want: true },
-    { name: "ready without a time, nothing to wait for", ready: { status: "True" }, minReadySeconds: 0, afterMs: 0, want: true },
+    { name: "ready, no minimum", ready: { status: "True", since }, minReadySeconds: 0, afterMs: -1, want: true },
+    { name: "ready without a time, no minimum", ready: { status: "True" }, minReadySeconds: 0, afterMs: 0, want: true },
     { name: "ready without a time", ready: { status: "True" }, minReadySeconds: 1, afterMs: 1e9, want: false },
-    { name: "ready with a time nobody can read", ready: { status: "True", since: "now" }, minReadySeconds: 1, afterMs: 1e9, want: false },
+    { name: "ready with an invalid time", ready: { status: "True", since: "now" }, minReadySeconds: 1, afterMs: 1e9, want: false },
     { name: "a millisecond short", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 4_999, want: false },
     { name: "exactly long enough", ready: { status: "True", since }, minReadySeconds: 5, afterMs: 5_000, want: true },
   ])("$name: $want", ({ ready, minReadySeconds, afterMs, want }) => {

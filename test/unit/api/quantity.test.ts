@@ -1,4 +1,4 @@
-/** Would catch: floating point creeping in, two spellings of one number that differ, an accepted non-quantity. */
+/** Quantities: exact arithmetic and canonical form. */
 import { describe, expect, it } from "vitest";
 import { canonicalQuantity, quantityText } from "../../../shared/kube/quantity/quantity-text.ts";
 import { numericQuantity, parseQuantity, quantitiesEqual } from "../../../shared/kube/quantity/quantity.ts";
@@ -27,7 +27,7 @@ describe("numericQuantity", () => {
   });
 
   it.each([
-    { name: "rounds up what is finer than a billionth", text: "0.0000000001", nanos: "1" },
+    { name: "rounds up values finer than a billionth", text: "0.0000000001", nanos: "1" },
     { name: "rounds away from zero below it", text: "-1.1n", nanos: "-2" },
     { name: "caps a binary quantity at 2⁶³ − 1", text: "9999999999999Gi", nanos: "9223372036854775807000000000" },
     { name: "does not cap a decimal one", text: "9223372036854775808", nanos: "9223372036854775808000000000" },
@@ -35,7 +35,7 @@ describe("numericQuantity", () => {
     expect(numericQuantity(text)).toBe(nanos);
   });
 
-  it.each(["", " ", "abc", "1 Gi", "1gi", "1e", "1i", "0x10", "1.2.3", "--1", "1e1001", "1Zi"])("%j is no quantity", (text) => {
+  it.each(["", " ", "abc", "1 Gi", "1gi", "1e", "1i", "0x10", "1.2.3", "--1", "1e1001", "1Zi"])("rejects %j", (text) => {
     expect(parseQuantity(text)).toBeUndefined();
     expect(numericQuantity(text)).toBeUndefined();
     expect(canonicalQuantity(text)).toBeUndefined();

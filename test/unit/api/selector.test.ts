@@ -1,4 +1,4 @@
-/** Would catch: an owner that takes foreign pods, or every orphan of a namespace; a `/scale` selector kubectl cannot read. */
+/** Label selectors: matching, compilation and the text for `/scale`. */
 import { describe, expect, it } from "vitest";
 import {
   compileSelector,
@@ -31,7 +31,7 @@ describe("matches", () => {
       labels: undefined,
       want: true,
     },
-    { name: "every label must be there", selector: { matchLabels: { a: "1", b: "2" } }, labels: { a: "1", b: "2", c: "3" }, want: true },
+    { name: "every label must be present", selector: { matchLabels: { a: "1", b: "2" } }, labels: { a: "1", b: "2", c: "3" }, want: true },
     { name: "one label is missing", selector: { matchLabels: { a: "1", b: "2" } }, labels: { a: "1" }, want: false },
     { name: "one label differs", selector: { matchLabels: { a: "1" } }, labels: { a: "2" }, want: false },
     { name: "an empty value is a value", selector: { matchLabels: { a: "" } }, labels: { a: "" }, want: true },
@@ -52,7 +52,7 @@ describe("matches", () => {
       labels: { a: "1" },
       want: false,
     },
-    { name: "a member of Object.prototype is no label", selector: expression("constructor", "Exists"), labels: {}, want: false },
+    { name: "ignores members of Object.prototype", selector: expression("constructor", "Exists"), labels: {}, want: false },
   ])("$name", ({ selector, labels, want }) => {
     expect(matches(compiled(selector), labels)).toBe(want);
   });
@@ -62,12 +62,13 @@ describe("a selector of many requirements", () => {
   const KEYS = ["a", "b", "constructor", "toString"];
   const VALUES = ["x", "y", "z"];
 
-  it("matches what all of its requirements match one by one", () => {
+  it("equals matching each requirement", () => {
     const random = createSeededRandom(11);
     const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random.next() * list.length)] as T; // never empty
     let matched = 0;
     for (let round = 0; round < 3_000; round++) {
-      // By chance nothing matches forty of them: half of the rounds keep to what these labels allow, the others to all but one.
+      // At random nothing matches forty requirements: half of the rounds use what these labels allow, the others all
+      // but one.
       const labels: Labels = Object.fromEntries(KEYS.filter(() => random.next() < 0.6).map((key) => [key, oneOf(VALUES)]));
       const all = Array.from({ length: 60 }, () => requirement(oneOf(KEYS), oneOf(["In", "NotIn", "Exists", "DoesNotExist"]), oneOf));
       const alone = (each: NonNullable<LabelSelector["matchExpressions"]>[number]): boolean =>
@@ -87,7 +88,7 @@ describe("a selector of many requirements", () => {
     return operator.endsWith("In") ? { key, operator, values: [oneOf(VALUES), oneOf(VALUES)] } : { key, operator };
   }
 
-  it("is looked at by an object's labels, of which there are few", () => {
+  it("is evaluated by an object's labels, which are few", () => {
     const expressions = Array.from({ length: 16_000 }, (_, i) => ({ key: `k${i}`, operator: "DoesNotExist" }));
     const selector = compileSelector({ matchExpressions: expressions }) as Selector;
     const asked: string[] = [];
@@ -99,7 +100,7 @@ describe("a selector of many requirements", () => {
     expect(matches(selector, { app: "x", k15999: "y" })).toBe(false);
   });
 
-  it("is compiled once for as long as its object is kept", () => {
+  it("is compiled once while its object is kept", () => {
     let compiled = 0;
     const selector = (): LabelSelector => ({ matchLabels: { n: String(++compiled) } });
     const [a, b] = [{}, {}];
@@ -148,7 +149,7 @@ describe("compileSelector", () => {
       selector: { matchLabels: { "-a": "1" }, ...expression("b", "Gt") },
       message: 'key: Invalid value: "-a": not a valid label key',
     },
-  ])("refuses $name", ({ selector, message }) => {
+  ])("rejects $name", ({ selector, message }) => {
     expect(compileSelector(selector)).toEqual({ kind: "Invalid", message });
   });
 
@@ -175,7 +176,7 @@ describe("compileSelector", () => {
     expect(compileSelector(expression("a", "In", "1", value)).kind === "Requirements").toBe(valid);
   });
 
-  it("tells the selector that takes everything from the one that takes nothing", () => {
+  it("distinguishes a selector that matches everything from one that matches nothing", () => {
     expect(selectsEverything(compiled({}))).toBe(true);
     expect(selectsEverything(compiled(undefined))).toBe(false);
     expect(selectsEverything(compiled({ matchLabels: { a: "1" } }))).toBe(false);

@@ -1,4 +1,4 @@
-// Would catch: a signature that another text, key, cluster or domain passes with; two keys that cannot be told apart.
+// Signatures: keys, clusters, domains and rotation.
 import { assert, array, constantFrom, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createSigner, SIGNATURE_CHARACTERS } from "../../../shared/store/signer.ts";
@@ -9,7 +9,7 @@ const signer = createSigner([OLD], "0123456789ab");
 const parts = ["e1", "pods", "shop/web-1", "uid", "812"];
 
 describe("createSigner", () => {
-  it("accepts what it signed, in as many characters as it says", () => {
+  it("accepts what it signed, in the announced number of characters", () => {
     const signature = signer.sign("v", parts);
     expect(signature).toHaveLength(SIGNATURE_CHARACTERS);
     expect(signer.verify("v", parts, signature)).toBe("current");
@@ -18,18 +18,18 @@ describe("createSigner", () => {
 
   it.each([
     { name: "another part", verify: () => signer.verify("v", [...parts.slice(0, 4), "813"], signer.sign("v", parts)) },
-    { name: "a part more", verify: () => signer.verify("v", [...parts, ""], signer.sign("v", parts)) },
+    { name: "an additional part", verify: () => signer.verify("v", [...parts, ""], signer.sign("v", parts)) },
     { name: "another domain", verify: () => signer.verify("s", parts, signer.sign("v", parts)) },
     { name: "another cluster", verify: () => createSigner([OLD], "ffffffffffff").verify("v", parts, signer.sign("v", parts)) },
     { name: "no signature", verify: () => signer.verify("v", parts, "") },
     { name: "a shorter one", verify: () => signer.verify("v", parts, signer.sign("v", parts).slice(0, -1)) },
     { name: "a longer one", verify: () => signer.verify("v", parts, `${signer.sign("v", parts)}A`) },
     { name: "another key", verify: () => createSigner([NEW], "0123456789ab").verify("v", parts, signer.sign("v", parts)) },
-  ])("does not believe $name", ({ verify }) => {
+  ])("rejects $name", ({ verify }) => {
     expect(["forged", "unknown"]).toContain(verify());
   });
 
-  it("while a key is replaced, both are accepted and one signs", () => {
+  it("accepts two keys while one is replaced, and signs with one", () => {
     const before = createSigner([OLD, NEW], "c");
     const after = createSigner([NEW, OLD], "c");
     expect(after.verify("v", parts, before.sign("v", parts))).toBe("former");
@@ -39,7 +39,7 @@ describe("createSigner", () => {
     expect(after.keyId).not.toBe(before.keyId);
   });
 
-  it("no text passes with the signature of another", () => {
+  it("no text verifies with the signature of another", () => {
     const text = string({ maxLength: 6, unit: constantFrom("a", "b", "/", "1") });
     assert(
       property(array(text), array(text), (a, b) => {
@@ -49,7 +49,7 @@ describe("createSigner", () => {
     );
   });
 
-  it("needs a key, and keys that differ", () => {
+  it("requires a key, and keys that differ", () => {
     expect(() => createSigner([], "c")).toThrow("no MAC key");
     expect(() => createSigner([OLD, OLD], "c")).toThrow("same id");
   });

@@ -1,7 +1,4 @@
-/**
- * Would catch: a template value, env value or annotation that travels; a field a decision needs and no longer finds; an
- * object changed by being stripped twice; an exception other than MalformedObjectError on the watcher's hot path.
- */
+/** strip: the fields that travel and those that do not, idempotence, and MalformedObjectError as the only exception. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
@@ -52,14 +49,14 @@ describe("strip of a pod", () => {
   const sidecars = [{ name: "c0", restartPolicy: "Always" }, { name: "c1" }, { name: "c2", restartPolicy: "Always" }];
 
   it.each<{ name: string; pod: object; want: CachedPod }>([
-    { name: "keeps what replicaset §2 names", pod: pod(), want: BASE },
+    { name: "keeps the fields of replicaset §2", pod: pod(), want: BASE },
     {
       name: "keeps the deletion cost as written",
       pod: pod({ metadata: { annotations: { "controller.kubernetes.io/pod-deletion-cost": "-x", other: "s3cret" } } }),
       want: { ...BASE, deletionCost: "-x" },
     },
     {
-      name: "keeps the controller's reference, less its flags",
+      name: "keeps the controller reference, without its flags",
       pod: pod({ metadata: { ownerReferences: [{ ...reference, uid: "u8", controller: false }, reference] } }),
       want: { ...BASE, owner },
     },
@@ -69,7 +66,7 @@ describe("strip of a pod", () => {
       want: { ...BASE, owner },
     },
     {
-      name: "knows no owner that does not control",
+      name: "ignores owners that are not controllers",
       pod: pod({ metadata: { ownerReferences: [{ ...reference, controller: false }] } }),
       want: BASE,
     },
@@ -102,28 +99,28 @@ describe("strip of a pod", () => {
     },
     { name: "leaves out restarts of 0", pod: pod({ status: { containerStatuses: counts(0, 0) } }), want: BASE },
     {
-      name: "counts the restarts of init containers that are sidecars, apart",
+      name: "counts the restarts of sidecar containers separately",
       pod: pod({ spec: { initContainers: sidecars }, status: { containerStatuses: counts(1), initContainerStatuses: counts(2, 9, 3) } }),
       want: { ...BASE, restarts: 1, sidecarRestarts: 3 },
     },
     {
-      name: "does not count those of plain init containers",
+      name: "ignores those of plain init containers",
       pod: pod({ spec: { initContainers: [{ name: "c0" }] }, status: { initContainerStatuses: counts(2) } }),
       want: BASE,
     },
     {
-      name: "leaves out what is empty",
+      name: "omits empty values",
       pod: { metadata: metadata({ labels: {}, annotations: {}, creationTimestamp: null }), spec: { nodeName: "" }, status: {} },
       want: IDENTITY,
     },
-    { name: "does without spec and status", pod: { metadata: metadata({ creationTimestamp: undefined }) }, want: IDENTITY },
+    { name: "accepts absent spec and status", pod: { metadata: metadata({ creationTimestamp: undefined }) }, want: IDENTITY },
   ])("$name", ({ pod, want }) => {
     const stripped = strip("pods", deepFreeze(pod), digester);
     expect(stripped).toStrictEqual(want);
     expect(strip("pods", deepFreeze(stripped), digester)).toStrictEqual(want);
   });
 
-  it("lets no unknown field of a flat pod ride along", () => {
+  it("drops unknown fields of a flat pod", () => {
     const flat = {
       ...BASE,
       spec: { containers: [{ env: "s3cret" }] },
@@ -181,18 +178,18 @@ describe("strip of a workload", () => {
   const own = digester.annotation("kubernetes.io/change-cause", "s3cret");
 
   it.each([
-    { name: "a decision reads travels in clear", annotations: { "deployment.kubernetes.io/revision": "3" }, clear: true },
-    { name: "asks for a rollback travels in clear", annotations: { "deprecated.deployment.rollback.to": "0" }, clear: true },
-    { name: "controllers keep for themselves travels in clear", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
-    { name: "only resembles those does not", annotations: { "deployment.kubernetes.io": "s3cret" } },
-    { name: "only ends in those does not", annotations: { "x.deployment.kubernetes.io/revision": "s3cret" } },
-    { name: "says why something was changed does not", annotations: { "kubernetes.io/change-cause": "s3cret" } },
+    { name: "a decision reads is kept in plain text", annotations: { "deployment.kubernetes.io/revision": "3" }, clear: true },
+    { name: "requests a rollback is kept in plain text", annotations: { "deprecated.deployment.rollback.to": "0" }, clear: true },
+    { name: "controllers own is kept in plain text", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
+    { name: "only resembles those is digested", annotations: { "deployment.kubernetes.io": "s3cret" } },
+    { name: "only ends in those is digested", annotations: { "x.deployment.kubernetes.io/revision": "s3cret" } },
+    { name: "is the change cause is digested", annotations: { "kubernetes.io/change-cause": "s3cret" } },
     {
-      name: "holds a manifest does not",
+      name: "holds a manifest is digested",
       annotations: { "kapp.k14s.io/original": '{"env":"s3cret"}', "banzaicloud.com/last-applied": "s3cret" },
     },
-    { name: "looks like a digest does not", annotations: { "kubernetes.io/change-cause": own } },
-    { name: "is empty does not", annotations: { empty: "" } },
+    { name: "looks like a digest is digested", annotations: { "kubernetes.io/change-cause": own } },
+    { name: "is empty is digested", annotations: { empty: "" } },
   ])("an annotation that $name", ({ annotations, clear }) => {
     const stripped = annotated({ annotations });
     const digests = Object.fromEntries(Object.entries(annotations).map(([key, value]) => [key, digester.annotation(key, value)]));
@@ -207,12 +204,12 @@ describe("strip of a workload", () => {
     { name: "a value that starts as a digest", metadata: { annotationDigests: { a: `${own}s3cret` } }, want: undefined },
     { name: "a list of digests", metadata: { annotationDigests: [own] }, want: undefined },
     {
-      name: "a digest of what travels in clear",
+      name: "a digest of a plain-text annotation",
       metadata: { annotationDigests: { "deployment.kubernetes.io/revision": own } },
       want: undefined,
     },
     {
-      name: "a digest of what never travels",
+      name: "a digest of an annotation that is never sent",
       metadata: { annotationDigests: { [LAST_APPLIED]: own } },
       want: undefined,
     },
@@ -222,22 +219,22 @@ describe("strip of a workload", () => {
       want: { a: digester.annotation("a", "s3cret") },
     },
     {
-      name: "what is no text",
+      name: "a value that is not text",
       metadata: { annotations: { a: { env: "s3cret" }, b: 1, "deployment.kubernetes.io/revision": ["s3cret"] } },
       want: undefined,
     },
-  ])("does not take $name", ({ metadata, want }) => {
+  ])("rejects $name", ({ metadata, want }) => {
     const stripped = annotated(metadata);
     expect(stripped.annotationDigests).toEqual(want);
     expect(stripped).not.toHaveProperty("annotations");
   });
 
-  it("leaves an annotation's digest made under another key as it is", () => {
+  it("keeps an annotation's digest made under another key", () => {
     const foreign = createDigester("another key").annotation("a", "1");
     expect(annotated({ annotationDigests: { a: foreign } }).annotationDigests).toEqual({ a: foreign });
   });
 
-  it("keeps the hash label among the template's labels, and it does not change the digest", () => {
+  it("keeps the hash label among the template's labels, without effect on the digest", () => {
     const hashed = { ...labels, "pod-template-hash": "7f8fbb96d" };
     const changed = template({ metadata: { labels: hashed }, container: { env: [{ name: "TOKEN", value: "s3cret" }] } });
     expect(strip("replicasets", workload({ spec: { template: changed } }), digester).spec.template).toStrictEqual({
@@ -246,7 +243,7 @@ describe("strip of a workload", () => {
     });
   });
 
-  it("leaves a digest made under another key as it is", () => {
+  it("keeps a digest made under another key", () => {
     const other = strip("deployments", workload(), createDigester("another key"));
     expect(strip("deployments", other, digester)).toStrictEqual(other);
   });
@@ -255,12 +252,12 @@ describe("strip of a workload", () => {
     { name: "metadata and spec", disguised: { ...template(), digest: "00000000.2-1_36.00" } },
     { name: "a spec", disguised: { spec: template().spec, digest: "00000000.2-1_36.00" } },
     { name: "metadata", disguised: { metadata: template().metadata, digest: "00000000.2-1_36.00" } },
-  ])("takes a template that has $name for a whole one, whatever else it carries", ({ disguised }) => {
+  ])("treats a template that has $name as complete, whatever else it contains", ({ disguised }) => {
     const stripped = strip("replicasets", workload({ spec: { template: disguised } }), digester);
     expect(stripped.spec.template?.digest).toMatch(new RegExp(`^${digester.prefix}`));
   });
 
-  it("lets no unknown field of a stripped template ride along", () => {
+  it("drops unknown fields of a stripped template", () => {
     const stripped = strip("replicasets", workload({ spec: { template: { digest: "d", labels, env: "s3cret" } } }), digester);
     expect(stripped.spec.template).toStrictEqual({ labels, digest: "d" });
   });
@@ -290,7 +287,7 @@ describe("strip of a malformed object", () => {
       key: "shop/web",
     },
     {
-      name: "a resourceVersion that is no integer",
+      name: "a resourceVersion that is not an integer",
       object: { metadata: metadata({ resourceVersion: "abc" }) },
       problem: "resourceVersion is not a decimal integer",
       key: "shop/web",
@@ -352,7 +349,7 @@ describe("strip of anything", () => {
     identified.map((object) => ({ ...object, metadata: undefined, ...IDENTITY })),
   );
 
-  it.each(CACHED_RESOURCES)("%s: either MalformedObjectError or an object that passes unchanged from then on", (resource) => {
+  it.each(CACHED_RESOURCES)("%s: either MalformedObjectError or an object that is unchanged from then on", (resource) => {
     let passed = 0;
     fc.assert(
       fc.property(anyObject, (object) => {
@@ -366,7 +363,7 @@ describe("strip of anything", () => {
     expect(passed).toBeGreaterThan(20);
   });
 
-  it("pods: nothing passes but the projection's own fields", () => {
+  it("pods: keeps only the projection's own fields", () => {
     const shape: { readonly [K in keyof Required<CachedPod>]: true } = {
       namespace: true,
       name: true,
@@ -399,7 +396,7 @@ function thrownBy(call: () => unknown): unknown {
   return outcome;
 }
 
-/** What `call` answers, or the MalformedObjectError it throws; any other exception goes through. */
+/** Returns the result of `call`, or the MalformedObjectError it throws; rethrows any other exception. */
 function settled(call: () => unknown): unknown {
   try {
     return call();

@@ -5,7 +5,7 @@ import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 type Container = NonNullable<PodTemplateSpec["spec"]>["containers"][number];
 type PodSpec = NonNullable<PodTemplateSpec["spec"]>;
 
-/** Template H1 of deployment §7.3: what `kubectl create deployment nginx --image=nginx` yields. */
+/** Template H1 of deployment §7.3: the result of `kubectl create deployment nginx --image=nginx`. */
 export function template(
   change: { metadata?: PodTemplateSpec["metadata"]; spec?: Partial<PodSpec>; container?: Partial<Container> } = {},
 ): PodTemplateSpec {

@@ -1,4 +1,4 @@
-/** Would catch: a time that is rounded up into the future, and text that is half a time. */
+/** Parsing and formatting of times. */
 import { describe, expect, it } from "vitest";
 import { formatTime, parseTime } from "../../../shared/kube/objects/time.ts";
 
@@ -14,7 +14,7 @@ describe("parseTime", () => {
   });
 
   it.each([undefined, "", "now", "2026-03-01", "2026-03-01T10:00:00", "2026-03-01 10:00:00Z", "2026-13-01T10:00:00Z", "1772359200000"])(
-    "%s is no time",
+    "rejects %s",
     (text) => {
       expect(parseTime(text)).toBeUndefined();
     },

@@ -55,7 +55,7 @@ it.each(VERDICTS)("%j is a duration of %s ms, as in Go", (text, ms) => {
   expect(parseGoDuration(text)).toBe(ms);
 });
 
-it("an option takes durations of whole milliseconds that are not negative", () => {
+it("an option accepts only non-negative durations of whole milliseconds", () => {
   expect(["1h30m", ".5s", "0", "+2m"].map(duration("--wait"))).toEqual([5_400_000, 500, 0, 120_000]);
   for (const text of ["", "90", "-1s", "1d", "1us"])
     expect(() => duration("--wait")(text)).toThrow(/^--wait takes a duration such as 90s, 2m or 1h30m, not/);

@@ -5,8 +5,8 @@ import { NestingError, parseExact } from "../../../shared/base/exact-json.ts";
 const LONG = "x".repeat(2_100_000);
 const nested = (levels: number): string => `${"[".repeat(levels)}"${LONG}"${"]".repeat(levels)}`;
 
-describe("JSON from outside", () => {
-  it("of 10 MB of opening brackets is refused before it is parsed", () => {
+describe("untrusted JSON", () => {
+  it("of 10 MB of opening brackets is rejected before it is parsed", () => {
     const before = process.memoryUsage().rss;
     expect(() => parseExact("[".repeat(10_000_000))).toThrow(NestingError);
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * 2 ** 20);
@@ -20,9 +20,9 @@ describe("JSON from outside", () => {
 
   it.each([
     ["brackets in strings", JSON.stringify(["[".repeat(200) + LONG])],
-    ["brackets behind escaped quotes", JSON.stringify([`"\\"${"[".repeat(200)}${LONG}\\\\`, "["])],
+    ["brackets after escaped quotes", JSON.stringify([`"\\"${"[".repeat(200)}${LONG}\\\\`, "["])],
     ["many neighbours", JSON.stringify(Array.from({ length: 600_000 }, () => [{}]))],
-  ])("counts no %s", (_title, text) => {
+  ])("does not count %s", (_title, text) => {
     expect(parseExact(text)).toEqual(JSON.parse(text));
   });
 });

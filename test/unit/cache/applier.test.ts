@@ -1,4 +1,4 @@
-// Would catch: a message that blocks its lane, an effect twice or never, a deleted object that comes back, a bad item that takes its neighbours along.
+// The applier: order, redelivery, lists, fences and invalid items.
 import { describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
@@ -18,7 +18,7 @@ const owner = ownedBy("ReplicaSet", rs);
 const POD = "shop/web-1";
 const pod = (rv: number, overrides: Partial<CachedPod> = {}): CachedPod => cachedPod({ resourceVersion: String(rv), owner, ...overrides });
 
-/** The ReplicaSet is cached, and nobody has anything to do. */
+/** The ReplicaSet is cached, and no key is queued. */
 async function scene(): Promise<ApplierHarness> {
   const harness = await ApplierHarness.synced();
   await harness.apply(harness.pack([item(rs, "A")], { resource: "replicasets" }));
@@ -28,7 +28,7 @@ async function scene(): Promise<ApplierHarness> {
 }
 
 describe("order", () => {
-  it("[informer T31] add, update and delete in order: each wakes the owner, and the row is gone", async ({ harness }) => {
+  it("[informer T31] add, update and delete in order: each enqueues the owner, and the row is deleted", async ({ harness }) => {
     const runs: number[] = [];
     for (const each of [item(pod(1), "A"), item(pod(2, { labels: { app: "web", extra: "1" } }), "M"), item(pod(3), "D")]) {
       expect(await harness.apply(harness.pack([each]))).toEqual({ kind: "ack" });
@@ -40,7 +40,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, W moves once all three are there", async ({
+  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, the watermark moves once all three have arrived", async ({
     harness,
   }) => {
     const first = 2; // the empty manifest was 1
@@ -53,7 +53,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[informer T33] each message five times in any order: the same state, and no owner woken more often than things changed", async () => {
+  it("[informer T33] each message five times in any order: the same state, and the owner is enqueued at most once per change", async () => {
     for (let seed = 1; seed <= 30; seed++) {
       const random = createSeededRandom(seed);
       const harness = await scene();
@@ -77,7 +77,7 @@ describe("order", () => {
     }
   });
 
-  it("[informer T34] a late update does not bring back what was deleted, neither above the watermark (A5) nor below (A6)", async ({
+  it("[informer T34] a late update does not restore a deleted object, neither above the watermark (A5) nor below (A6)", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(30), "D")], { sq: 4 }));
@@ -90,12 +90,12 @@ describe("order", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("a delete of what was never cached wakes the owner that the message names (A9)", async ({ harness }) => {
+  it("a delete of an uncached object enqueues the owner in the message (A9)", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(9), "D")]));
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer T36] deleted and made again under another uid, in one pack or collapsed: the old owner and the new one hear of it", async () => {
+  it("[informer T36] deleted and recreated under another uid, in one pack or collapsed: enqueues the old owner and the new one", async () => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "2" });
     const again = cachedPod({ uid: "second", resourceVersion: "6", owner: ownedBy("ReplicaSet", other) });
     const packs = [[item(pod(5), "D"), item(again, "A")], [item(again, "M")]];
@@ -112,27 +112,27 @@ describe("order", () => {
   });
 });
 
-describe("IX10 what is asked of the Store", () => {
+describe("IX10 calls to the Store", () => {
   const cases: readonly { what: string; before: readonly EnvelopeItem[]; comes: readonly EnvelopeItem[]; asked: readonly string[] }[] = [
-    { what: "what is new", before: [], comes: [item(pod(1), "A")], asked: ["applyPack"] },
-    { what: "what is cached already, new", before: [item(pod(1), "A")], comes: [item(pod(1), "A")], asked: ["applyPack"] },
-    { what: "what is cached already, changed", before: [item(pod(2), "A")], comes: [item(pod(2), "M")], asked: ["applyPack"] },
-    { what: "what has changed", before: [item(pod(1), "A")], comes: [item(pod(2), "M")], asked: ["applyPack", "applyPack"] },
-    { what: "what is older", before: [item(pod(2), "A")], comes: [item(pod(1), "A")], asked: ["applyPack", "applyPack"] },
+    { what: "new objects", before: [], comes: [item(pod(1), "A")], asked: ["applyPack"] },
+    { what: "objects cached already, new", before: [item(pod(1), "A")], comes: [item(pod(1), "A")], asked: ["applyPack"] },
+    { what: "objects cached already, changed", before: [item(pod(2), "A")], comes: [item(pod(2), "M")], asked: ["applyPack"] },
+    { what: "changed objects", before: [item(pod(1), "A")], comes: [item(pod(2), "M")], asked: ["applyPack", "applyPack"] },
+    { what: "older versions", before: [item(pod(2), "A")], comes: [item(pod(1), "A")], asked: ["applyPack", "applyPack"] },
     {
-      what: "what has changed hands, and a look-up of who had it",
+      what: "a changed owner, with a lookup of the previous one",
       before: [item(pod(1, { owner: { kind: "ReplicaSet", name: "other", uid: "other" } }), "A")],
       comes: [item(pod(2), "M")],
       asked: ["applyPack", "readIndex", "readIndex", "applyPack"],
     },
     {
-      what: "news behind what is known",
+      what: "a new object after a known one",
       before: [item(pod(1), "A")],
       comes: [item(pod(1), "M"), item(pod(2, { name: "b" }), "A"), item(pod(3, { name: "c" }), "A")],
       asked: ["applyPack"],
     },
     {
-      what: "a change among news",
+      what: "a change among new objects",
       before: [item(pod(1), "A")],
       comes: [item(pod(2, { name: "b" }), "A"), item(pod(3), "M"), item(pod(4, { name: "c" }), "A")],
       asked: ["applyPack", "applyPack"],
@@ -157,7 +157,7 @@ describe("IX10 what is asked of the Store", () => {
     if (newest.key === POD) expect(await harness.row(POD)).toMatchObject({ rv: newest.rv });
   });
 
-  it("[informer A3] a delete whose doorbell was lost rings when its message comes again", async ({ harness }) => {
+  it("[informer A3] redelivery of a delete rings the doorbell that was lost", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(1), "A")]));
     await harness.drain("replicaset");
     const body = harness.pack([item(pod(2), "D")]);
@@ -168,8 +168,8 @@ describe("IX10 what is asked of the Store", () => {
   });
 });
 
-describe("half-applied messages", () => {
-  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 come once, the sequence counts once", async ({
+describe("partly applied messages", () => {
+  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 occur once, the sequence counts once", async ({
     harness,
   }) => {
     const names = ["a", "b", "c", "d", "e"];
@@ -180,7 +180,7 @@ describe("half-applied messages", () => {
       ...store,
       applyPack: async (pack, items, options) => {
         if (++calls === 2) throw new Error("the process died");
-        // Somebody has written item 3 since it was read, so the call ends before it.
+        // Another writer has changed item 3 since it was read, so the call ends before it.
         if (calls === 1)
           return store.applyPack(
             pack,
@@ -202,7 +202,7 @@ describe("half-applied messages", () => {
     expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("a key that comes twice goes in two calls, also when others follow it", async ({ harness }) => {
+  it("a repeated key uses two calls, also when others follow it", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
     expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
@@ -210,7 +210,7 @@ describe("half-applied messages", () => {
     expect(await harness.keys()).toEqual(["shop/b", POD]);
   });
 
-  it("[informer T25b] 250 items in one message go in calls of at most 100, and the last one commits", async ({ harness }) => {
+  it("[informer T25b] 250 items in one message use calls of at most 100, and the last one commits", async ({ harness }) => {
     const { store } = harness;
     const sizes: string[] = [];
     harness.store = {
@@ -225,7 +225,7 @@ describe("half-applied messages", () => {
     expect(await harness.watermarkOf()).toBe("349");
   });
 
-  it("rows that move under every attempt send the message back, and what was queued meanwhile is rung", async ({ harness }) => {
+  it("rows that move on every attempt return the message to the queue, and keys queued meanwhile are rung", async ({ harness }) => {
     const { store } = harness;
     harness.store = {
       ...store,
@@ -241,7 +241,7 @@ describe("half-applied messages", () => {
   });
 });
 
-describe("AP5 a message that comes again", () => {
+describe("AP5 a redelivered message", () => {
   const many = (count: number, fields: (i: number) => Partial<CachedPod> = () => ({})): readonly EnvelopeItem[] =>
     Array.from({ length: count }, (_, i) => item(pod(100 + i, { name: `p${i}`, uid: `p${i}`, ...fields(i) }), "A"));
 
@@ -251,7 +251,7 @@ describe("AP5 a message that comes again", () => {
     { comes: "again, and calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
     { comes: "once more", receiveCount: 3, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
     { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [1, 2, 4, 8, 16, 32, 64, 23] },
-  ])("has smaller calls, which grow while they are quick: $comes", async ({ receiveCount, callMs, sizes }) => {
+  ])("uses smaller calls, which grow while they are fast: $comes", async ({ receiveCount, callMs, sizes }) => {
     const harness = await scene();
     const { store } = harness;
     const seen: { readonly size: number; readonly isLast: boolean }[] = [];
@@ -269,7 +269,7 @@ describe("AP5 a message that comes again", () => {
     expect(await harness.watermarkOf()).toBe("249");
   });
 
-  it("[informer T25c] gets further each time, however long its items take", async ({ harness }) => {
+  it("[informer T25c] makes progress on each delivery, however slow its items are", async ({ harness }) => {
     const { store } = harness;
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
     const decided = new Map<string, number>();
@@ -303,13 +303,11 @@ describe("AP5 a message that comes again", () => {
     expect(await harness.keys()).toHaveLength(20);
     expect(await harness.watermarkOf()).toBe("119");
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
-    // Two deliveries that were too much at once, one in which the function ended before it was applied, and the one that applied it.
+    // Two deliveries that were too large, one whose function ended before it was applied, and the one that applied it.
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
-  it("[informer T25c] reads few objects at once that are too big to travel, and none a second time that is applied", async ({
-    harness,
-  }) => {
+  it("[informer T25c] reads few large objects at once, and none again that is applied", async ({ harness }) => {
     const { store } = harness;
     const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
     for (const name of names) {
@@ -330,7 +328,7 @@ describe("AP5 a message that comes again", () => {
     };
     const body = harness.pack(names.map((name, i) => ({ t: "M", key: `shop/${name}`, uid: name, rv: String(10 + i), tooBig: true })));
     await expect(harness.apply(body)).rejects.toThrow("the function ended");
-    // Twice the first four: what is not new is looked at once the Store says so.
+    // Twice the first four: unchanged ones are read only after the Store has compared them.
     expect(calls).toEqual([4, 4, 4]);
     asked = [];
     expect(await harness.apply(body, 2)).toEqual({ kind: "ack" });
@@ -342,7 +340,7 @@ describe("AP5 a message that comes again", () => {
 });
 
 describe("lists", () => {
-  it("[informer T37] what the list does not name is deleted at its version, and its owner hears of it", async ({ harness }) => {
+  it("[informer T37] an object missing from the list is deleted at its version, and its owner is enqueued", async ({ harness }) => {
     const [a, b, c] = ["a", "b", "c"].map((name, i) => pod(10 + i, { name })) as [CachedPod, CachedPod, CachedPod];
     await harness.apply(harness.pack([a, b, c].map((each) => item(each, "A"))));
     await harness.drain("replicaset");
@@ -353,7 +351,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("40");
   });
 
-  it("[informer T38] [informer T39] an add in flight from before the list stays away, one from after it stays", async ({ harness }) => {
+  it("[informer T38] [informer T39] an add in flight from before the list is dropped, one from after it is kept", async ({ harness }) => {
     const late = harness.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
     const young = harness.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
     await harness.openGeneration("pods");
@@ -364,7 +362,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("41");
   });
 
-  it("[informer T40] [informer T41] a manifest before its lane waits, and shows as a hole until the missing message comes", async ({
+  it("[informer T40] [informer T41] a manifest ahead of its lane waits, and shows as a gap until the missing message arrives", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -379,7 +377,7 @@ describe("lists", () => {
     expect((await harness.health())?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T05] a manifest that names what never came is acknowledged, freezes W and asks for it; the next one lets go", async ({
+  it("[informer T05] a manifest with an object that never arrived is acknowledged, freezes the watermark and requests the object; the next one unfreezes it", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -391,7 +389,7 @@ describe("lists", () => {
     expect(await harness.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A4] after a restore of etcd the cache goes back to what is listed, and owners hear of what they had before and after", async ({
+  it("[informer A4] after a restore of etcd the cache returns to the listed state, and previous and current owners are enqueued", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
@@ -404,7 +402,7 @@ describe("lists", () => {
     expect(await harness.health("deployments")).toMatchObject({ state: "SUSPECT" });
   });
 
-  it("[informer A4] a restored object that no owner of the lost history had wakes the one that has it now", async ({ harness }) => {
+  it("[informer A4] a restored object whose owner was never recorded enqueues its current owner", async ({ harness }) => {
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "460", labels: {} }), "M")]));
     await harness.drain("replicaset");
     await harness.openGeneration("pods");
@@ -412,7 +410,7 @@ describe("lists", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("the parts of a manifest are put together, and the last one decides", async ({ harness }) => {
+  it("combines the parts of a manifest, and the last one decides", async ({ harness }) => {
     const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
     await harness.apply(harness.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
     await harness.openGeneration("pods");
@@ -423,8 +421,8 @@ describe("lists", () => {
   });
 });
 
-describe("who may write", () => {
-  it("[informer T54] [informer A2] an older fence is acknowledged and changes nothing, a newer one waits, another epoch is dropped", async ({
+describe("fences and epochs", () => {
+  it("[informer T54] [informer A2] an older fence is acknowledged without effect, a newer one waits, another epoch is dropped", async ({
     harness,
   }) => {
     const before = harness.pack([item(pod(10), "A")], { sq: 2 });
@@ -442,7 +440,7 @@ describe("who may write", () => {
   });
 });
 
-describe("what did not travel", () => {
+describe("items without their object", () => {
   const big = (uid: string) => ({
     apiVersion: "v1",
     kind: "Pod",
@@ -456,7 +454,7 @@ describe("what did not travel", () => {
     },
   });
 
-  it("[informer T24] is read live: the row takes the version read, W the item's", async ({ harness }) => {
+  it("[informer T24] are read live: the row has the version read, the watermark that of the item", async ({ harness }) => {
     harness.live.set(POD, big("uid-web-1"));
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
@@ -465,7 +463,9 @@ describe("what did not travel", () => {
     expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] and not found any more: its row is flagged gone, its owner looks, its DELETED event ends it", async ({ harness }) => {
+  it("[informer T24] and no longer found: the row is flagged as deleted, its owner is enqueued, its DELETED event removes it", async ({
+    harness,
+  }) => {
     await harness.apply(harness.pack([item(pod(10), "A")]));
     await harness.drain("replicaset");
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
@@ -476,14 +476,14 @@ describe("what did not travel", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] and no object that can be cached: it is set aside by name, and its lane goes on", async ({ harness }) => {
+  it("[informer T108] and uncacheable: the item is quarantined and its lane continues", async ({ harness }) => {
     harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("and not found, nor cached: nothing happens", async ({ harness }) => {
+  it("and neither found nor cached: nothing happens", async ({ harness }) => {
     expect(
       await harness.apply(
         harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
@@ -493,7 +493,7 @@ describe("what did not travel", () => {
   });
 });
 
-describe("bad input", () => {
+describe("invalid input", () => {
   const neighbours = [item(pod(10, { name: "a" }), "A"), item(pod(12, { name: "b" }), "A")] as const;
 
   it.each([
@@ -526,7 +526,7 @@ describe("bad input", () => {
       why: "its object is another one",
     },
     { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
-  ])("an item with $name is named and set aside; its neighbours and the sequence go on", async ({ bad, what, why }) => {
+  ])("an item with $name is logged and quarantined; its neighbours and the sequence continue", async ({ bad, what, why }) => {
     const harness = await scene();
     expect(await harness.apply(harness.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
@@ -539,14 +539,14 @@ describe("bad input", () => {
     expect(harness.complaints[0]).toContain("lane 0, sequence 2");
   });
 
-  it("an item that is all of its message still moves the sequence and the watermark", async ({ harness }) => {
+  it("an invalid item alone in its message still advances the sequence and the watermark", async ({ harness }) => {
     await harness.apply(harness.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
     expect(await harness.watermarkOf()).toBe("11");
     await harness.apply(harness.pack([item(pod(12), "A")]));
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("a message that is no envelope is named by its id and acknowledged; the next one is applied", async ({ harness }) => {
+  it("a message without an envelope is logged by its id and acknowledged; the next one is applied", async ({ harness }) => {
     expect(await harness.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
     expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
@@ -561,17 +561,17 @@ describe("bad input", () => {
   it.each([
     { name: "of a cluster that is not configured", forge: (body: string) => body.replace(/^c1/, "c9"), why: "not configured here" },
     {
-      name: "with another content than was signed",
+      name: "with content other than what was signed",
       forge: (body: string) => body.replace("shop/web-1", "shop/web-2"),
       why: "its MAC is wrong",
     },
-    { name: "that nobody signed", forge: payloadOf, why: "not a signed message" },
+    { name: "without a signature", forge: payloadOf, why: "not a signed message" },
     {
-      name: "of a key that this build does not know",
+      name: "of a key unknown to this build",
       forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
       why: "signed with a key that this build does not know",
     },
-  ])("a message $name is acknowledged, named and kept by its id, and changes nothing", async ({ forge, why }) => {
+  ])("a message $name is acknowledged, logged and quarantined by its id, without other effects", async ({ forge, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     expect(await harness.apply(forge(body))).toEqual({ kind: "ack" });
@@ -590,7 +590,7 @@ describe("bad input", () => {
     expect(await harness.keys()).toEqual([POD]);
   });
 
-  it("a newer envelope waits for a newer applier, says so, and is applied once there is one", async ({ harness }) => {
+  it("a newer envelope waits for a newer applier, is logged, and is applied once there is one", async ({ harness }) => {
     const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace('"v":2', '"v":3'));
     expect(await harness.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
@@ -601,14 +601,14 @@ describe("bad input", () => {
   });
 });
 
-it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j takes its row away, and the lane goes on", async (o) => {
+it.each([{}, { metadata: {} }, "x", 1, null])("AP1 a deletion whose object is %j removes its row, and the lane continues", async (o) => {
   const harness = await scene();
-  const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it could come
+  const gone = { ...item(rs, "D", { rv: "900" }), o } as EnvelopeItem; // as it may arrive
   expect(await harness.apply(harness.pack([gone], { resource: "replicasets" }))).toEqual({ kind: "ack" });
   expect(await harness.watermarkOf("replicasets")).toBe("900");
 });
 
-describe("AP1 an events table that", () => {
+describe("AP1 an affected-keys table that", () => {
   const BAD = "shop/bad";
   const isBad = ({ resource, old, new: now }: Delta): boolean => resource === "pods" && (now ?? old)?.name === "bad";
   const faulty =
@@ -625,13 +625,13 @@ describe("AP1 an events table that", () => {
         throw new TypeError("what a bug would say");
       },
     },
-    { name: "looks up what is no key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
-    { name: "names what is no key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
+    { name: "looks up an invalid key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
+    { name: "returns an invalid key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
   ])(
-    "[informer T88] $name for one item blocks nobody: it is cached and named, and its neighbours wake whom they concern",
+    "[informer T88] $name for one item blocks nothing: the item is cached and logged, and its neighbours enqueue their keys",
     async ({ fault }) => {
       const harness = await scene();
-      // First of all tables: what the others say of the item goes with it.
+      // First of all tables: results of the others for the item are dropped, too.
       harness.registry = [faulty(fault), ...harness.registry];
       for (const [t, rows, watermark] of [
         ["A", ["shop/a", BAD, "shop/c"], "12"],
@@ -658,7 +658,7 @@ describe("AP1 an events table that", () => {
     },
   );
 
-  it("[informer T88] throws for what a list does not name keeps no sweep from its end", async ({ harness }) => {
+  it("[informer T88] throws for an object missing from a list does not prevent the end of its sweep", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
     harness.registry = [
@@ -675,9 +675,9 @@ describe("AP1 an events table that", () => {
   });
 });
 
-it.each(["x", [null], ["x"]])("AP1 references that are none (%j) are named, also of what is read live", async (ownerReferences) => {
+it.each(["x", [null], ["x"]])("AP1 invalid references (%j) are logged, also in objects read live", async (ownerReferences) => {
   const harness = await scene();
-  const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it could come
+  const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
   expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
   harness.live.set("shop/odd", whole as unknown as KubeObject);
   expect(await harness.apply(harness.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({
@@ -689,7 +689,7 @@ it.each(["x", [null], ["x"]])("AP1 references that are none (%j) are named, also
   expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
 });
 
-it("TY1 a message that comes again is told once as such, and what waits is rung", async ({ harness }) => {
+it("TY1 a redelivered message is reported once as such, and waiting keys are rung", async ({ harness }) => {
   const body = harness.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
   await harness.apply(body);
   harness.rung.length = 0;

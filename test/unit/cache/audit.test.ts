@@ -1,4 +1,4 @@
-// Would catch: an audit that takes what is on its way for a difference, and one that overlooks what is wrong.
+// The audit: comparison of rows, index entries and a list of metadata.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { ownerOfCached } from "../../../shared/kube/objects/owner-id.ts";
@@ -28,7 +28,7 @@ function listed({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletio
   return item;
 }
 
-/** A row with its entry. `entry`: false = it cannot be believed. */
+/** A row with its index entry. `entry`: false = it does not verify. */
 function cached({ rv, uid = "u1", labels = { app: "web" }, owned = true, deletionTimestamp }: Pod, isBelieved = true): CachedEntry {
   const object = cachedPod({
     name: "a",
@@ -61,11 +61,11 @@ describe("a lane beside its list", () => {
     { name: "an object whose event is on its way", object: { rv: "50" }, lane: view("49") },
     { name: "a row without an object", lane: view(LIST, { rv: "50" }), want: "surplus" },
     { name: "a row whose object's deletion may be on its way", lane: view("99", { rv: "50" }) },
-    { name: "a row that came after the list", lane: view("120", { rv: "101" }) },
+    { name: "a row newer than the list", lane: view("120", { rv: "101" }) },
     { name: "an older row", object: { rv: "50" }, lane: view("50", { rv: "40" }), want: "older" },
     { name: "an older row whose event is on its way", object: { rv: "50" }, lane: view("49", { rv: "40" }) },
     { name: "a newer row", object: { rv: "50" }, lane: view("120", { rv: "110" }) },
-    { name: "a newer row that the list does not know", object: { rv: "50" }, lane: view("120", { rv: "60" }), want: "ahead" },
+    { name: "a newer row that the list lacks", object: { rv: "50" }, lane: view("120", { rv: "60" }), want: "ahead" },
     { name: "versions by their length first", object: { rv: "9" }, lane: view(LIST, { rv: "10" }), want: "ahead" },
     { name: "another incarnation", object: { rv: "50", uid: "u2" }, lane: view(LIST, { rv: "50" }), want: "other" },
     { name: "other labels", object: { rv: "50", labels: { app: "api" } }, lane: view(LIST, { rv: "50" }), want: "other" },
@@ -81,8 +81,8 @@ describe("a lane beside its list", () => {
       lane: view(LIST, { rv: "50" }),
       want: "other",
     },
-    { name: "an entry that cannot be believed", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
-    { name: "one, of an object that is no more", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
+    { name: "an entry that does not verify", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
+    { name: "one of a deleted object", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
     {
       name: "a row that fails its MAC",
       object: { rv: "50" },
@@ -93,13 +93,13 @@ describe("a lane beside its list", () => {
     const objects = new Map(object ? [[KEY, listed(object)]] : []);
     const found = compareLane("pods", objects, LIST, lane);
     expect(found.map(({ kind, key }) => [kind, key])).toEqual(want === undefined ? [] : [[want, KEY]]);
-    // What is read live takes the place of exactly what stands there.
+    // A live read replaces exactly the current value.
     expect(found.map(({ stands }) => stands)).toEqual(
       want === undefined ? [] : [want === "other" || want === "unbelieved" ? STANDS : undefined],
     );
   });
 
-  it("names the owner that is to look again", () => {
+  it("returns the owner to requeue", () => {
     expect(compareLane("pods", new Map([[KEY, listed({ rv: "50" })]]), LIST, view(LIST))[0]?.primary).toEqual({
       controller: "replicaset",
       key: `shop/${OWNER.name}`,
@@ -117,7 +117,7 @@ describe("a lane beside its list", () => {
 describe("an audit", () => {
   const CONTROLLER = cachedReplicationController({ name: "a" });
 
-  /** One object of the resource with one lane: as each list has it, and as it is cached at each look. */
+  /** One object of the resource with one lane: as each list returns it, and as the cache holds it at each read. */
   function scene(lists: readonly (Pod | undefined)[], lookAt: (nowMs: number, looks: number) => LaneView) {
     const clock = createVirtualClock(0);
     const queries: ListQuery[] = [];
@@ -152,13 +152,13 @@ describe("an audit", () => {
     };
   }
 
-  it("lists metadata, not older than what is cached, and is content", async () => {
+  it("lists metadata, not older than the cache, and accepts a match", async () => {
     const s = scene([{ rv: "50" }], () => view("100", { rv: "50", owned: false }));
     expect(await s.run(0)).toMatchObject({ compared: 1, unsettledLanes: 0 });
     expect(s.queries).toEqual([{ metadataOnly: true, limit: 500, resourceVersion: "100", resourceVersionMatch: "NotOlderThan" }]);
   });
 
-  it("[informer T93] waits until the lane has come as far as the list, and no longer than it may", async () => {
+  it("[informer T93] waits until the lane has reached the list, up to its deadline", async () => {
     const s = scene([undefined], (nowMs) => view(nowMs < 60_000 ? "40" : "100", { rv: "30" }));
     const soon = s.run(30_000);
     await s.clock.advance(30_000);
@@ -174,7 +174,7 @@ describe("an audit", () => {
     expect(isOver).toBe(true);
   });
 
-  it("[informer T93] what was deleted after the list is not missing; what is listed again is", async () => {
+  it("[informer T93] an object deleted after the list is not missing; a listed one is", async () => {
     const deleted = scene([{ rv: "50" }, undefined], () => view("120"));
     expect((await deleted.run(0)).differences).toEqual([]);
     expect(deleted.queries).toHaveLength(2);
@@ -182,7 +182,7 @@ describe("an audit", () => {
     expect((await lost.run(0)).differences).toMatchObject([{ kind: "missing", key: KEY }]);
   });
 
-  it("[informer T93] what changed between its row's and its entry's reading is looked at again", async () => {
+  it("[informer T93] reads an object again that changed between reading row and entry", async () => {
     const s = scene([{ rv: "50" }], (_, look) => view("100", { rv: "50", owned: false }, look > 3));
     expect((await s.run(0)).differences).toEqual([]);
     expect(s.queries).toHaveLength(2);

@@ -1,4 +1,4 @@
-// Would catch: one event that waits for company which does not come, a flow that travels one by one, a wait without bound.
+// The batching window: lone events, bursts, and the upper bound of a delay.
 import { expect, test } from "vitest";
 import { FlowMeter, remainingWindowMs } from "../../../shared/controllers/cache/watcher/batching-window.ts";
 import type { PackFlow } from "../../../shared/controllers/cache/watcher/batching-window.ts";
@@ -6,29 +6,29 @@ import type { PackFlow } from "../../../shared/controllers/cache/watcher/batchin
 const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 
 test.each([
-  { name: "an item that comes alone waits 1 ms", given: { isFlow: false }, want: 1 },
-  { name: "and no longer, whatever comes then", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
-  { name: "in a flow an item waits 10 ms", given: { ageMs: 3 }, want: 7 },
-  { name: "and is asked again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
-  { name: "packs that hold four items on average leave", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
-  { name: "packs that hold fewer wait on", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
-  { name: "a flow that pauses is waited for until 20 ms are over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
-  { name: "a flow that has paused for 20 ms is over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 20 }, want: 0 },
-  { name: "the last wait ends at 100 ms", given: { items: 30, packs: 14, ageMs: 93, quietMs: 1 }, want: 7 },
-  { name: "after 100 ms they leave whatever comes", given: { items: 30, packs: 14, ageMs: 100, quietMs: 0 }, want: 0 },
-  { name: "a late timer makes no wait of a negative length", given: { items: 30, packs: 14, ageMs: 250, quietMs: 0 }, want: 0 },
+  { name: "a lone item waits 1 ms", given: { isFlow: false }, want: 1 },
+  { name: "and no longer, whatever arrives then", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
+  { name: "an item in a burst waits 10 ms", given: { ageMs: 3 }, want: 7 },
+  { name: "and is checked again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
+  { name: "packs of four items on average leave", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
+  { name: "smaller packs keep waiting", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
+  { name: "a paused burst is waited for until 20 ms are over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
+  { name: "a burst that has paused for 20 ms is over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 20 }, want: 0 },
+  { name: "the last delay ends at 100 ms", given: { items: 30, packs: 14, ageMs: 93, quietMs: 1 }, want: 7 },
+  { name: "after 100 ms packs leave whatever arrives", given: { items: 30, packs: 14, ageMs: 100, quietMs: 0 }, want: 0 },
+  { name: "a late timer yields no negative delay", given: { items: 30, packs: 14, ageMs: 250, quietMs: 0 }, want: 0 },
 ] satisfies readonly { name: string; given: Partial<PackFlow>; want: number }[])("$name", ({ given, want }) => {
   expect(remainingWindowMs(flow(given))).toBe(want);
 });
 
-test("a wait that was asked for is that long, whatever comes", () => {
+test("a requested delay is kept, whatever arrives", () => {
   expect([0, 4_000, 5_000, 6_000].map((ageMs) => remainingWindowMs(flow({ items: 400, packs: 4, ageMs }), 5_000))).toEqual([
     5_000, 1_000, 0, 0,
   ]);
 });
 
 test.each([
-  { name: "30 items in 100 ms are a flow", gapMs: 100 / 29, want: [false, true] },
+  { name: "30 items in 100 ms are a burst", gapMs: 100 / 29, want: [false, true] },
   { name: "29 are none", gapMs: 100 / 28, want: [false, false] },
 ])("$name", ({ gapMs, want }) => {
   const meter = new FlowMeter();
@@ -36,13 +36,13 @@ test.each([
   expect([came.slice(0, 29).includes(true), came.slice(29).includes(true)]).toEqual(want);
 });
 
-test("a flow is over when it has paused", () => {
+test("a burst is over when it has paused", () => {
   const meter = new FlowMeter();
   const all = Array.from({ length: 40 }, () => meter.came(1_000));
   expect([all.at(-1), meter.came(1_100), meter.came(1_101)]).toEqual([true, true, false]);
 });
 
-test("whatever comes, packs leave within 100 ms of their first item, and asking ends", () => {
+test("packs leave within 100 ms of their first item, and checks end", () => {
   for (const perMs of [0.05, 0.2, 0.4, 1, 5]) {
     let [ageMs, asked] = [0, 0];
     for (let wait = remainingWindowMs(flow({})); wait > 0; asked++) {

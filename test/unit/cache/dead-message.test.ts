@@ -1,4 +1,4 @@
-// Would catch: a lost message that leaves its cache trusted, one that we signed and that concerns nobody, a forged one that concerns somebody, a body that makes the reader throw.
+// Dead messages: which cache is suspect after each one.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
@@ -64,11 +64,11 @@ it.each([
       why: "not a JSON object",
     },
   },
-])("$name says whose cache may miss something", ({ text, want }) => {
+])("$name: reports the cache that may miss a change", ({ text, want }) => {
   expect(readDeadMessage(signedBody("c1", text), testSigner)).toEqual({ kind: "dead", ...want });
 });
 
-it("reads any body: signed, there is always a cache that it concerns; unsigned, there is none", () => {
+it("classifies any body: a signed one always has a cache, an unsigned one never", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
       expect(readDeadMessage(signedBody("c1", text), testSigner)).toMatchObject({ kind: "dead", cluster: "c1" });

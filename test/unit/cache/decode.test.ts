@@ -1,4 +1,4 @@
-// Would catch: a body that is believed unsigned, one that makes the applier throw, a newer envelope taken for rubbish, a field nobody checks.
+// Decoding of envelopes: signatures, versions, and validation of every field.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeEnvelope } from "../../../shared/controllers/cache/messages/decode.ts";
@@ -9,7 +9,7 @@ import { anyText } from "../../support/any-text.ts";
 
 const head = { v: 2, c: "c1", r: "pods", e: "e1", f: "7", g: 1, ln: 3, sq: 42, ts: 0 };
 const body = (fields: object): string => JSON.stringify({ ...head, ...fields });
-/** Reads `text` as somebody signed it who holds the key of c1. */
+/** Reads `text` as if signed with the key of c1. */
 const decode = (text: string) => decodeEnvelope(signedBody("c1", text), testSigner);
 const row = { key: "shop/a", uid: "u", rv: "1" };
 
@@ -20,7 +20,7 @@ describe("decodeEnvelope", () => {
     { name: "a watermark", fields: { k: "W", rv: "9" } },
     { name: "a manifest", fields: { k: "M", L: "9", part: 1, parts: 1, rows: [row] } },
     { name: "versions beyond 2^64", fields: { k: "W", rv: "18446744073709551617", f: "18446744073709551616" } },
-    { name: "fields it does not know", fields: { k: "W", rv: "9", later: true } },
+    { name: "unknown fields", fields: { k: "W", rv: "9", later: true } },
   ])("reads $name", ({ fields }) => {
     expect(decode(body(fields))).toEqual({ kind: "envelope", envelope: { ...head, ...fields } });
   });
@@ -30,21 +30,21 @@ describe("decodeEnvelope", () => {
     { name: "a broken deflate", text: "deflate:AAAA", why: "not JSON" },
     { name: "a list", text: "[]", why: "not a JSON object" },
     { name: "null", text: "null", why: "not a JSON object" },
-    { name: "more than a pack can be", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
+    { name: "more than the maximum of a pack", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
     { name: "no version", text: '{"c":"c1"}', why: "v is undefined" },
     { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
-    { name: "version 1, which nobody signed", text: body({ v: 1 }), why: "v is 1" },
-    { name: "a version in words", text: body({ v: "2" }), why: 'v is "2"' },
-    { name: "another cluster than signed it", text: body({ c: "c2" }), why: "c is another cluster" },
+    { name: "version 1, unsigned", text: body({ v: 1 }), why: "v is 1" },
+    { name: "a version as text", text: body({ v: "2" }), why: 'v is "2"' },
+    { name: "a cluster other than the signer's", text: body({ c: "c2" }), why: "c is another cluster" },
     { name: "a numeric epoch", text: body({ e: 5 }), why: "e is no text" },
-    { name: "a fence that is no version", text: body({ f: "abc", k: "W", rv: "1" }), why: "f is no resourceVersion" },
+    { name: "a fence that is not a version", text: body({ f: "abc", k: "W", rv: "1" }), why: "f is no resourceVersion" },
     { name: "a negative sequence", text: body({ sq: -1 }), why: "sq is no whole number" },
-    { name: "half a lane", text: body({ ln: 0.5 }), why: "ln is no whole number" },
+    { name: "a fractional lane", text: body({ ln: 0.5 }), why: "ln is no whole number" },
     { name: "a resource that is not watched", text: body({ r: "secrets" }), why: 'r is "secrets"' },
     { name: "an unknown kind", text: body({ k: "X" }), why: 'k is "X"' },
-    { name: "items that are no list", text: body({ k: "D", items: {} }), why: "items is no list" },
+    { name: "items that are not a list", text: body({ k: "D", items: {} }), why: "items is no list" },
     { name: "listed objects without list version", text: body({ k: "L", items: [] }), why: "L is no resourceVersion" },
-    { name: "a watermark in words", text: body({ k: "W", rv: "soon" }), why: "rv is no resourceVersion" },
+    { name: "a watermark as text", text: body({ k: "W", rv: "soon" }), why: "rv is no resourceVersion" },
     { name: "a manifest without list version", text: body({ k: "M", part: 1, parts: 1, rows: [] }), why: "L is no resourceVersion" },
     { name: "a manifest without parts", text: body({ k: "M", L: "1", rows: [] }), why: "part or parts" },
     {
@@ -52,23 +52,23 @@ describe("decodeEnvelope", () => {
       text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [{ key: "a/b", rv: "1" }] }),
       why: "a row is not",
     },
-    { name: "a manifest row that is nothing", text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [null] }), why: "a row is not" },
-  ])("cannot read $name, and says why", ({ text, why }) => {
+    { name: "an empty manifest row", text: body({ k: "M", L: "1", part: 1, parts: 1, rows: [null] }), why: "a row is not" },
+  ])("rejects $name with a reason", ({ text, why }) => {
     expect(decode(text)).toMatchObject({ kind: "undecodable", why: expect.stringContaining(why) });
   });
 
-  it("tells a newer envelope from rubbish, whatever else stands in it", () => {
+  it("distinguishes a newer envelope from an invalid one, whatever else it contains", () => {
     expect(decode('{"v":3,"what":"ever"}')).toEqual({ kind: "newer", version: 3, cluster: "c1" });
   });
 
-  it("names the cluster that signed what it cannot read, and the resource as far as it could be read", () => {
+  it("reports the signing cluster of an unreadable envelope, and the resource if readable", () => {
     expect(decode(body({ k: "X" }))).toMatchObject({ cluster: "c1", resource: "pods" });
     expect(decode(body({ v: 3 }))).toMatchObject({ kind: "newer", cluster: "c1", resource: "pods" });
     expect(decode('{"v":2,"c":7}')).toMatchObject({ cluster: "c1" });
     expect(decode(body({ r: "secrets" }))).not.toHaveProperty("resource");
   });
 
-  it("reads what the sender deflates, and the sender deflates what is large", () => {
+  it("reads deflated envelopes, and the sender deflates large ones", () => {
     const text = body({ k: "D", items: Array.from({ length: 2_000 }, (_, i) => ({ ...row, key: `shop/${i}`, note: 'ü"\n' })) });
     const sent = encodePackText(text);
     expect(sent.length).toBeLessThan(text.length / 4);
@@ -77,7 +77,7 @@ describe("decodeEnvelope", () => {
     expect(encodePackText(body({ k: "W", rv: "1" }))).toBe(body({ k: "W", rv: "1" }));
   });
 
-  it("never throws, whatever it is given", () => {
+  it("never throws, for any input", () => {
     const near = fc.record(
       {
         v: fc.constantFrom(1, 2, 3, "2", null),

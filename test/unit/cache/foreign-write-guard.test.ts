@@ -1,7 +1,4 @@
-/**
- * The watcher's part of the guard, on the Store in memory, with every interleaving that informer §11.9 names. Catches: a fight that goes
- * on, a standstill that a person has ended and that comes back, one that ends by itself, a term that begins without its report.
- */
+/** The watcher's part of the foreign-write guard, on the memory Store, with every interleaving of informer §11.9. */
 import { describe, expect, it as base } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -20,7 +17,7 @@ const it = base.extend("s", async () => scene());
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
 
-/** A Deployment whose status somebody wrote in that second, or says so. */
+/** A Deployment whose status another controller wrote in that second, by its entry. */
 const written = (s: number, manager = "kube-controller-manager", name = "web") => ({
   metadata: {
     namespace: "shop",
@@ -39,9 +36,9 @@ const written = (s: number, manager = "kube-controller-manager", name = "web") =
   },
   status: { replicas: 3 },
 });
-/** The Deployment as it was before a write of its status. */
+/** The Deployment before a write of its status. */
 const OTHER = { metadata: { uid: "u1" }, status: { replicas: 2 } };
-/** And before one that left its status alone. */
+/** The Deployment before a write that left its status unchanged. */
 const SAME = { metadata: { uid: "u1" }, status: { replicas: 3 } };
 
 function scene() {
@@ -68,9 +65,9 @@ function scene() {
     clock,
     lines,
     reports: () => reports,
-    /** What the API server was asked for. */
+    /** Requests to the API server. */
     asked,
-    /** What the API server says of the version before. */
+    /** The API server's answer for the previous version. */
     before: (answer: () => Promise<readonly unknown[]>) => void (before = answer),
     /** A watcher that leads from that second on. */
     watcher(beganAt: number): ForeignWriteGuard {
@@ -92,7 +89,7 @@ function scene() {
       running.push(guard.run(ends.signal));
       return guard;
     },
-    /** What a person does who has seen everything up to that second. */
+    /** A user's resume with knowledge of everything up to that second. */
     async resume(seenUpTo: number): Promise<string> {
       return await store().resume({ version: (await store().guard()).version, forgivenMs: second(seenUpTo) });
     },
@@ -101,13 +98,13 @@ function scene() {
     stop: async () => (await store().guard()).stop,
     isStopped: async () => (await store().guard()).stop !== undefined,
     redisIsAway: (is: boolean) => void (away = is),
-    /** Redis as it was; the answer puts it back. */
+    /** A copy of Redis; the returned function restores it. */
     snapshot() {
       const { guard } = data;
       return () => void (data = { ...data, guard });
     },
     flush: () => void (data = createMemoryData()),
-    /** Somebody takes the stop away and leaves the rest. */
+    /** Deletes the stop and leaves the rest. */
     takeAway: () => void (data = { ...data, guard: { forgivenMs: data.guard.forgivenMs, version: "x" } }),
     async end() {
       ends.abort(new Error("over"));
@@ -117,13 +114,13 @@ function scene() {
 }
 
 describe("the guard", () => {
-  it("[informer T103] FG1 FG2 reports a write of another controller at once, and says so once", async ({ s }) => {
+  it("[informer T103] FG1 FG2 reports a write of another controller at once, and logs it once", async ({ s }) => {
     const guard = s.watcher(0);
-    guard.look("deployments", written(0)); // upstream's loops ended a second before we began
+    guard.look("deployments", written(0)); // upstream's controllers ended a second before ours began
     guard.look("deployments", written(-60));
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
-    expect(s.reports()).toBe(0); // nothing is asked while nothing is wrong
+    expect(s.reports()).toBe(0); // sends no request without a foreign write
     guard.look("deployments", written(3));
     await s.clock.advance(0);
     expect(await s.stop()).toMatchObject({ write: { key: "shop/web", manager: "kube-controller-manager", atMs: second(3) } });
@@ -132,7 +129,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG1 nothing counts before it leads: a list that is read on the way to it is everybody's past", async ({ s }) => {
+  it("FG1 ignores writes from before it leads: a list read before that shows only the past", async ({ s }) => {
     const guard = createForeignWriteGuard({
       store: { guard: never, reportForeignWrite: never },
       kube: { listPage: never },
@@ -144,7 +141,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG1 what an entry says alone is nothing: the status must have changed in just this version", async ({ s }) => {
+  it("[informer T105] FG1 does not rely on the entry alone: the status must have changed in exactly this version", async ({ s }) => {
     const guard = s.watcher(0);
     for (const items of [[SAME], [], [{ ...OTHER, metadata: { uid: "u0" } }]]) {
       s.before(async () => items);
@@ -164,7 +161,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG6 no write is of later than now: a resume forgives it, and what comes then stops again", async ({ s }) => {
+  it("[informer T105] FG6 dates no write later than now: a resume forgives it, and a later write stops again", async ({ s }) => {
     const guard = s.watcher(0);
     await s.clock.advance(5_000);
     guard.look("deployments", written(1_000_000));
@@ -179,7 +176,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG6 a stop of the far future that a former build has left is taken over as of now", async ({ s }) => {
+  it("FG6 treats a stop dated in the far future by an earlier build as one of now", async ({ s }) => {
     await s.seenByAnother(1_000_000);
     const guard = s.watcher(0);
     await guard.beforeTerm();
@@ -189,7 +186,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ2 an API server that is away delays it; one that has forgotten the version leaves it to the next write", async ({ s }) => {
+  it("IQ2 an unavailable API server delays the report; one that no longer has the version leaves it to the next write", async ({ s }) => {
     const guard = s.watcher(0);
     s.before(() => Promise.reject(new UnansweredError("no answer in time")));
     guard.look("deployments", written(3));
@@ -208,7 +205,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 who makes up claims all the time is asked for one by one, and holds up nobody else", async ({ s }) => {
+  it("IQ1 looks into repeated false claims one by one, without delaying other objects", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -227,7 +224,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 of one object's claims the first waits, and no term waits for those that nobody asks for", async ({ s }) => {
+  it("IQ1 keeps only the first claim of an object, and no term waits for claims not looked into", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -249,7 +246,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 no term begins before what was seen is looked into; an API server that does not answer keeps it for 5 s", async ({ s }) => {
+  it("FG4 starts no term before pending claims are looked into; an unresponsive API server delays it by 5 s", async ({ s }) => {
     const guard = s.watcher(0);
     let answer = (): void => undefined;
     s.before(async () => {
@@ -272,7 +269,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG2 a stop that is taken away is back within a second, as often as it is done", async ({ s }) => {
+  it("FG2 restores a deleted stop within a second, each time", async ({ s }) => {
     s.watcher(0).look("deployments", written(3));
     await s.clock.advance(0);
     for (let round = 0; round < 3; round++) {
@@ -284,7 +281,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG2 a Store that is away delays the report, and the next try has it", async ({ s }) => {
+  it("FG2 an unavailable Store delays the report until the next attempt", async ({ s }) => {
     const guard = s.watcher(0);
     s.redisIsAway(true);
     guard.look("deployments", written(3));
@@ -298,7 +295,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a resume ends it, for as long as the other one writes nothing more", async ({ s }) => {
+  it("a resume ends it until the other controller writes again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -317,7 +314,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG3 the newest write is reported, so a resume that has seen less leaves it stopped", async ({ s }) => {
+  it("FG3 reports the newest write, so a resume with an older one leaves it stopped", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     guard.look("deployments", written(5, "k3s", "web-2"));
@@ -333,7 +330,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("two watchers: one that was paused and reports an old write after the resume is not believed", async ({ s }) => {
+  it("two watchers: ignores an old write that a paused one reports after the resume", async ({ s }) => {
     const [paused, leader] = [s.watcher(0), s.watcher(20)];
     s.redisIsAway(true); // for the paused one
     paused.look("deployments", written(3));
@@ -347,8 +344,8 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG5 the next leader, which saw nothing, takes over a stop that stands", async ({ s }) => {
-    await s.seenByAnother(3); // which lives no more
+  it("FG5 the next leader takes over a stop without having seen the write", async ({ s }) => {
+    await s.seenByAnother(3); // of a terminated watcher
     const next = s.watcher(20);
     await next.beforeTerm();
     s.takeAway();
@@ -361,7 +358,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 after a flush the stop stands before a term begins; Redis set back by two seconds has it again, too", async ({ s }) => {
+  it("FG4 restores the stop before a term begins, after a flush or after Redis was rolled back by two seconds", async ({ s }) => {
     const guard = s.watcher(0);
     const back = s.snapshot();
     guard.look("deployments", written(3));
@@ -376,7 +373,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("Redis that was set back and has lost the resume: stopped until a person resumes again, and then not", async ({ s }) => {
+  it("stays stopped until the next resume after a rollback of Redis lost the first one", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -393,7 +390,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a flush after the resume: what this process remembers of it stays forgiven when all is listed again", async ({ s }) => {
+  it("remembers a resume across a flush when everything is listed again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -407,7 +404,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a leader that begins after a hand-over there and back minds only what comes then", async ({ s }) => {
+  it("a leader after a hand-over and back considers only later writes", async ({ s }) => {
     const guard = s.watcher(60);
     guard.look("deployments", written(30));
     await s.clock.advance(1_000);

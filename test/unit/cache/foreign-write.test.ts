@@ -1,4 +1,4 @@
-// Would catch: another controller that goes unnoticed under another name, and a standstill for what a person, an autoscaler or we wrote.
+// Detection of foreign writes by managed fields.
 import { expect, test } from "vitest";
 
 import { claimOf, newestClaimed, proven } from "../../../shared/controllers/cache/watcher/foreign-write.ts";
@@ -25,18 +25,18 @@ test.each([
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:readyReplicas": {} } } }],
     seen: "kube-controller-manager",
   },
-  { name: "upstream's name over no status", entries: [{ ...upstream, fieldsV1: { "f:metadata": { "f:labels": {} } } }], seen: undefined },
+  { name: "upstream's name without a status", entries: [{ ...upstream, fieldsV1: { "f:metadata": { "f:labels": {} } } }], seen: undefined },
   {
-    name: "a field with something below it, and not the field itself",
+    name: "a field with subfields, without the field itself",
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }],
     seen: undefined,
   },
   {
-    name: "a field, and something below it",
+    name: "a field and its subfields",
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { ".": {}, "f:x": {} } } } }],
     seen: "kube-controller-manager",
   },
-  { name: "of upstream's loops within another program", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
+  { name: "upstream's controllers within another program", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
   {
     name: "the observed generation alone",
     entries: [{ ...upstream, manager: "other", fieldsV1: { "f:status": { "f:observedGeneration": {} } } }],
@@ -44,14 +44,14 @@ test.each([
   },
   { name: "the newest of several", entries: [{ ...upstream, manager: "k3s", time: "2026-03-01T10:00:02Z" }, upstream], seen: "k3s" },
   {
-    name: "beside ours that is newer",
+    name: "beside a newer one of ours",
     entries: [upstream, { ...upstream, manager: "deltaloop-replicaset", time: "2026-03-01T10:00:05Z" }],
     seen: "kube-controller-manager",
   },
-  { name: "of the second in which we began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
+  { name: "in the second in which we began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
   { name: "of before", entries: [{ ...upstream, time: "2026-02-01T10:00:00Z" }], seen: undefined },
   {
-    name: "of no time",
+    name: "without a time",
     entries: [
       { ...upstream, time: undefined },
       { ...upstream, time: "soon" },
@@ -75,7 +75,7 @@ test.each([
     seen: undefined,
   },
   {
-    name: "what upstream's conformance tests patch",
+    name: "the patch of upstream's conformance tests",
     entries: [{ ...upstream, manager: "e2e.test", fieldsV1: { "f:status": { "f:readyReplicas": {}, "f:availableReplicas": {} } } }],
     seen: undefined,
   },
@@ -87,7 +87,7 @@ test.each([
 test.each([
   { name: "its field changed", entries: [upstream], before: statusOf({ replicas: 2 }), by: "kube-controller-manager" },
   { name: "its field is new", entries: [upstream], before: statusOf({}), by: "kube-controller-manager" },
-  { name: "its field is what it was", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
+  { name: "its field is unchanged", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
   {
     name: "a field changed that it does not own",
     entries: [upstream],
@@ -95,13 +95,13 @@ test.each([
     by: undefined,
   },
   {
-    name: "it says so of a field that is not there",
+    name: "its entry has a field that does not exist",
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:collisionCount": {} } } }],
     before: statusOf({ collisionCount: 1 }),
     by: undefined,
   },
   {
-    name: "of two, it was the one that owns what changed, however new the other one calls itself",
+    name: "of two, the owner of the changed field, whatever their times",
     entries: [
       { ...upstream, manager: "made-up", time: "2099-01-01T00:00:00Z", fieldsV1: { "f:status": { "f:observedGeneration": {} } } },
       upstream,
@@ -109,20 +109,25 @@ test.each([
     before: statusOf({ replicas: 2, observedGeneration: 2 }),
     by: "kube-controller-manager",
   },
-  { name: "the object was made in this version", entries: [upstream], before: undefined, by: undefined },
-  { name: "the object was another one of its name", entries: [upstream], before: { metadata: { uid: "u0" }, status: {} }, by: undefined },
+  { name: "the object was created in this version", entries: [upstream], before: undefined, by: undefined },
+  {
+    name: "the object was another one of the same name",
+    entries: [upstream],
+    before: { metadata: { uid: "u0" }, status: {} },
+    by: undefined,
+  },
 ])("[informer T105] FW1 $name: written by $by", ({ entries, before, by }) => {
   const claim = claimOf("replicasets", object(...entries), AFTER_MS);
   expect(claim && proven(claim, before)?.manager).toBe(by);
 });
 
-test("of a claim, what is later than now is left out", () => {
+test("drops a claim dated later than now", () => {
   const claim = claimOf("replicasets", object({ ...upstream, manager: "far", time: "2099-01-01T00:00:00Z" }, upstream), AFTER_MS);
   expect(claim && newestClaimed(claim, Date.parse(NEXT))?.manager).toBe("kube-controller-manager");
   expect(claim && newestClaimed(claim, AFTER_MS)).toBeUndefined();
 });
 
-test("says of which object, and when", () => {
+test("reports object and time", () => {
   expect(claimed(upstream)).toEqual({
     resource: "replicasets",
     key: "shop/web",
@@ -131,13 +136,10 @@ test("says of which object, and when", () => {
   });
 });
 
-test("a pod's status is its node's", () => {
+test("a pod's status belongs to its node", () => {
   expect(claimOf("pods", object({ ...upstream, manager: "kubelet" }), AFTER_MS)).toBeUndefined();
 });
 
-test.each([undefined, null, "x", {}, { metadata: {} }, { metadata: { managedFields: [null, 3, "x", {}] } }])(
-  "%j is nobody's write",
-  (thing) => {
-    expect(claimOf("replicasets", thing, AFTER_MS)).toBeUndefined();
-  },
-);
+test.each([undefined, null, "x", {}, { metadata: {} }, { metadata: { managedFields: [null, 3, "x", {}] } }])("ignores %j", (thing) => {
+  expect(claimOf("replicasets", thing, AFTER_MS)).toBeUndefined();
+});

@@ -1,4 +1,4 @@
-// Would catch: a batch above SQS's limits, a hole or repeat in a lane's sequence, a resend under a new id, lost order, a watermark ahead of its events.
+// The lane sender: packs, batches, sequence numbers, retries, heartbeats and manifests.
 import { expect, test } from "vitest";
 import type { Cached } from "../../../shared/kube/objects/cached.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
@@ -52,13 +52,13 @@ function item(
   return { type: extra.type ?? "M", key: `shop/${name}`, uid, rv: String(rv), object } as const;
 }
 
-/** Text of three-byte characters in no order: deflate and base64 make more than three bytes of each. */
+/** Random text of three-byte characters: deflate and base64 expand each to more than three bytes. */
 function random3(length: number): string {
   const random = createSeededRandom(3);
   return Array.from({ length }, () => String.fromCharCode(0x3400 + Math.floor(random.next() * 0x6000))).join("");
 }
 
-/** As long as the API server allows, and with nothing for deflate to find. */
+/** As long as the API server allows, and incompressible. */
 function randomNames(count: number): readonly string[] {
   const text = incompressible(count * 253);
   return Array.from({ length: count }, (_, i) => text.slice(i * 253, (i + 1) * 253));
@@ -68,13 +68,13 @@ const largest = (batches: readonly (readonly QueueEntry[])[]): number =>
   Math.max(...batches.flat().map(({ body }) => Buffer.byteLength(body)));
 const MIB = 1024 * 1024;
 
-/** Text that deflate and base64 leave about as long as it is. */
+/** Text that deflate and base64 leave at about its length. */
 function incompressible(length: number): string {
   const random = createSeededRandom(1);
   return Array.from({ length }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
-test("items that come together travel together, in order; one that comes alone waits 1 ms", async () => {
+test("concurrent items share a message, in order; a lone one waits 1 ms", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("b", 2));
@@ -91,7 +91,7 @@ test("items that come together travel together, in order; one that comes alone w
   ]);
 });
 
-test("a flow of items fills the packs: fewer messages, and none of its items waits longer than 100 ms", async () => {
+test("a burst fills the packs: fewer messages, and no item waits longer than 100 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   const putMs = new Map<string, number>();
   const waits: number[] = [];
@@ -113,10 +113,10 @@ test("a flow of items fills the packs: fewer messages, and none of its items wai
   }
   expect(waits).toHaveLength(400);
   expect(Math.max(...waits)).toBeLessThanOrEqual(100);
-  expect(sent().length).toBeLessThanOrEqual(29 + 130); // until it is known to be a flow, each leaves alone
+  expect(sent().length).toBeLessThanOrEqual(29 + 130); // until it is recognized as a burst, each leaves alone
 });
 
-test("events wait for company as long as they were told to", async () => {
+test("keeps events in the batching window for the configured time", async () => {
   const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 5_000 });
   for (let i = 1; i <= 50; i++) {
     sender.live(item(`p${i}`, i));
@@ -127,7 +127,7 @@ test("events wait for company as long as they were told to", async () => {
   expect(sent()).toMatchObject([{ k: "D", items: { length: 50 } }]);
 });
 
-test("[informer T96] own writes wait for company until the clock shows a fifth of a second, 0.2 s at least, and of one object the last state leaves", async () => {
+test("[informer T96] delays own writes until the next fifth of a second, at least 0.2 s, and sends only the last state of an object", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   await clock.advance(100); // so that the next such time is too soon
   const own = (name: string, rv: number): void => sender.live({ ...item(name, rv), isOwn: true });
@@ -147,7 +147,7 @@ test("[informer T96] own writes wait for company until the clock shows a fifth o
   expect(sent()).toHaveLength(laneOf("shop/a", 2) === laneOf("shop/b", 2) ? 1 : 2);
 });
 
-test("[informer T96] an own write goes with whatever else comes in its lane, and holds nothing up", async () => {
+test("[informer T96] sends an own write with other items of its lane, without delay", async () => {
   const { clock, sender, sent } = setUp(undefined, 1);
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(10);
@@ -168,14 +168,14 @@ test("[informer T96] an own write goes with whatever else comes in its lane, and
   ]);
 });
 
-test("own writes are news where nothing is written through", async () => {
+test("sends own writes at once where nothing is written through", async () => {
   const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 0, knowsOwn: false });
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(0);
   expect(sent()).toMatchObject([{ items: [{ rv: "1" }] }]);
 });
 
-test("[informer T96] news of one lane leaves another's own writes waiting", async () => {
+test("[informer T96] items of one lane leave another lane's own writes waiting", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const [first = "", second = ""] = [0, 1].map((lane) => ["a", "b", "c", "d", "e"].find((name) => laneOf(`shop/${name}`, 2) === lane));
   sender.live({ ...item(first, 1), isOwn: true });
@@ -186,7 +186,7 @@ test("[informer T96] news of one lane leaves another's own writes waiting", asyn
   expect(sent()).toMatchObject([{ items: [{ rv: "2" }] }, { items: [{ rv: "1" }] }]);
 });
 
-test("a list's packs leave when they are full, or with the manifest; a live event beside them does not take them along", async () => {
+test("a list's packs leave when full or with the manifest; a live event beside them does not flush them", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const keys = Array.from({ length: 250 }, (_, i) => `p${i}`).filter((name) => laneOf(`shop/${name}`, 2) === 0);
   for (const [i, name] of keys.slice(0, 110).entries()) {
@@ -203,7 +203,7 @@ test("a list's packs leave when they are full, or with the manifest; a live even
   expect(sizes()).toEqual(["L100", "D1", "L10", "M", "M"]);
 });
 
-test("one event after another, each after a lull, waits 5 ms", async () => {
+test("single events with pauses in between wait 5 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   for (let event = 1; event <= 5; event++) {
     sender.live(item(`p${event}`, event));
@@ -213,7 +213,7 @@ test("one event after another, each after a lull, waits 5 ms", async () => {
   }
 });
 
-test("[informer T25] packs and batches stay within SQS's limits, and order is kept", async () => {
+test("[informer T25] packs and batches stay within SQS's limits, in order", async () => {
   const { clock, sender, batches, sent } = setUp();
   const bytesOf = (entries: readonly QueueEntry[]): number => entries.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0);
   const pad = incompressible(150 * 1024);
@@ -231,7 +231,7 @@ test("[informer T25] packs and batches stay within SQS's limits, and order is ke
   expect(sent().map(({ sq }) => sq)).toEqual(sent().map((_, index) => index + 1));
 });
 
-test("[informer T26] entries 2 and 5 of 10 that failed are sent again under the same ids, before anything later", async () => {
+test("[informer T26] resends the failed entries 2 and 5 of 10 under the same ids, before anything later", async () => {
   const { clock, sender, batches } = setUp((entries, call) => ({
     failed: call === 1 ? entries.filter((_, i) => i === 1 || i === 4).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [],
   }));
@@ -241,7 +241,7 @@ test("[informer T26] entries 2 and 5 of 10 that failed are sent again under the 
   expect(batches.map((batch) => batch.map((entry) => entry.id))).toEqual([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(id), [2, 5, 11].map(id)]);
 });
 
-test("a call takes messages of several lanes; a lane that failed holds back nobody else", async () => {
+test("one call carries messages of several lanes; a failed lane does not block another", async () => {
   const { clock, sender, batches } = setUp(
     (entries, call) => ({ failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [] }),
     4,
@@ -256,7 +256,7 @@ test("a call takes messages of several lanes; a lane that failed holds back nobo
   expect(batches[2]?.map(({ id }) => id)).toEqual(["c1.pods.0-e1-7-1", "c1.pods.0-e1-7-2"]);
 });
 
-test("[informer T28] a send without answer is repeated with the same id and body", async () => {
+test("[informer T28] repeats an unanswered send with the same id and body", async () => {
   const { clock, sender, batches } = setUp((_, call) => (call < 3 ? new Error("time-out") : { failed: [] }));
   sender.live(item("a", 1));
   await clock.runUntilIdle();
@@ -275,7 +275,7 @@ test("[informer T27] the same object and version sent twice has two ids", async 
   expect(new Set(ids).size).toBe(3); // and the manifest's
 });
 
-test("listed objects say the version of their list, each list's packs its own; live ones say none", async () => {
+test("listed objects carry the version of their list, in packs of their own; live ones carry none", async () => {
   const { clock, sender, sent } = setUp();
   sender.listed(item("a", 1), "20", 1);
   sender.listed(item("b", 1), "1000000405", 2);
@@ -284,7 +284,7 @@ test("listed objects say the version of their list, each list's packs its own; l
   expect(sent().map((envelope) => ("L" in envelope ? envelope.L : undefined))).toEqual(["20", "1000000405", undefined]);
 });
 
-test("[informer T59] group and id name the resource and the lane, so that the longest key fits", async () => {
+test("[informer T59] group and id consist of resource and lane, so that the longest key fits", async () => {
   const { clock, sender, batches } = setUp();
   sender.live({ ...item("n".repeat(253), 1), key: `${"s".repeat(63)}/${"n".repeat(253)}` });
   await clock.runUntilIdle();
@@ -304,7 +304,7 @@ test("[informer T83] two clusters with the same objects share no group and no id
   expect(two.filter((name) => one.includes(name))).toEqual([]);
 });
 
-test("a newer state of the same uid replaces the older one in the open pack; a delete or another uid never does", async () => {
+test("a newer state of the same uid replaces the older one in the open pack; a delete or another uid does not", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1, { type: "A" }));
   sender.live(item("a", 2));
@@ -318,7 +318,7 @@ test("a newer state of the same uid replaces the older one in the open pack; a d
   ]);
 });
 
-test("[informer T14] a watermark goes to every lane, after what came before it", async () => {
+test("[informer T14] a watermark goes to every lane, after earlier items", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   sender.live(item("a", 9));
   sender.watermark("50");
@@ -331,7 +331,7 @@ test("[informer T14] a watermark goes to every lane, after what came before it",
   expect(sent().filter(({ ln }) => ln !== lane)).toMatchObject([{ k: "W", sq: 1, rv: "50" }]);
 });
 
-test("a silent lane is heard of after 15 s", async () => {
+test("sends a heartbeat to a silent lane after 15 s", async () => {
   const { clock, sender, sent } = setUp();
   await clock.advance(14_999);
   sender.heartbeat();
@@ -342,7 +342,7 @@ test("a silent lane is heard of after 15 s", async () => {
   expect(sent()).toMatchObject([{ k: "W", rv: "0" }]);
 });
 
-test("a manifest closes the listed packs, goes to every lane and says how many parts it has", async () => {
+test("a manifest closes the listed packs, goes to every lane and carries its number of parts", async () => {
   const { clock, sender, sent } = setUp();
   sender.listed(item("a", 1), "20", 3);
   sender.manifest(
@@ -358,7 +358,7 @@ test("a manifest closes the listed packs, goes to every lane and says how many p
   ]);
 });
 
-test("[informer T24] an object still over 900 KiB travels by name alone", async () => {
+test("[informer T24] sends an object above 900 KiB by name alone", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("huge", 1, { bytes: 901 * 1024 }));
   await clock.runUntilIdle();
@@ -366,7 +366,7 @@ test("[informer T24] an object still over 900 KiB travels by name alone", async 
   expect(sent()[0]).not.toHaveProperty("items.0.o");
 });
 
-test("[informer T108] an object of fewer characters whose message would be over 1 MiB travels by name alone, too, in a message of its own", async () => {
+test("[informer T108] sends a shorter object whose message would exceed 1 MiB by name alone, in a message of its own", async () => {
   const { clock, sender, batches, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("huge", 2, { pad: random3(515_000) }));
@@ -381,7 +381,7 @@ test("[informer T108] an object of fewer characters whose message would be over 
   expect(sent()[1]).not.toHaveProperty("items.0.o");
 });
 
-test("[informer T108] what fits travels whole: one item of 900 KiB, and a full pack of the characters that need most", async () => {
+test("[informer T108] sends whole what fits: one item of 900 KiB, and a full pack of the characters that expand most", async () => {
   const { clock, sender, batches, sent } = setUp();
   sender.live(item("long", 1, { pad: incompressible(880 * 1024) }));
   for (let i = 0; i < 4; i++) sender.live(item(`p${i}`, i + 2, { pad: random3(50 * 1024) }));
@@ -394,7 +394,7 @@ test("[informer T108] what fits travels whole: one item of 900 KiB, and a full p
       ["2", true],
       ["3", true],
       ["4", true],
-    ], // the fourth would make it more than 200 Ki characters
+    ], // the fourth would exceed 200 Ki characters
     [
       ["5", true],
       ["6", true],
@@ -405,14 +405,14 @@ test("[informer T108] what fits travels whole: one item of 900 KiB, and a full p
   ]);
 });
 
-test("[informer T108] what is read live comes alone: no function reads a hundred such objects for one message", async () => {
+test("[informer T108] an object to be read live is alone in its message, so no function reads a hundred of them at once", async () => {
   const { clock, sender, sent } = setUp();
   for (let i = 1; i <= 3; i++) sender.live(item(`p${i}`, i, { bytes: 901 * 1024 }));
   await clock.runUntilIdle();
   expect(sent()).toMatchObject([1, 2, 3].map((i) => ({ items: [{ key: `shop/p${i}`, tooBig: true }] })));
 });
 
-test("[informer T106] a manifest of the longest names is cut so that each part fits; no row is lost, and each part says how many there are", async () => {
+test("[informer T106] splits a manifest of the longest names so that each part fits; no row is lost, and each part has the number of parts", async () => {
   const { clock, sender, batches, sent } = setUp();
   const rows = randomNames(6_000).map((name, i) => ({ key: `mallory/${name}`, uid: `uid-${i}`, rv: String(i + 1) }));
   sender.manifest("9000", rows, 1);
@@ -427,7 +427,7 @@ test("[informer T106] a manifest of the longest names is cut so that each part f
   expect(parts.flatMap((part) => part.rows)).toEqual(rows);
 });
 
-test("[informer T107] a pack that the queue refuses for good travels without its objects, under its number, and the lane goes on", async () => {
+test("[informer T107] sends a pack that the queue rejects permanently without its objects, under its number, and the lane continues", async () => {
   const refused: string[] = [];
   const { clock, sender, batches, sent } = setUp((entries) => ({
     failed: entries
@@ -454,7 +454,7 @@ test("[informer T107] a pack that the queue refuses for good travels without its
   expect([sender.idle, sender.sentRV]).toEqual([true, "20"]);
 });
 
-test("[informer T107] what holds no object is sent again, whatever the queue calls it: nothing is given up", async () => {
+test("[informer T107] retries a message without objects, whatever the queue answers: nothing is dropped", async () => {
   const { clock, sender, batches } = setUp((entries, call) => ({
     failed: call <= 3 ? entries.map(({ id }) => ({ id, reason: "KmsAccessDenied", permanent: true })) : [],
   }));
@@ -465,7 +465,7 @@ test("[informer T107] what holds no object is sent again, whatever the queue cal
   expect(sender.sentRV).toBe("5");
 });
 
-test("a full buffer holds the reader back until it drains", async () => {
+test("a full buffer blocks the reader until it drains", async () => {
   let open = false;
   const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("away")));
   for (let i = 0; i < 10_001; i++) sender.live(item(`p${i}`, i + 1));
@@ -479,7 +479,7 @@ test("a full buffer holds the reader back until it drains", async () => {
   expect(sender.sentRV).toBe("10001");
 });
 
-test("nothing is sent after the stream ended", async () => {
+test("sends nothing after the end of the stream", async () => {
   const { clock, sender, ends, batches } = setUp();
   sender.live(item("a", 1));
   ends.abort(new Error("fenced"));
@@ -487,7 +487,7 @@ test("nothing is sent after the stream ended", async () => {
   expect(batches).toEqual([]);
 });
 
-test("a body is signed for its cluster: what the sender of another one sends, nobody here takes for ours", async () => {
+test("signs a body for its cluster, so that another cluster's sender is rejected", async () => {
   const { clock, batches, sender } = setUp();
   sender.watermark("5");
   await clock.runUntilIdle();
@@ -497,7 +497,7 @@ test("a body is signed for its cluster: what the sender of another one sends, no
   expect(decodeEnvelope(body.replace(/^c1/, "c2"), testSigner)).toMatchObject({ kind: "forged" });
 });
 
-test("[informer T25] newer states that replace older ones do not fill a pack beyond its size", async () => {
+test("[informer T25] newer states that replace older ones do not exceed the size of a pack", async () => {
   const { clock, sender, batches } = setUp();
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 1));
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 101, { bytes: 150 * 1024 }));

@@ -1,4 +1,4 @@
-// Would catch: two leaders, a leader that does not notice, a fence that does not grow, a Lease that nobody can take over.
+// Leader election: take-over, loss, release and fences of the Lease.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -49,7 +49,7 @@ function scene() {
   return { clock, server, kube, log, candidate, stored, touch };
 }
 
-/** A process that stands still: time goes by, and none of its timers fires. */
+/** A suspended process: time passes, and none of its timers fires. */
 function standing(clock: ReturnType<typeof createVirtualClock>, stands: () => boolean): Clock {
   return {
     now: () => clock.now(),
@@ -66,7 +66,7 @@ async function expectQuickly<T>(clock: ReturnType<typeof createVirtualClock>, an
 }
 
 describe("the watcher's Lease", () => {
-  it("is made by the first who wants it; the fence is the version of that write, and grows when raised", async () => {
+  it("is created by the first candidate; the fence is the version of that write, and grows when raised", async () => {
     const { clock, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(false);
   });
 
-  it("[informer T56] is taken over once its record has not changed for 15 s, with one transition more; a renewal leaves it", async () => {
+  it("[informer T56] is taken over once its record has not changed for 15 s, with one more transition; a renewal keeps the count", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -100,7 +100,7 @@ describe("the watcher's Lease", () => {
     server.close();
   });
 
-  it("[informer T57] given back at any moment: nobody holds it, for one second; the next one has it within 2 s", async () => {
+  it("[informer T57] is released at any moment: without holder for one second; the next candidate has it within 2 s", async () => {
     for (const afterMs of [10_000, 10_350, 10_700, 11_050, 11_400, 11_750]) {
       const { clock, candidate, stored } = scene();
       const a = candidate("a");
@@ -118,7 +118,7 @@ describe("the watcher's Lease", () => {
     }
   });
 
-  it("LE5 [informer T57] given back while a renewal is on its way, or right after somebody touched it, it is given back all the same", async () => {
+  it("LE5 [informer T57] is released during a renewal, or right after another client changed it", async () => {
     const slow = scene();
     const renewals: (() => void)[] = [];
     const writer = {
@@ -148,7 +148,7 @@ describe("the watcher's Lease", () => {
     expect(touched.stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
   });
 
-  it("that another one has by now is not given away by the one that lost it", async () => {
+  it("is not released by a former holder once another one has it", async () => {
     const { clock, candidate, stored, log } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -162,7 +162,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("is raised in the middle of a renewal", async () => {
+  it("is raised during a renewal", async () => {
     const { clock, kube, candidate } = scene();
     const writer = {
       ...kube,
@@ -178,7 +178,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
   });
 
-  it("[informer T55] deleted and made again: transitions start over, the fence does not", async () => {
+  it("[informer T55] deleted and recreated: transitions restart, the fence does not", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -190,7 +190,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
   });
 
-  it("[informer T55] deleted under its leader: one of two leads a moment later, and the other one does not", async () => {
+  it("[informer T55] deleted under its leader: exactly one of two leads shortly after", async () => {
     const { clock, candidate, stored, server } = scene();
     const all = [candidate("a"), candidate("b")];
     await clock.advance(10_000);
@@ -201,7 +201,7 @@ describe("the watcher's Lease", () => {
     expect(stored().holderIdentity).toMatch(/^[ab]$/);
   });
 
-  it("LE3 is lost 10 s after the last renewal was asked for, though it was answered late and the call for the next one hangs", async () => {
+  it("LE3 is lost 10 s after the last renewal was sent, even if it was answered late and the next one hangs", async () => {
     const { clock, kube, candidate } = scene();
     let hangs = false;
     const writer = {
@@ -213,7 +213,7 @@ describe("the watcher's Lease", () => {
       },
     };
     const a = candidate("a", { writer });
-    await clock.advance(5_000); // asked for after 2 s
+    await clock.advance(5_000); // sent after 2 s
     hangs = true;
     await clock.advance(6_800);
     expect(a.leader()?.lost.aborted).toBe(false);
@@ -221,7 +221,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("LE4 [informer T54] is known to be lost after a standstill before any timer has fired, and is not renewed then", async () => {
+  it("LE4 [informer T54] is known to be lost after a suspension before any timer has fired, and is not renewed", async () => {
     const { clock, candidate } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -235,7 +235,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("[informer T54] is not renewed after a standstill, though nobody else has taken it", async () => {
+  it("[informer T54] is not renewed after a suspension, even if unclaimed", async () => {
     const { clock, candidate, stored } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -249,7 +249,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("is waited for with one line in the log for each holder", async () => {
+  it("logs one line per holder while waiting", async () => {
     const { clock, candidate, log } = scene();
     candidate("a");
     await clock.advance(100);
@@ -258,7 +258,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
   });
 
-  it("of which the leader cannot hear for 10 s is lost to it, whatever the record says", async () => {
+  it("is lost to a leader without contact for 10 s, whatever the record contains", async () => {
     const { clock, kube, candidate } = scene();
     let away = false;
     const writer = {
@@ -275,7 +275,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("that somebody else has written is lost at once, that only changed is kept", async () => {
+  it("is lost at once when another holder writes it, and kept on other changes", async () => {
     const { clock, server, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(3_000);
@@ -295,14 +295,14 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("is had by one of many who want it at the same time", async () => {
+  it("is acquired by one of many concurrent candidates", async () => {
     const { clock, candidate } = scene();
     const all = ["a", "b", "c", "d"].map((identity) => candidate(identity));
     await clock.advance(60_000);
     expect(all.filter(({ leader }) => leader() && !leader()?.lost.aborted)).toHaveLength(1);
   });
 
-  it("is not waited for any longer when the process ends", async () => {
+  it("is not waited for after the process ends", async () => {
     const { clock, candidate } = scene();
     candidate("a");
     await clock.advance(100);
@@ -313,7 +313,7 @@ describe("the watcher's Lease", () => {
     expect(await b.waiting).toBeUndefined();
   });
 
-  it("whose take-over was not answered is tried again", async () => {
+  it("retries an unanswered take-over", async () => {
     const { clock, kube, candidate, log } = scene();
     let calls = 0;
     const writer = {

@@ -1,4 +1,4 @@
-// Would catch: half a stream taken for a list, an old server asked for streams for ever, a watch that waits in silence for a history that is no more.
+// List and watch over HTTP: streamed lists, pages, refusals and resumed watches.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { HistoryRegressedError, ListWatch, type Listener } from "../../../shared/kube/list-watch/list-watch.ts";
@@ -9,11 +9,11 @@ import { recordingLog } from "../recording-log.ts";
 type Lines = readonly string[];
 const IDLE_MS = 1_000_000_000;
 
-/** What one watch does: groups of lines or waits (ms), then its end: `close`, or an error; without one it stays open. */
+/** One watch: groups of lines or waits (ms), then its end: `close` or an error; without one it stays open. */
 type Watch = readonly (Lines | number | Error | "close")[];
 
 interface Script {
-  /** The server's newest version, each time it is asked; the last one stays. */
+  /** The server's newest version at each request; the last one stays. */
   readonly newest?: readonly (string | Error)[];
   readonly lists?: readonly (ListPage | Error)[];
   readonly watches?: readonly Watch[];
@@ -44,7 +44,7 @@ const unsupported = new KubeApiError({ code: 422, reason: "Invalid", message: "s
 const reset = new UnansweredError("reset");
 const nameOf = (item: unknown): string => (item as ReturnType<typeof object>).metadata.name;
 
-/** Plays a script until nothing of it is left, and tells what was asked, when, and what the listener was told. */
+/** Plays a script to its end. @returns the requests with their times, and the calls of the listener */
 async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatch) => Promise<void>) {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
@@ -107,7 +107,7 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
 }
 
 describe("WatchList", () => {
-  it("[informer T16] tells each object as it comes, what changes meanwhile, then that it is whole, and goes on over one connection", async () => {
+  it("[informer T16] delivers objects as they arrive, changes meanwhile, then its completion, and continues on the same connection", async () => {
     const { asked, told, queries } = await play({
       newest: ["18"],
       watches: [
@@ -139,7 +139,7 @@ describe("WatchList", () => {
     ]);
   });
 
-  it("[informer T15] is resumed from none of its objects: they come in no order", async () => {
+  it("[informer T15] is not resumed from one of its objects, because they arrive unordered", async () => {
     const half: Watch = [[line("ADDED", "a", 9), line("ADDED", "b", 3), line("ADDED", "c", 7), line("MODIFIED", "c", 10)], reset];
     const { asked, told } = await play({ newest: ["8", "11"], watches: [half, half], lists: [page(12, ["a"])] });
     expect(asked).toEqual([
@@ -153,7 +153,7 @@ describe("WatchList", () => {
     expect(told.slice(8)).toEqual(["3: a not before 12", "3: whole at 12"]);
   });
 
-  it("[informer T17] is not whole at a bookmark that does not say so, and nothing counts as seen up to there", async () => {
+  it("[informer T17] is not complete at an unmarked bookmark, and moves no version before it is complete", async () => {
     const { told, asked } = await play({
       newest: ["18"],
       watches: [[[line("ADDED", "a", 3), bookmark(19)], [line("ADDED", "b", 4)], [end(20)]]],
@@ -165,9 +165,9 @@ describe("WatchList", () => {
   it.each([
     { name: "closes", how: "close" as const },
     { name: "breaks", how: reset },
-    { name: "holds a line that cannot be decoded", how: ['{"type":"ADD'] },
-    { name: "has an end without a version", how: [end("soon")] },
-  ])("[informer T18] that $name before it is whole is begun anew, with another listing", async ({ how }) => {
+    { name: "contains an undecodable line", how: ['{"type":"ADD'] },
+    { name: "ends without a version", how: [end("soon")] },
+  ])("[informer T18] that $name before it is complete is restarted with another listing", async ({ how }) => {
     const { asked, told } = await play({
       newest: ["18"],
       watches: [[[line("ADDED", "a", 3)], how], [[line("ADDED", "b", 4), end(20)]]],
@@ -176,7 +176,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 18", "2: b not before 18", "2: whole at 20"]);
   });
 
-  it("[informer T18] of a relist that ends in its middle is begun anew, too: no watch goes on without a list", async () => {
+  it("[informer T18] of a relist that ends early is restarted, too: no watch continues without a list", async () => {
     const { asked, told } = await play({
       resumeFrom: "5",
       newest: ["18"],
@@ -186,7 +186,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["2: whole at 20"]);
   });
 
-  it("that has broken off twice is read by pages: who cannot keep up with a stream can with those; the next list is streamed again", async () => {
+  it("is read by pages after it has broken off twice, for servers that cannot sustain a stream; the next list is streamed again", async () => {
     const half: Watch = [[line("ADDED", "a", 3)], "close"];
     const { asked, told } = await play({
       newest: ["18"],
@@ -206,18 +206,18 @@ describe("WatchList", () => {
     expect(told.slice(2)).toEqual(["3: a not before 20", "3: whole at 20", "4: whole at 40"]);
   });
 
-  it("[informer T19] that the server does not know is read by pages in the same cycle, and no more asked for", async () => {
+  it("[informer T19] is read by pages in the same cycle from a server without it, and not requested again", async () => {
     const { asked, told, log } = await play({
       watches: [[unsupported], [[line("ADDED", "b", 21), status(410)]]],
       lists: [page(20, ["a"]), page(30, ["b"])],
     });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 list 21 NotOlderThan 500", "0 watch 30"]);
     expect(told).toEqual(["1: a not before 20", "1: whole at 20", "A b 21", "2: b not before 30", "2: whole at 30"]);
-    // That is an answer and no failure: who reads a capture, or an older server, is told of none.
+    // An answer and not a failure: readers of a capture or an older server see no error.
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 
-  it("[informer T112] of pages that are too large goes on with smaller ones, from where it was and of one version", async () => {
+  it("[informer T112] of pages that are too large continues with smaller ones, at the same position and version", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, told } = await play({
       watches: [[unsupported]],
@@ -235,7 +235,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 20", "1: b not before 20", "1: c not before 20", "1: whole at 20"]);
   });
 
-  it("[informer T112] with one object that alone is too large fails, says so and is tried again later", async () => {
+  it("[informer T112] fails with a single object that is too large, reports it and is retried later", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, log } = await play({ watches: [[unsupported]], lists: Array.from({ length: 9 }, () => tooLarge) }, 100);
     expect(asked.at(-1)).toBe("0 list latest 1");
@@ -251,7 +251,7 @@ describe("WatchList", () => {
   it.each([
     { name: "in the stream: its etcd cannot report progress", watch: [[status(500)]] as Watch },
     { name: "as an answer", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
-  ])("[informer T19] that is refused for another reason, $name, is read by pages this time alone", async ({ watch }) => {
+  ])("[informer T19] refused for another reason, $name, is read by pages only this time", async ({ watch }) => {
     const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
   });
@@ -259,8 +259,8 @@ describe("WatchList", () => {
   it.each([
     { name: "as an answer", watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch, at: 7_000 },
     { name: "in the stream", watch: [[status(429)]] as Watch, at: 800 },
-    { name: "by nobody's listening", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
-  ])("that is put off $name waits and is asked for again, however often", async ({ watch, at }) => {
+    { name: "without a listener", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
+  ])("that is delayed $name waits and retries without limit", async ({ watch, at }) => {
     const { asked } = await play({ newest: ["18"], watches: [watch, watch, watch, [[end(20)]]] });
     expect(asked[2]).toBe(`${at} newest`);
     expect(asked.filter((each) => each.includes("list"))).toEqual([]);
@@ -270,19 +270,19 @@ describe("WatchList", () => {
   it.each([
     { name: "expired", watch: [[status(410)]] as Watch },
     { name: "too large", watch: [[status(504, "Too large resource version: 18, current: 17")]] as Watch },
-  ])("[informer T03] whose version is $name asks for the newest at once, and the second time waits", async ({ watch }) => {
+  ])("[informer T03] whose version is $name requests the newest at once, and waits the second time", async ({ watch }) => {
     const { asked } = await play({ newest: ["18", "17"], watches: [watch, watch, [[end(20)]]] });
     expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
   });
 
-  it("keeps an object without a decimal version in its page: whoever listens sets it aside", async () => {
+  it("keeps an object without a decimal version in its page: the listener quarantines it", async () => {
     const odd = JSON.stringify({ type: "ADDED", object: object("odd", "abc") });
     const { told, asked } = await play({ newest: ["18"], watches: [[[odd, end(20)]]] });
     expect(told).toEqual(["1: odd not before 18", "1: whole at 20"]);
     expect(asked).toHaveLength(2);
   });
 
-  it("[informer T42] of a server below the floor ends the loop before the first object is told", async () => {
+  it("[informer T42] of a server below the floor ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, applied already: 100");
@@ -292,7 +292,7 @@ describe("WatchList", () => {
   it.each([
     { name: "by pages", watches: [[unsupported]] as readonly Watch[] },
     { name: "as a stream", watches: [[[end(20)]]] as readonly Watch[] },
-  ])("LW4 what `listed` throws ends the loop: $name", async ({ watches }) => {
+  ])("LW4 ends the loop with what `listed` throws: $name", async ({ watches }) => {
     const bug = new Error("the listener's own");
     const listed = (): never => {
       throw bug;
@@ -302,14 +302,14 @@ describe("WatchList", () => {
     expect(asked.length).toBeLessThanOrEqual(3);
   });
 
-  it("waits for the listener's room after each group, before it is whole, too", async () => {
+  it("waits for the listener after each group, also before it is complete", async () => {
     const waits = async (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     const { told } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], [line("ADDED", "b", 4), end(20)]]], room: waits });
     expect(told).toEqual(["1: a not before 18"]);
   });
 
-  it("is broken off by a demand for a list, which begins anew at once", async () => {
+  it("is aborted by a request for a list, which starts at once", async () => {
     const { told, asked } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], 10_000], [[end(20)]]] }, 10, async (loop) => {
       for (let i = 0; i < 50; i++) await Promise.resolve();
       loop.relist("somebody needs it");
@@ -323,12 +323,12 @@ describe("a watch", () => {
   it.each([
     { random: 0, seconds: 300 },
     { random: 0.999, seconds: 600 },
-  ])("asks for bookmarks and an end after $seconds s, and for no state", async ({ random, seconds }) => {
+  ])("requests bookmarks and an end after $seconds s, and no initial state", async ({ random, seconds }) => {
     const { queries } = await play({ resumeFrom: "5", random });
     expect(queries[0]).toEqual({ resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: seconds });
   });
 
-  it("that is closed goes on from what came last, bookmarks included, without a list", async () => {
+  it("that is closed continues from its last version, bookmarks included, without a list", async () => {
     const { asked, told } = await play({
       resumeFrom: "5",
       watches: [
@@ -340,12 +340,12 @@ describe("a watch", () => {
     expect(told).toEqual(["A a 7", "bookmark 9"]);
   });
 
-  it("[informer T12] that ends within a second with nothing in it waits longer each time", async () => {
+  it("[informer T12] that ends within a second without events waits longer each time", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [["close"], [200, "close"], ["close"]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual(["0 watch 5", "800 watch 5", "2600 watch 5", "5800 watch 5"]);
   });
 
-  it("[informer T09] that is refused goes on at the same version when the server is there again: nothing is listed", async () => {
+  it("[informer T09] that is refused continues at the same version when the server is back: nothing is listed", async () => {
     const refused = new UnansweredError("connect ECONNREFUSED");
     const { asked } = await play({
       resumeFrom: "12",
@@ -355,7 +355,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 newest", "800 newest", "800 watch 12", "2400 newest", "2400 watch 12", "9400 newest", "9400 watch 12"]);
   });
 
-  it("[informer T11] with internal errors is asked for again for 30 s, then everything is listed", async () => {
+  it("[informer T11] with internal errors is retried for 30 s, then everything is listed", async () => {
     const watches = Array.from({ length: 7 }, () => [[status(500)]]);
     const { asked } = await play({ resumeFrom: "5", watches: [...watches, [[end(1_000)]]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual([
@@ -369,11 +369,11 @@ describe("a watch", () => {
     { name: "whose watch", code: 403, script: { resumeFrom: "5", watches: [[new KubeApiError({ code: 403, reason: "Forbidden" })]] } },
     { name: "whose stream", code: 401, script: { resumeFrom: "5", watches: [[[status(401)]]] } },
     {
-      name: "whose question for the newest version",
+      name: "whose request for the newest version",
       code: 401,
       script: { resumeFrom: "5", newest: [new KubeApiError({ code: 401 }), "9"] },
     },
-  ])("$name is refused with $code says so to people, waits, and goes on at its version", async ({ script }) => {
+  ])("$name is refused with $code logs it, waits, and continues at its version", async ({ script }) => {
     const { asked, log } = await play(script);
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([
       expect.objectContaining({ message: "the API server refuses us", fields: expect.objectContaining({ resource: "pods" }) }),
@@ -382,7 +382,7 @@ describe("a watch", () => {
     expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
   });
 
-  it("a list that is refused with 403 says so to people, each time, and is tried again", async () => {
+  it("a list refused with 403 logs it, each time, and is retried", async () => {
     const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
     const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
     expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
@@ -393,7 +393,7 @@ describe("a watch", () => {
 });
 
 describe("before a watch is resumed", () => {
-  it("[informer T52] a server whose newest version is behind is listed anew at once: its watch would be silent up to there", async () => {
+  it("[informer T52] a server whose newest version is behind is listed at once: its watch would be silent until then", async () => {
     const { asked, told, log } = await play({
       newest: ["1200", "1000"],
       resumeFrom: "1200",
@@ -413,17 +413,17 @@ describe("before a watch is resumed", () => {
     );
   });
 
-  it("[informer T52] so is one that is behind what a part is known to be whole up to", async () => {
+  it("[informer T52] so is one that is behind the version up to which a part is known to be complete", async () => {
     const { asked } = await play({ newest: ["1100"], resumeFrom: "1000", known: "1200", watches: [[[end(1_100)]]] });
     expect(asked).toEqual(["0 newest", "0 newest", "0 watchList 1100"]);
   });
 
-  it("[informer T52] a server that has nothing newer is not, nor is one that has not listed yet", async () => {
+  it("[informer T52] a server at the same version is not, nor is one without a list so far", async () => {
     const { asked } = await play({ newest: ["1200"], resumeFrom: "1100", known: "1200" });
     expect(asked).toEqual(["0 newest", "0 watch 1100"]);
   });
 
-  it("a list is proof enough: its own watch is not asked about", async () => {
+  it("a list suffices: its own watch is opened without a check", async () => {
     const { asked } = await play({ watches: [[unsupported]], lists: [page(20, [])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
   });

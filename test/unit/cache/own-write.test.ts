@@ -1,4 +1,4 @@
-// Catches: a foreign write that waits as if it were ours; an own one that does not.
+// Recognition of the system's own writes by managed fields.
 import { describe, expect, it } from "vitest";
 
 import { isOwnWrite } from "../../../shared/controllers/cache/watcher/own-write.ts";
@@ -9,18 +9,18 @@ const OURS = "deltaloop-replicaset";
 
 describe("[informer T96] isOwnWrite", () => {
   it.each<readonly [string, readonly object[], boolean]>([
-    ["nobody wrote it", [], false],
-    ["made by us", [entry(OURS, NOW)], true],
-    ["made by us, and its status too", [entry("deltaloop-deployment", EARLIER), entry(OURS, NOW)], true],
-    ["made by another, and we were last", [entry("kubectl", EARLIER), entry(OURS, NOW)], true],
-    ["in whatever order", [entry(OURS, NOW), entry("kubectl", EARLIER)], true],
-    ["another was last", [entry(OURS, EARLIER), entry("kubectl", NOW)], false],
-    ["another in the same second", [entry(OURS, NOW), entry("kubectl", NOW)], false],
-    ["and the other way round", [entry("kubectl", NOW), entry(OURS, NOW)], false],
+    ["without a manager", [], false],
+    ["created by us", [entry(OURS, NOW)], true],
+    ["created by us, with its status", [entry("deltaloop-deployment", EARLIER), entry(OURS, NOW)], true],
+    ["created by another manager, last written by us", [entry("kubectl", EARLIER), entry(OURS, NOW)], true],
+    ["in either order", [entry(OURS, NOW), entry("kubectl", EARLIER)], true],
+    ["last written by another manager", [entry(OURS, EARLIER), entry("kubectl", NOW)], false],
+    ["another manager in the same second", [entry(OURS, NOW), entry("kubectl", NOW)], false],
+    ["and in the other order", [entry("kubectl", NOW), entry(OURS, NOW)], false],
     ["two of ours in one second", [entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
-    ["two of ours after another", [entry("kubectl", EARLIER), entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
-    ["a name that only looks like ours", [entry("my-deltaloop-replicaset", NOW)], false],
-    ["our node agent, which writes nothing through", [entry(OURS, EARLIER), entry("deltaloop-node", NOW)], false],
+    ["two of ours after another manager", [entry("kubectl", EARLIER), entry(OURS, NOW), entry("deltaloop-deployment", NOW)], true],
+    ["a name that only resembles ours", [entry("my-deltaloop-replicaset", NOW)], false],
+    ["our node agent, which has no write-through", [entry(OURS, EARLIER), entry("deltaloop-node", NOW)], false],
     ["our scripted nodes", [entry("deltaloop-nodes", NOW)], false],
     ["no time", [{ manager: OURS }], false],
     ["no manager", [{ time: NOW }], false],
@@ -58,7 +58,7 @@ describe("[informer T96] isOwnWrite", () => {
   ] as const)("in one second with another, when the status $what: $expected", ({ resource, generation, observedGeneration, expected }) => {
     const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
     expect(isOwnWrite(resource, "M", object)).toBe(expected);
-    expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // what is new was just made
+    expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // the new object was just created
     expect(
       isOwnWrite(resource, "M", {
         ...object,
@@ -67,7 +67,7 @@ describe("[informer T96] isOwnWrite", () => {
     ).toBe(false);
   });
 
-  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("not of %j", (object) =>
+  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("not for %j", (object) =>
     expect(isOwnWrite("pods", "M", object)).toBe(false),
   );
 });

@@ -1,4 +1,4 @@
-// Would catch: an effect decided on a row that was not read, a count that is not compared, an intent lowered for the wrong pod or owner.
+// Preparation of changes: rows read, effects, counts and intents.
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { ownerOfCached } from "../../../shared/kube/objects/owner-id.ts";
@@ -8,7 +8,7 @@ import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { IndexRequest, IndexView, Row } from "../../../shared/store/ports/store.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
 
-/** A Store of these objects that notes what it is asked. */
+/** A Store of these objects that records its calls. */
 function storeOf(...objects: readonly (readonly [CachedResource, Cached])[]) {
   const asked: IndexRequest[] = [];
   const rows = objects.map(([resource, object]) => ({ resource, row: rowOf(object) }));
@@ -44,12 +44,12 @@ function put(object: Cached): Change {
   return { type: "put", key: keyOf(object), uid, rv, object };
 }
 
-/** The pods of the default ReplicaSet name it so. */
+/** The pods of the default ReplicaSet are owned by it. */
 const WEB = asOwner("replicaset", cachedReplicaSet());
 
 const none: AffectedKeys = () => [];
 
-/** Nothing here is read live. */
+/** No live reads here. */
 const live = (): Promise<never> => Promise.reject(new Error("read live"));
 const prepare = (
   store: Parameters<typeof prepareChanges>[0],
@@ -60,7 +60,7 @@ const prepare = (
 ) => prepareChanges(store, registry, resource, changes, { live, ...(known && { known }) });
 
 describe("prepareChanges", () => {
-  it("compares with the row it has read, or says that there was none", async () => {
+  it("compares with the row it has read, or with its absence", async () => {
     const [old, young] = [
       cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
       cachedPod({ name: "b" }),
@@ -73,7 +73,7 @@ describe("prepareChanges", () => {
     expect(items[1]).not.toHaveProperty("expected");
   });
 
-  it("asks for nothing that it is told, and believes that a known key is absent", async () => {
+  it("reads nothing that the caller supplies, and treats a known key as absent", async () => {
     const store = storeOf();
     const object = cachedPod({ name: "a" });
     const { items } = await prepare(
@@ -88,7 +88,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toEqual([]);
   });
 
-  it("reads what decisions ask for, round by round, with the counts of their namespaces, and asks them again", async () => {
+  it("reads what decisions require, round by round, with the counts of their namespaces, and runs them again", async () => {
     const d = cachedDeployment({ name: "d" });
     const rs = cachedReplicaSet({ name: "rs", owner: ownedBy("Deployment", d) });
     const store = storeOf(["replicasets", rs], ["deployments", d]);
@@ -111,7 +111,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toHaveLength(3);
   });
 
-  it("[informer A4] [informer T79] a put that the row is not older than concerns nobody, and comes again should the row have moved", async () => {
+  it("[informer A4] [informer T79] a put that is not newer than the row has no effect, and is repeated if the row has moved", async () => {
     const rs = cachedReplicaSet();
     const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
     const store = storeOf(["pods", cached]);
@@ -138,7 +138,7 @@ describe("prepareChanges", () => {
     expect(items[0]?.effects).toHaveLength(1);
   });
 
-  it("a decision that looks up a row whose own put changes nothing is shown its object", async () => {
+  it("shows a decision the object of a row whose own put changes nothing", async () => {
     const [older, newer] = [
       cachedReplicaSet({ name: "older", resourceVersion: "1" }),
       cachedReplicaSet({ name: "newer", resourceVersion: "9" }),
@@ -153,7 +153,7 @@ describe("prepareChanges", () => {
     expect(seen).toEqual(newer);
   });
 
-  it("ends with an error when a decision never stops asking", async () => {
+  it("fails when a decision never stops requesting rows", async () => {
     let asked = 0;
     const greedy: AffectedKeys = (_, lookups) => {
       lookups.get("replicasets", `shop/${asked++}`);
@@ -164,7 +164,7 @@ describe("prepareChanges", () => {
     );
   });
 
-  it("[informer A10] [informer T36] tells a replaced object as a delete and an add, a changed one as one change", async () => {
+  it("[informer A10] [informer T36] passes a replaced object as a delete and an add, a changed one as one change", async () => {
     const pairs: string[] = [];
     const table: AffectedKeys = (delta) => {
       const uid = (object: Cached | undefined): string => (object === undefined ? "-" : (object as CachedPod).uid);
@@ -177,7 +177,7 @@ describe("prepareChanges", () => {
     expect(pairs).toEqual(["one > -", "- > two", "one > one"]);
   });
 
-  it("[informer A9] judges a delete by the cached object, and by the message where nothing is cached", async () => {
+  it("[informer A9] judges a delete by the cached object, or by the message where nothing is cached", async () => {
     const labels: (string | undefined)[] = [];
     const table: AffectedKeys = ({ resource, old }) => {
       if (resource === "pods") labels.push(old?.labels?.["from"]);
@@ -196,7 +196,7 @@ describe("prepareChanges", () => {
     expect(labels).toEqual(["cache", "message", undefined]);
   });
 
-  it("[informer T24] what is gone concerns whom its delete would, lowers its delete, counts nothing and needs no object", async () => {
+  it("[informer T24] a vanished object has the affected keys of its delete, lowers the delete intent, changes no count and needs no object", async () => {
     const pod = cachedPod({ owner: ownedBy("ReplicaSet", cachedReplicaSet()) });
     const table: AffectedKeys = ({ resource, old, new: after }) =>
       resource === "pods" && old?.owner && !after
@@ -229,28 +229,28 @@ describe("prepareChanges", () => {
     [asOwner("replicaset", second), "uid-rs-second"],
   ]);
   it.each([
-    { name: "an owned pod answers its create", before: undefined, after: owned, want: ["uid-rs-web c:web-1"] },
-    { name: "an orphan answers nothing", before: undefined, after: cachedPod(), want: [] },
+    { name: "an owned pod fulfils its create", before: undefined, after: owned, want: ["uid-rs-web c:web-1"] },
+    { name: "an orphan fulfils nothing", before: undefined, after: cachedPod(), want: [] },
     {
-      name: "a terminating pod answers its delete too",
+      name: "a terminating pod fulfils its delete too",
       before: owned,
       after: dying,
       want: ["uid-rs-web c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     {
-      name: "a pod that has gone answers its delete, under the owner it had",
+      name: "a deleted pod fulfils its delete, under its former owner",
       before: owned,
       after: undefined,
       want: ["uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     { name: "a terminating pod that has gone answers its delete alone", before: dying, after: undefined, want: ["uid-rs-web d:uid-web-1"] },
     {
-      name: "a replaced pod answers the old one's delete and the new one's create",
+      name: "a replaced pod fulfils the old one's delete and the new one's create",
       before: owned,
       after: { ...owned, uid: "again", owner: ownedBy("ReplicaSet", second) },
       want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
-    { name: "a released pod answers nothing: it lives", before: owned, after: cachedPod(), want: [] },
+    { name: "a released pod fulfils nothing: it still exists", before: owned, after: cachedPod(), want: [] },
   ])("intents: $name", async ({ before, after, want }) => {
     const change: Change = after
       ? put({ ...after, resourceVersion: "2" })
@@ -267,7 +267,7 @@ describe("prepareChanges", () => {
     { name: "selects otherwise", before: rs, after: cachedReplicaSet({ selector: { app: "else" } }), want: true },
     { name: "gets a controller", before: rs, after: cachedReplicaSet({ owner: ownedBy("Deployment", cachedDeployment()) }), want: true },
     { name: "is resized", before: rs, after: resized, want: false },
-  ])("[informer T44] the namespace's count moves when a primary $name: $want", async ({ before, after, want }) => {
+  ])("[informer T44] the namespace's count changes when a primary $name: $want", async ({ before, after, want }) => {
     const change: Change = after
       ? { ...put(after), rv: "999" }
       : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };
@@ -275,7 +275,7 @@ describe("prepareChanges", () => {
     expect(items[0]?.counted).toBe(want);
   });
 
-  it("pods are counted nowhere", async () => {
+  it("does not count pods", async () => {
     const { items } = await prepare(storeOf(), [none], "pods", [put(cachedPod())]);
     expect(items[0]?.counted).toBe(false);
   });

@@ -1,4 +1,4 @@
-// Would catch: a relist where a resume is enough, a hot loop, a skipped line, a list from a version the server refused.
+// The reflector: transitions between list, watch and back-off.
 import { describe, expect, test } from "vitest";
 import { stepBackoff, FRESH_BACKOFF } from "../../../shared/kube/list-watch/reflector-backoff.ts";
 import { startReflector, stepReflector } from "../../../shared/kube/list-watch/reflector.ts";
@@ -31,11 +31,11 @@ const brief = (steps: readonly ReflectorStep[]): readonly string[] =>
   steps.map((step) => (step.do === "continue" ? "-" : `${step.do} ${step.rv ?? "latest"} after ${step.afterMs}`));
 
 describe("reflector", () => {
-  test("[informer T01] the first list of an epoch asks for the most recent state, then watches from the list's version", () => {
+  test("[informer T01] the first list of an epoch requests the most recent state, then watches from the list's version", () => {
     expect(brief(run(undefined, { kind: "listed", rv: "10" }))).toEqual(["list latest after 0", "watch 10 after 0"]);
   });
 
-  test("[informer T02] an expired relist asks for the latest at once", () => {
+  test("[informer T02] an expired relist requests the latest at once", () => {
     const steps = run(
       undefined,
       { kind: "listed", rv: "10" },
@@ -62,7 +62,7 @@ describe("reflector", () => {
   test.each([
     { name: "is refused too", error: expired },
     { name: "fails otherwise", error: internal },
-  ])("[informer T02] a list of the latest that $name waits, and asks for the latest again", ({ error }) => {
+  ])("[informer T02] a list of the latest that $name waits, and requests the latest again", ({ error }) => {
     const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error });
     expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);
   });
@@ -74,7 +74,7 @@ describe("reflector", () => {
     expect(brief(run("12", { kind: "refused", error: expired, inStream }))[1]).toBe("list 12 after 0");
   });
 
-  test("[informer T09] refused connections and 429 watch again at the same version, no list, as late as the server asks", () => {
+  test("[informer T09] refused connections and 429 watch again at the same version without a list, after the server's delay", () => {
     const steps = run(
       "12",
       { kind: "refused", error: refused, inStream: false },
@@ -103,7 +103,7 @@ describe("reflector", () => {
     expect(stepReflector(startReflector("12")[0], closed(0, 200), 0, 0.5)[1]).toMatchObject({ do: "watch", afterMs: 1200 });
   });
 
-  test("a watch that ended with events, or after a second, starts again at once", () => {
+  test("a watch that ended with events, or after a second, restarts at once", () => {
     expect(brief(run("12", closed(1, 10), closed(0, 1000))).slice(1)).toEqual(["watch 12 after 0", "watch 12 after 0"]);
   });
 
@@ -115,7 +115,7 @@ describe("reflector", () => {
     expect(stepBackoff({ nextMs: 30_000, usedAtMs: 0 }, 1, 0.5)[1]).toBe(45_000);
   });
 
-  test("[informer T14] a bookmark moves the version that a lost connection resumes from", () => {
+  test("[informer T14] a bookmark moves the version from which a lost connection resumes", () => {
     const steps = run("12", { kind: "accepted", rv: "50" }, { kind: "closed", clean: false, events: 1, openMs: 5000 });
     expect(brief(steps).slice(1)).toEqual(["-", "watch 50 after 800"]);
   });
@@ -125,7 +125,7 @@ describe("reflector", () => {
     expect(brief(steps).slice(1)).toEqual(["-", "watch 13 after 800", "list 13 after 0", "watch 20 after 0"]);
   });
 
-  test("an undecodable line at another version is a first one again", () => {
+  test("an undecodable line at another version counts as a first one", () => {
     const steps = run("12", { kind: "undecodable" }, { kind: "accepted", rv: "13" }, { kind: "undecodable" });
     expect(steps.map((step) => step.do)).toEqual(["watch", "watch", "continue", "watch"]);
   });
@@ -142,7 +142,7 @@ describe("reflector", () => {
 
   test.each([
     {
-      name: "[informer T19] an unknown verb reads this list by pages, and every later one",
+      name: "[informer T19] an unknown verb reads this list and all later ones by pages",
       inputs: [
         watchListFailed(new KubeApiError({ code: 422 })),
         { kind: "listed", rv: "20" },
@@ -151,22 +151,22 @@ describe("reflector", () => {
       want: ["watchList latest after 0", "pages latest after 0", "watch", "pages 20 after 0"],
     },
     {
-      name: "[informer T19] another refusal reads this list alone by pages",
+      name: "[informer T19] another refusal reads only this list by pages",
       inputs: [watchListFailed(internal), { kind: "listed", rv: "20" }, { kind: "refused", error: expired, inStream: true }],
       want: ["watchList latest after 0", "pages latest after 0", "watch", "watchList 20 after 0"],
     },
     {
-      name: "[informer T18] one that breaks off is begun anew, twice in a row is read by pages",
+      name: "[informer T18] one that breaks off is restarted, and read by pages after twice in a row",
       inputs: [watchListFailed(undefined, true), watchListFailed(refused, true)],
       want: ["watchList latest after 0", "watchList latest after 800", "pages latest after 1600"],
     },
     {
-      name: "one that never began is not counted",
+      name: "one that never started is not counted",
       inputs: [watchListFailed(refused), watchListFailed(refused), watchListFailed(refused)],
       want: ["watchList latest after 0", "watchList latest after 800", "watchList latest after 1600", "watchList latest after 3200"],
     },
     {
-      name: "one that is told to wait does so",
+      name: "one with a delay from the server waits for it",
       inputs: [watchListFailed(tooMany(7))],
       want: ["watchList latest after 0", "watchList latest after 7000"],
     },
@@ -191,13 +191,13 @@ describe("reflector", () => {
     },
     { name: "at the start", inputs: [], probe: true },
   ] satisfies readonly { readonly name: string; readonly inputs: readonly ReflectorInput[]; readonly probe: boolean }[])(
-    "[informer T52] a watch that is opened $name asks for the newest version first: $probe",
+    "[informer T52] a watch that is opened $name requests the newest version first: $probe",
     ({ inputs, probe }) => {
       expect(run("12", ...inputs).at(-1)).toMatchObject({ do: "watch", probe });
     },
   );
 
-  test("[informer T52] a newest version below the last accepted one lists the latest; the same one, or a greater, goes on", () => {
+  test("[informer T52] a newest version below the last accepted one lists the latest; the same one, or a greater, continues", () => {
     const probed = (rv: string): ReflectorInput => ({ kind: "probed", rv });
     expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("999")))).toEqual(["watch 12 after 0", "-", "list latest after 0"]);
     expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("1000"), probed("1001"))).slice(2)).toEqual(["-", "-"]);
@@ -209,7 +209,7 @@ describe("reflector", () => {
     ]);
   });
 
-  test("the state is plain data, so another process could go on from it", () => {
+  test("the state is plain data, so another process could continue from it", () => {
     const [state] = startReflector("12");
     const copy = JSON.parse(JSON.stringify(state)) as ReflectorState;
     expect(stepReflector(copy, { kind: "undecodable" }, 0, 0)).toEqual(stepReflector(state, { kind: "undecodable" }, 0, 0));

@@ -1,4 +1,4 @@
-/** A message that is signed with a key nobody here has yet. Catches: one that is taken for a forgery while its key stands in the secret, and a read of secrets for what no key explains. */
+/** Messages signed with a key that this process has not loaded yet. */
 import { expect, it } from "vitest";
 
 import { createSigner } from "../../../shared/store/signer.ts";
@@ -9,12 +9,12 @@ const genuine = signBody(createSigner([NEW], "c1"), "c1", "payload");
 const known = signBody(createSigner([OLD], "c1"), "c1", "payload");
 
 it.each([
-  { name: "of a new key, which is in the secret", body: genuine, secret: [NEW, OLD], want: { kind: "signed", reads: 1 } },
-  { name: "of a new key, which is in no secret", body: genuine, secret: [OLD], want: { kind: "forged", reads: 1 } },
-  { name: "of the key that is known", body: known, secret: [NEW, OLD], want: { kind: "signed", reads: 0 } },
-  { name: "of the key that is known, changed", body: `${known}!`, secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+  { name: "of a new key that is in the secret", body: genuine, secret: [NEW, OLD], want: { kind: "signed", reads: 1 } },
+  { name: "of a new key that is in no secret", body: genuine, secret: [OLD], want: { kind: "forged", reads: 1 } },
+  { name: "of the known key", body: known, secret: [NEW, OLD], want: { kind: "signed", reads: 0 } },
+  { name: "of the known key, altered", body: `${known}!`, secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
   { name: "of another cluster", body: genuine.replace("c1", "c2"), secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
-  { name: "that is none", body: "nothing", secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
+  { name: "without a valid envelope", body: "nothing", secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
 ])("a message $name: $want.kind after $want.reads reads", async ({ body, secret, want }) => {
   let keys: readonly string[] = [OLD];
   let reads = 0;

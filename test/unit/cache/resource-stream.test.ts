@@ -1,4 +1,4 @@
-// Would catch: half a list taken for a whole one, a line that is skipped, a watch from the wrong version, a bad object that takes others along.
+// The stream of one resource: lists, watches, resumption and invalid objects.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
@@ -13,7 +13,7 @@ import { recordingLog } from "../recording-log.ts";
 type Lines = readonly string[];
 const IDLE_MS = 1_000_000_000;
 
-/** What one watch does: batches of lines or waits (ms), then its end: `close`, or an error; without one it stays open. */
+/** One watch: batches of lines or waits (ms), then its end: `close` or an error; without one it stays open. */
 type Watch = readonly (Lines | number | Error | "close")[];
 
 interface Script {
@@ -22,7 +22,7 @@ interface Script {
   readonly resumeFrom?: string;
   readonly floor?: string;
   readonly cached?: CachedVersions;
-  /** The server knows WatchList, and its newest version is this one. */
+  /** A server with WatchList and this newest version. */
   readonly streamsAt?: string;
   readonly random?: number;
 }
@@ -47,7 +47,7 @@ const page = (rv: number, items: readonly unknown[], next?: string): ListPage =>
   ...(next !== undefined && { continue: next }),
 });
 
-/** Plays a script until nothing of it is left, and tells what was asked and what reached the sink. */
+/** Plays a script to its end. @returns the requests and the calls of the sink */
 async function play(
   { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt, random = 0 }: Script,
   forMs = 200_000,
@@ -122,7 +122,7 @@ describe("a list", () => {
     { random: 0, timeoutSeconds: 300 },
     { random: 0.999_999, timeoutSeconds: 600 },
   ])(
-    "[informer T01] the first one of an epoch names no version and asks for pages of 500; the watch from it lasts $timeoutSeconds s at a random of $random",
+    "[informer T01] the first one of an epoch sets no version and pages of 500; the watch from it lasts $timeoutSeconds s at a random of $random",
     async ({ random, timeoutSeconds }) => {
       const { asked, timeouts } = await play({ lists: [page(10, [pod("a", 3)])], random });
       expect(asked).toEqual(['0 list {"limit":500}', "0 watch 10"]);
@@ -130,7 +130,7 @@ describe("a list", () => {
     },
   );
 
-  it("[informer T04] asks for pages of 500; a relist names its version, later pages only their token", async () => {
+  it("[informer T04] requests pages of 500; a relist sets its version, later pages only their token", async () => {
     const { asked, sunk } = await play({
       lists: [
         page(10, [pod("a", 3)], "t1"),
@@ -175,25 +175,25 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L2 at 20: shop/b 15", "M2 at 20: shop/b"]);
   });
 
-  it("[informer T18] that breaks off is thrown away whole, and the next one waits", async () => {
+  it("[informer T18] that breaks off is discarded completely, and the next one waits", async () => {
     const { asked, sunk } = await play({ lists: [page(10, [pod("a", 3)], "t1"), new UnansweredError("reset"), page(12, [pod("a", 3)])] });
     expect(asked.map((each) => each.split(" ").slice(0, 2).join(" "))).toEqual(["0 list", "0 list", "800 list", "800 watch"]);
     expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
   });
 
-  it("[informer T42] older than what is applied already ends the stream: history went back", async () => {
+  it("[informer T42] older than what is applied ends the stream: history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, applied already: 100");
     expect(sunk).toEqual([]);
   });
 
-  it("is never older than the floor that the Store names", async () => {
+  it("is never older than the floor of the Store", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [[[status(410)]]], lists: [page(200, [])], floor: "100" });
     expect(asked[1]).toContain('"resourceVersion":"100"');
   });
 
-  it("leaves out payloads that are cached in that version, but names them", async () => {
+  it("omits payloads cached at that version, but lists their names", async () => {
     const versions = ["shop/a uid-a 3", "shop/b uid-b 1", "shop/c somebody 9"];
     const cached = { has: (key: string, uid: string, rv: string) => versions.includes(`${key} ${uid} ${rv}`) };
     const { sunk } = await play({ lists: [page(10, [pod("a", 3), pod("b", 2), pod("c", 9)])], cached });
@@ -203,14 +203,14 @@ describe("a list", () => {
   it.each([
     { name: "without uid", bad: pod("bad", 4, { uid: undefined }), what: "pods shop/bad, list" },
     { name: "[informer T87] whose version is no integer", bad: pod("bad", 4, { resourceVersion: "abc" }), what: "pods shop/bad, list" },
-    { name: "that is nothing at all", bad: null, what: "pods undefined/undefined, list" },
-  ])("with an object $name names it and keeps its neighbours", async ({ bad, what }) => {
+    { name: "that is empty", bad: null, what: "pods undefined/undefined, list" },
+  ])("with an object $name logs it and keeps its neighbours", async ({ bad, what }) => {
     const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L1 at 10: shop/b 5", "M1 at 10: shop/a shop/b"]);
     expect(quarantined).toEqual([expect.stringContaining(what)]);
   });
 
-  it("[informer T16] that is streamed is a generation: two rows of three objects, one of which went, and what follows is live", async () => {
+  it("[informer T16] that is streamed is a generation: two rows of three objects, one of which was deleted, and later events are live", async () => {
     const { asked, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -224,7 +224,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L1 at 18: shop/b 3", "L1 at 18: shop/c 7", "M1 at 20: shop/a shop/b", "M shop/a 21"]);
   });
 
-  it("that is streamed names the last version of what changed meanwhile, also of what went and came again", async () => {
+  it("that is streamed has the last version of meanwhile changed objects, also of recreated ones", async () => {
     const { rows, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -250,7 +250,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
-  it("on demand: the request under way ends, and the list names the version reached", async () => {
+  it("on demand: aborts the request in flight, and uses the version reached", async () => {
     const { asked } = await play(
       { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
       5_000,
@@ -266,7 +266,7 @@ describe("a list", () => {
 });
 
 describe("a watch", () => {
-  it("hands on what comes, in order", async () => {
+  it("passes events on in order", async () => {
     const { sunk } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6), line("MODIFIED", "a", 7)], [line("DELETED", "a", 8)]]],
@@ -274,7 +274,7 @@ describe("a watch", () => {
     expect(sunk).toEqual(["A shop/a 6", "M shop/a 7", "D shop/a 8"]);
   });
 
-  it("says of what its managers have written last that it is our own", async () => {
+  it("marks an object last written by our own managers", async () => {
     const by = (manager: string): object => ({ managedFields: [{ manager, time: "2026-03-01T10:00:00Z" }] });
     const own = JSON.stringify({ type: "ADDED", object: pod("a", 6, by("deltaloop-replicaset")) });
     const foreign = JSON.stringify({ type: "MODIFIED", object: pod("a", 7, by("kubelet")) });
@@ -282,13 +282,13 @@ describe("a watch", () => {
     expect(sunk).toEqual(["A shop/a 6, own", "M shop/a 7"]);
   });
 
-  it("[informer T14] goes on from a bookmark, which is all that is sent of it", async () => {
+  it("[informer T14] continues from a bookmark, of which only the version is sent", async () => {
     const { asked, sunk } = await play({ resumeFrom: "5", watches: [[[bookmark(50)], new UnansweredError("reset")]] });
     expect(sunk).toEqual(["W 50"]);
     expect(asked).toEqual(["0 watch 5", "800 watch 50"]);
   });
 
-  it("[informer T20] of which nothing is heard any more is resumed from the last version: its adapter aborts it after 100 s", async () => {
+  it("[informer T20] without any data is resumed from the last version: its adapter aborts it after 100 s", async () => {
     const { asked } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6)], 100_000, new UnansweredError("no byte for 100000 ms")]],
@@ -296,13 +296,13 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 watch 5", "100800 watch 6"]);
   });
 
-  it("[informer T21] that is idle but healthy is left alone", async () => {
+  it("[informer T21] that is idle but healthy is kept", async () => {
     const minute = [60_000, [bookmark(5)]] as const;
     const { asked } = await play({ resumeFrom: "5", watches: [[...minute, ...minute, ...minute, ...minute]] }, 290_000);
     expect(asked).toEqual(["0 watch 5"]);
   });
 
-  it("[informer T22] with a corrupt line drops the connection and resumes before it: nothing is lost, nothing after it is believed", async () => {
+  it("[informer T22] with a corrupt line drops the connection and resumes before it: nothing is lost, nothing after it is used", async () => {
     const { asked, sunk, log } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6), '{"type":"MODIF', line("ADDED", "c", 8)]], [[line("MODIFIED", "b", 7), line("ADDED", "c", 8)]]],
@@ -315,7 +315,7 @@ describe("a watch", () => {
     });
   });
 
-  it("[informer T22] [informer T87] with an event whose version is no integer does the same, and lists when it comes again", async () => {
+  it("[informer T22] [informer T87] with an event whose version is not an integer does the same, and lists on the second one", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { resourceVersion: "abc" }) });
     const { asked, log } = await play({ resumeFrom: "5", watches: [[[bad]], [[bad]]], lists: [page(9, [])] });
     expect(asked.map((each) => each.split(" ").slice(0, 3).join(" "))).toEqual([
@@ -329,7 +329,7 @@ describe("a watch", () => {
     );
   });
 
-  it("with an object without uid names it with its place and goes on behind it", async () => {
+  it("with an object without uid logs its position and continues after it", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { uid: undefined }) });
     const { asked, sunk, quarantined } = await play({
       resumeFrom: "5",
@@ -345,7 +345,7 @@ describe("a watch", () => {
     { name: "[informer T08] 410 as an answer", watch: [new KubeApiError({ code: 410, reason: "Expired" })] as Watch, next: "list" },
     { name: "[informer T10] 429 in the stream", watch: [[line("ADDED", "a", 6), status(429)]] as Watch, next: "watch" },
     { name: "a clean end", watch: [[line("ADDED", "a", 6)], "close"] as Watch, next: "watch" },
-  ])("after $name goes on with a $next", async ({ watch, next }) => {
+  ])("after $name continues with a $next", async ({ watch, next }) => {
     const { asked } = await play({ resumeFrom: "5", watches: [watch], lists: [page(9, [])] });
     expect(asked[1]?.split(" ")[1]).toBe(next);
   });

@@ -1,4 +1,4 @@
-// Would catch: a resync that a new leader puts off for ever, one that floods the queue, an audit that finds something and leaves it.
+// Upkeep: resync and audit.
 import { afterEach, describe, expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { laneOf, LANES } from "../../../shared/store/lane.ts";
@@ -22,7 +22,7 @@ const rs = cachedReplicaSet({ name: "web" });
 const ends: AbortController[] = [];
 afterEach(() => ends.splice(0).forEach((each) => each.abort()));
 
-/** A synced memory Store with ten ReplicaSets, the first with a pod; the API server has what `server` holds. */
+/** A synced memory Store with ten ReplicaSets, the first with a pod; the API server has the objects of `server`. */
 async function scene() {
   const fixture = await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
   const harness = await new StoreHarness(fixture, LANES).synced();
@@ -37,7 +37,7 @@ async function scene() {
     for (let lane = 0; lane < LANES[resource]; lane++) await harness.deliver(resource, [], { kind: "W", lane, watermark: "100" });
   const reference = { apiVersion: "apps/v1", controller: true, ...ownedBy("ReplicaSet", rs) };
   const server = new Map<CachedResource, readonly KubeObject[]>([
-    ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // all that is read of them
+    ["replicasets", [rs, ...others].map(({ metadata }) => ({ metadata }) as KubeObject)], // all fields read from them
     [
       "pods",
       [
@@ -90,7 +90,7 @@ async function scene() {
     void runUpkeep(ports, options, leading.signal);
     return leading;
   };
-  /** Time goes by, and no gate is asked. */
+  /** Time passes, and no gate is read. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= UPKEEP_TICK_MS) await fixture.clock.advance(Math.min(left, UPKEEP_TICK_MS));
   };
@@ -112,7 +112,7 @@ async function scene() {
 }
 
 describe("the resync", () => {
-  it("[informer T79] comes between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async ({ s }) => {
+  it("[informer T79] occurs between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async ({ s }) => {
     await s.harness.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     s.lead();
     await s.pass(5 * HOUR_MS - 1);
@@ -120,12 +120,12 @@ describe("the resync", () => {
     await s.pass(10 * HOUR_MS + 2 * UPKEEP_TICK_MS);
     expect(new Set(s.resyncs())).toEqual(new Set(["deployment", "replicaset", "replicationcontroller"]));
     const keys = s.bells.map(({ key }) => key);
-    expect(keys).toEqual(Array.from({ length: 9 }, (_, i) => `shop/web-${i}`)); // web waits in the queue already
+    expect(keys).toEqual(Array.from({ length: 9 }, (_, i) => `shop/web-${i}`)); // web is queued already
     for (const { delayMs } of s.bells) expect(delayMs).toBeLessThan(RESYNC_SPREAD_MS);
     expect(s.bells.at(-1)?.delayMs).toBe(0.9 * RESYNC_SPREAD_MS);
   });
 
-  it("[informer T79] goes on being counted when another watcher leads", async ({ s }) => {
+  it("[informer T79] keeps its schedule when another watcher leads", async ({ s }) => {
     for (let term = 0; term < 16; term++) {
       const leading = s.lead();
       await s.pass(HOUR_MS);
@@ -135,7 +135,7 @@ describe("the resync", () => {
     expect(new Set(s.resyncs()).size).toBe(3);
   });
 
-  it("[informer T90] brings back what was given up", async ({ s }) => {
+  it("[informer T90] requeues dropped keys", async ({ s }) => {
     await s.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     await s.harness.heartbeat();
     await s.store.done((await s.harness.taken("replicaset", "shop/web")).run, { kind: "drop" });
@@ -150,7 +150,7 @@ describe("the resync", () => {
 describe("the audit", () => {
   const audited = (s: Awaited<ReturnType<typeof scene>>) => s.log.lines.filter(({ message }) => message === "audit");
 
-  it("looks at every resource within its period, and is content with what is right", async ({ s }) => {
+  it("checks every resource within its period, and accepts a match", async ({ s }) => {
     s.lead();
     await s.pass(AUDIT_MS);
     expect(new Set(audited(s).map(({ fields }) => fields["resource"]))).toEqual(
@@ -161,7 +161,7 @@ describe("the audit", () => {
     expect(audited(s).find(({ fields }) => fields["resource"] === "replicasets")?.fields).toMatchObject({ count: 10 });
   });
 
-  it("[informer T94] rows that are missing, too many or old are listed again, and named", async ({ s }) => {
+  it("[informer T94] relists and reports missing, surplus or old rows", async ({ s }) => {
     const [first, ...rest] = s.server.get("replicasets") ?? [];
     const more = { metadata: { ...first?.metadata, name: "lost", uid: "lost", resourceVersion: "4" } } as KubeObject;
     const older = { metadata: { ...rest[0]?.metadata, resourceVersion: "90" } } as KubeObject;
@@ -176,7 +176,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual(["replicasets: the audit found rows that differ: 1 older, 1 surplus, 1 missing"]);
   });
 
-  it("[informer T94] an entry that cannot be believed is read live and put back, and its owner looks", async ({ s }) => {
+  it("[informer T94] reads an entry that does not verify live and replaces it, and enqueues its owner", async ({ s }) => {
     const slice = (await s.store.readEntries("pods", ["shop/web-a"]))[0]?.stands.slice ?? "";
     await s.fixture.spoil({ resource: "pods", key: "shop/web-a", where: "entry", slice, text: "" });
     await s.fixture.spoil({ resource: "pods", key: "shop/ghost", where: "entry", slice, text: "planted" });
@@ -192,7 +192,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual([]);
   });
 
-  it("what fails is tried again, and a history that the server does not know is listed", async ({ s }) => {
+  it("retries a failure, and lists when the server does not know the history", async ({ s }) => {
     s.refuse(new Error("no answer"));
     s.lead();
     await s.pass(AUDIT_MS);

@@ -1,4 +1,4 @@
-// Would catch: a line taken for what it is not; a captured pod, which is flat, that a replay cannot read.
+// Classification of watch lines, including the flat pods of captures.
 import { expect, test } from "vitest";
 import { parseWatchLine } from "../../../shared/kube/list-watch/watch-line.ts";
 

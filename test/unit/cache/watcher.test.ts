@@ -1,4 +1,4 @@
-// Would catch: events lost between two leaders, a hole nobody mends, a deposed leader who still writes, a flushed cache that stays empty.
+// The watcher: leadership, gaps, gates, flushed caches and rolled-back histories.
 import { envelopeOf, signedBody, testSigner } from "../../support/signer.ts";
 import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -26,7 +26,7 @@ import { recordingLog } from "../recording-log.ts";
 const it = base.extend("s", async () => scene());
 
 const PODS = "/api/v1/namespaces/default/pods";
-/** Informer §20: a loss is seen, and everything is listed again. */
+/** Informer §20: from a loss to the complete relist. */
 const LOSS_MS_MAX = 15_000;
 
 function scene() {
@@ -42,9 +42,9 @@ function scene() {
   const log = recordingLog();
   const sent: QueueEntry[] = [];
   let waiting: QueueEntry[] = [];
-  /** Whether a message reaches the queue; answered as sent all the same. */
+  /** Whether a message reaches the queue; it is answered as sent in any case. */
   let accepts: (envelope: Envelope) => boolean = () => true;
-  /** The API server takes no writes to a Lease. */
+  /** The API server refuses writes to a Lease. */
   let away = false;
   let queueIsAway = false;
   const doorbells = { ring: async () => {} };
@@ -94,9 +94,9 @@ function scene() {
       fate,
       ends,
       running,
-      /** All of it stands still from its next call on. */
+      /** Suspended from its next call on. */
       pause: (ms: number) => void (standMs = ms),
-      /** The same from the answer to its next renewal on; what is due first meanwhile goes on first. */
+      /** The same from the answer to its next renewal on; earlier timers still fire. */
       stand: (ms: number) => void (standAfterRenewalMs = ms),
     };
   };
@@ -107,7 +107,7 @@ function scene() {
     doorbells,
     reader: createSimulatedKube({ server, clock, random, component: "applier", faults: () => ({ api: 0, watch: 0 }) }),
   };
-  /** Applies what waits in the queue; what must wait stays. */
+  /** Applies the queued messages; those that must wait stay. */
   const drain = async (atMost = Infinity): Promise<void> => {
     const left: QueueEntry[] = [];
     for (const [index, entry] of waiting.entries()) {
@@ -136,7 +136,7 @@ function scene() {
     lose: (what: (envelope: Envelope) => boolean) => void (accepts = (envelope) => !what(envelope)),
     envelopes: () => sent.map(({ body }) => envelopeOf(body)),
     waiting: () => waiting.length,
-    /** Time goes by in seconds, and the applier keeps up. */
+    /** Advances time in seconds, with the applier keeping up. */
     async pass(ms: number) {
       for (let left = ms; left > 0; left -= 500) {
         await clock.advance(Math.min(left, 500));
@@ -153,7 +153,7 @@ function scene() {
       server.request({ method: "DELETE", path: `${PODS}/${name}`, body: JSON.stringify({ gracePeriodSeconds: 0 }) }),
     cached: () => [...(data.epoch?.resources.get("pods")?.lanes ?? [])].flatMap((lane) => [...lane.rows.keys()]).sort(),
     flush: () => void (data.epoch = undefined),
-    /** Remembers everything; the answer puts it back. */
+    /** Takes a copy of everything; the returned function restores it. */
     snapshot: () => {
       const copy = structuredClone(data.epoch);
       return () => void (data.epoch = copy);
@@ -188,7 +188,7 @@ describe("one watcher", () => {
     expect(s.envelopes().filter(({ k }) => k === "M")).toHaveLength(16 + 4 + 2 + 1);
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, after 10 s the fence is raised and all is listed", async ({
+  it("[informer T53] a message lost for good: the watermark stops, the gate closes after 2 s, after 10 s the fence is raised and everything is listed", async ({
     s,
   }) => {
     s.start("one");
@@ -210,7 +210,9 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store set back 2 s: the gate is shut within a beat, and what it lost is listed within 15 s", async ({ s }) => {
+  it("[informer T51] a store rolled back by 2 s: the gate closes within a heartbeat, and the lost changes are listed within 15 s", async ({
+    s,
+  }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -230,7 +232,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store set back to before the leader's fence is listed within 15 s, too", async ({ s }) => {
+  it("[informer T51] a store rolled back to before the leader's fence is listed within 15 s, too", async ({ s }) => {
     s.start("one").ends.abort();
     await s.pass(3_000);
     s.start("two");
@@ -249,7 +251,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T51] what stays with no older checkpoint shows as a gap: seen by the next heartbeat, listed 10 s later", async ({ s }) => {
+  it("[informer T51] rows without an older checkpoint show as a gap: found by the next heartbeat, listed 10 s later", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -260,13 +262,13 @@ describe("one watcher", () => {
     if (s.data.epoch) s.data.epoch.checkpoint = beats;
     const atMs = s.clock.now();
     while ((await s.gates()) && s.clock.now() - atMs < 100_000) await s.pass(500);
-    expect(s.clock.now() - atMs).toBeLessThanOrEqual(LOSS_MS_MAX + 3_000); // the hole limit of the gate, and its beat
+    expect(s.clock.now() - atMs).toBeLessThanOrEqual(LOSS_MS_MAX + 3_000); // the gate's limit for a gap, and its heartbeat
     while (!(await s.gates()) && s.clock.now() - atMs < 100_000) await s.pass(500);
     expect(s.clock.now() - atMs).toBeLessThanOrEqual(LOSS_MS_MAX + HOLE_RELIST_MS + 3_000);
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("another primary: the gate is shut at once, and all is listed anew within 15 s", async ({ s }) => {
+  it("another primary: the gate closes at once, and everything is listed within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -278,7 +280,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T50] part of what was open is taken away: a new epoch is listed within 15 s", async ({ s }) => {
+  it("[informer T50] part of the epoch's state is deleted: a new epoch is listed within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -292,7 +294,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is whole", async ({
+  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is complete", async ({
     s,
   }) => {
     await s.create("a");
@@ -307,7 +309,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T05] a lane that stays frozen is listed again, and after five lists the fence is raised", async ({ s }) => {
+  it("[informer T05] a frozen lane is listed again, and after five lists the fence is raised", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
@@ -324,7 +326,7 @@ describe("one watcher", () => {
     );
   });
 
-  it("[informer T50] part is taken away while nobody leads: the next leader opens a new epoch, and what it does not list is not missing", async ({
+  it("[informer T50] state deleted without a leader: the next leader opens a new epoch, and an object it does not list is not missing", async ({
     s,
   }) => {
     await s.create("a");
@@ -339,7 +341,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("takes away, each 10 s, some of what older epochs have left", async ({ s }) => {
+  it("deletes part of older epochs every 10 s", async ({ s }) => {
     const asked: string[] = [];
     Object.assign(s.store, { forgetEpochs: async (epoch: string) => asked.push(epoch) });
     s.start("one");
@@ -348,7 +350,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
   });
 
-  it("[informer FU5] takes them away though the checkpoint is refused, and each second while the Store is full", async ({ s }) => {
+  it("[informer FU5] deletes it although the checkpoint is refused, and every second while the Store is full", async ({ s }) => {
     const { checkpoint } = s.store;
     const asked: (boolean | undefined)[] = [];
     let answer: "refused" | "full" | "room" = "refused";
@@ -370,7 +372,7 @@ describe("one watcher", () => {
     expect(asked.slice(8)).toEqual([false, false]);
   });
 
-  it("[informer FU4] lists what a full Store left out once it has had room for 15 s, and not before", async ({ s }) => {
+  it("[informer FU4] lists what a full Store omitted once it has had room for 15 s, and not before", async ({ s }) => {
     const { checkpoint } = s.store;
     let isFull = true;
     Object.assign(s.store, {
@@ -392,7 +394,7 @@ describe("one watcher", () => {
     expect(said).toContain("the store has room again");
   });
 
-  it("FG4 shows the guard every object that comes, and begins no term before the guard has answered", async ({ s }) => {
+  it("FG4 passes every object to the guard, and starts no term before the guard has answered", async ({ s }) => {
     await s.create("listed");
     const looked: string[] = [];
     let epochs: (string | undefined)[] = [];
@@ -414,7 +416,7 @@ describe("one watcher", () => {
     isAway = true;
     s.flush();
     await s.pass(5_000);
-    expect(epochs.length).toBeGreaterThan(1); // tried again
+    expect(epochs.length).toBeGreaterThan(1); // retried
     expect(epochs.every((epoch) => epoch === undefined)).toBe(true);
     expect(await s.gates()).toBe(false);
     isAway = false;
@@ -435,7 +437,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a resource marked suspect is listed again under a new fence, with the gate shut meanwhile", async ({ s }) => {
+  it("relists a resource marked suspect under a new fence, with the gate closed meanwhile", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -444,7 +446,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a cache of a history that is no more goes back to what is listed, and all is listed once more before the gate opens", async ({
+  it("a cache of a discarded history returns to the listed state, and everything is listed once more before the gate opens", async ({
     s,
   }) => {
     await s.create("a");
@@ -470,7 +472,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T58] whose fence cannot be raised at once sends nothing under the old one: no message's number is used twice", async ({
+  it("[informer T58] a leader whose fence cannot be raised yet sends nothing under the old one: no sequence number is used twice", async ({
     s,
   }) => {
     await s.create("a");
@@ -488,11 +490,11 @@ describe("one watcher", () => {
     expect(s.sent.length).toBe(new Set(s.sent.map(({ id }) => id)).size);
   });
 
-  it("a mark that comes while the list runs leads to another list under another fence", async ({ s }) => {
+  it("a mark during a list causes another list under another fence", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
-    // What is sent meanwhile is not applied, so the list stays unfinished.
+    // Messages sent meanwhile are not applied, so the list stays unfinished.
     await s.clock.advance(2_500);
     const pods = () => s.data.epoch?.resources.get("pods");
     expect(pods()).toMatchObject({ state: "SUSPECT", generation: 2, syncedGeneration: 1 });
@@ -505,7 +507,7 @@ describe("one watcher", () => {
   });
 
   it.each([{ projection: 0 }, { digestPrefix: "k" }, { hashLayout: "v1" }, { clusterUid: "another" }])(
-    "[informer T46] an epoch of another build or cluster is replaced: %o",
+    "[informer T46] replaces an epoch of another build or cluster: %o",
     async (differs) => {
       const s = scene();
       await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", ...differs, epoch: "old", fence: "1" });
@@ -516,7 +518,7 @@ describe("one watcher", () => {
     },
   );
 
-  it("[informer T46] an epoch of the same build is kept", async ({ s }) => {
+  it("[informer T46] keeps an epoch of the same build", async ({ s }) => {
     await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1" });
     s.start("one");
     await s.pass(3_000);
@@ -524,7 +526,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T42] a list older than what is applied leaves its epoch, and the next one has what is listed", async ({ s }) => {
+  it("[informer T42] a list older than what is applied leaves its epoch, and the next epoch has the listed state", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -584,12 +586,12 @@ describe("two watchers", () => {
     expect(versions.length).toBeLessThan(100);
   });
 
-  it("[informer T29] what a watcher had read and not sent when it died is read again by the next", async ({ s }) => {
+  it("[informer T29] the next watcher reads again what its predecessor had read but not sent", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.queueIsAway(true);
     await s.create("unsent");
-    await s.pass(3_000); // the checkpoints meanwhile claim nothing of it
+    await s.pass(3_000); // the checkpoints meanwhile do not include it
     const { generation } = s.data.epoch?.resources.get("pods") ?? {};
     one.ends.abort("stopped");
     await s.clock.advance(100);
@@ -600,7 +602,7 @@ describe("two watchers", () => {
     expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // by a watch, not by a list
   });
 
-  it("[informer T54] one that stood still for a minute finds itself replaced: what it still sends is dropped", async ({ s }) => {
+  it("[informer T54] a watcher suspended for a minute finds itself replaced: its late messages are dropped", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -609,7 +611,7 @@ describe("two watchers", () => {
     s.start("two");
     await s.pass(60_000);
     const before = JSON.stringify([s.cached(), s.data.epoch?.resources.get("pods")?.lanes.map(({ last, watermark }) => [last, watermark])]);
-    // The last thing the first one sent, with a sequence it had not reached: a manifest that would sweep everything.
+    // The last message of the first one, with a sequence it had not reached: a manifest that would sweep everything.
     const { k: _, ...head } = envelopeOf(late.body ?? "") as Envelope & { readonly rv?: string };
     const lane = head.ln;
     const body = signedBody("c1", { ...head, sq: head.sq + 1, k: "M", L: "999999", part: 1, parts: 1, rows: [] });
@@ -630,9 +632,7 @@ describe("two watchers", () => {
     expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
   });
 
-  it("[informer T54] one that stood still for 30 s sends nothing more, gives up, and leads again when the other one ends", async ({
-    s,
-  }) => {
+  it("[informer T54] one suspended for 30 s sends nothing more, gives up, and leads again when the other one ends", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -657,11 +657,11 @@ describe("two watchers", () => {
     expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(3);
   });
 
-  it("[informer T58] a leader whose fence was passed gives up at its next checkpoint, and says so once", async ({ s }) => {
+  it("[informer T58] a leader with an outdated fence gives up at its next checkpoint, and logs it once", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const epoch = s.data.epoch?.record.epoch ?? "";
-    // Somebody else has taken the Lease, as one does who finds it not renewed.
+    // Another watcher has taken the Lease after a missed renewal.
     const lease = { path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/lease", body: '{"spec":{"holderIdentity":"two"}}' };
     const headers = { "content-type": "application/merge-patch+json" };
     await s.server.request({ method: "PATCH", ...lease, headers });
@@ -672,7 +672,7 @@ describe("two watchers", () => {
     expect(said.map(({ fields }) => fields?.["why"])).toEqual(["another watcher has a newer fence"]);
   });
 
-  it("[informer T57] ended in order it gives the Lease back, and the next one leads within seconds", async ({ s }) => {
+  it("[informer T57] releases the Lease on shutdown, and the next one leads within seconds", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.start("two");
@@ -685,8 +685,8 @@ describe("two watchers", () => {
   });
 });
 
-describe("a restored etcd, its revisions gone back", () => {
-  /** Fifty writes that will never have been; the last fence is of that time, too. */
+describe("a restored etcd with older revisions", () => {
+  /** Fifty writes that the restore discards; the last fence is of that time, too. */
   async function lostTime(s: ReturnType<typeof scene>): Promise<void> {
     await s.remove("a");
     for (let i = 0; i < 50; i++) await s.create(`lost-${i}`);
@@ -701,7 +701,7 @@ describe("a restored etcd, its revisions gone back", () => {
   const errors = (s: ReturnType<typeof scene>, text: string): number =>
     s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
 
-  it("[informer T52] [informer T52b] is found when the watches are opened again: a new epoch by the same leader, and the cache is the server's", async ({
+  it("[informer T52] [informer T52b] is detected when the watches are reopened: a new epoch by the same leader, and the cache equals the server", async ({
     s,
   }) => {
     await s.create("a");
@@ -727,7 +727,7 @@ describe("a restored etcd, its revisions gone back", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52] nothing of the list that finds it reaches the old cache", async ({ s }) => {
+  it("[informer T52] nothing of the detecting list reaches the old cache", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -766,7 +766,7 @@ describe("a restored etcd, its revisions gone back", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52b] one that was paused meanwhile has the greatest fence of all, and opens nothing with it", async ({ s }) => {
+  it("[informer T52b] one that was suspended meanwhile has the greatest fence, and opens nothing with it", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);

@@ -1,4 +1,4 @@
-// Would catch: an own answer that is not seen by the next sync, that brings back what was deleted, or that gives up without a word.
+// Write-through of answers: order, moved rows, and doorbells.
 import { describe, expect, it } from "vitest";
 import { writeThrough, type Answers } from "../../../shared/controllers/cache/write-through.ts";
 import type { Doorbell, Doorbells } from "../../../shared/store/ports/doorbells.ts";
@@ -8,7 +8,7 @@ import { ApplierHarness, item } from "../../harness/store/applier.ts";
 const rs = cachedReplicaSet({ name: "web" });
 const POD = "shop/web-1";
 
-/** A pod as the API server answers it. */
+/** A pod as the API server returns it. */
 function answer(rv: number, more: object = {}): object {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: rs.metadata.uid, controller: true }];
   return {
@@ -38,7 +38,7 @@ async function scene() {
 }
 
 describe("writeThrough", () => {
-  it("[informer T73] puts answers into the cache stripped, queues the key, which the run's end rings, and answers them as cached", async () => {
+  it("[informer T73] caches answers stripped, queues the key, rung at the end of the run, and returns them as cached", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -50,7 +50,7 @@ describe("writeThrough", () => {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { controller: "replicaset", key: "shop/web" } });
   });
 
-  it("[informer T78] the same version from the stream changes nothing and wakes nobody", async () => {
+  it("[informer T78] the same version from the stream changes nothing and enqueues nothing", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -61,7 +61,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual([]);
   });
 
-  it("[informer T35] an answer older than the watermark whose object is gone already is dropped, and its key looks again", async () => {
+  it("[informer T35] drops an answer older than the watermark whose object is deleted already, and requeues its key", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.watermark("50"));
     await save([answer(10)]);
@@ -69,7 +69,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer A5] so is one whose delete has come already", async () => {
+  it("[informer A5] and one whose delete has arrived already", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
     await harness.drain("replicationcontroller");
@@ -78,7 +78,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("a row that moved since it was read is read again; after five times it gives up with a reason", async () => {
+  it("reads a row again that moved since it was read; after five attempts it fails with a reason", async () => {
     const { harness, run, save } = await scene();
     const known = new Map([[POD, { key: POD, uid: "uid-web-1", rv: "3", gone: false, object: cachedPod({ resourceVersion: "3" }) }]]);
     await save([answer(50)], { known });
@@ -91,7 +91,7 @@ describe("writeThrough", () => {
     expect(calls).toBe(5);
   });
 
-  it("what stands before a moved row is not sent again", async () => {
+  it("does not resend what precedes a moved row", async () => {
     const { harness, run } = await scene();
     const ports = harness.writeThroughPorts();
     const sent: string[] = [];
@@ -109,7 +109,7 @@ describe("writeThrough", () => {
     expect(sent).toEqual(["shop/a,shop/b", "shop/b"]);
   });
 
-  it("a cache of another epoch is an error: the sync is tried again", async () => {
+  it("fails for a cache of another epoch, and the sync is retried", async () => {
     const { harness, run } = await scene();
     const elsewhere = { ...run, epoch: "e0" };
     await expect(
@@ -117,9 +117,9 @@ describe("writeThrough", () => {
     ).rejects.toThrow("another epoch");
   });
 
-  it("doorbells that cannot be rung are no failure: the key is dirty, and the log says so", async () => {
+  it("ignores doorbells that cannot be rung: the key is dirty, and the failure is logged", async () => {
     const { harness, run } = await scene();
-    await harness.store.done(run, { kind: "ok" }); // what is held rings nobody
+    await harness.store.done(run, { kind: "ok" }); // a suppressed change rings nothing
     const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
     await writeThrough({ ...harness.writeThroughPorts(), doorbells }, run, {
       resource: "pods",
@@ -137,7 +137,7 @@ describe("writeThrough", () => {
     expect(await harness.row(POD)).toMatchObject({ gone: true });
   });
 
-  it("GO6 says what will be due right behind the call: primaries that come or change, not their status, not its own key", async () => {
+  it("GO6 returns what becomes due with the call: primaries that are created or changed, not their status, not its own key", async () => {
     const { harness, run } = await scene();
     const did: string[] = [];
     const expected: Doorbell[] = [];

@@ -1,4 +1,4 @@
-// Would catch: an object adopted, released or counted against the table of replicaset §6.
+// Decisions of claimObject: every row of the table in replicaset §6.
 import { describe, expect, it } from "vitest";
 import { claimObject, type Claim, type ControlledBy } from "../../../shared/controllers/kit/claim.ts";
 

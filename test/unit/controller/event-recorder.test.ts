@@ -1,4 +1,4 @@
-// Would catch: an Event that upstream's recorder would write otherwise, a text that reaches the Store, a request for each of many notes.
+// Events: the requests of the recorder, and the digests of earlier Events that the Store keeps.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { eventNanos, type Correlated } from "../../../shared/kube/events/event-correlator.ts";
@@ -44,7 +44,7 @@ describe("eventRequests", () => {
     ]);
   });
 
-  it("counts one that was told before: a patch of three fields, and all of it in case it is gone", () => {
+  it("patches count, message and timestamp of an earlier Event, and carries the whole Event in case it has expired", () => {
     const again = { count: 3, lastTimestamp: "2026-03-01T10:01:00Z", message: "no" };
     expect(eventRequests([told("no", { atMs: FIRST_MS + 60_000 })], [correlated({ count: 3 })], TELLER)).toMatchObject([
       {
@@ -57,7 +57,7 @@ describe("eventRequests", () => {
     ]);
   });
 
-  it("combines as upstream's aggregator does, which names no reporter", () => {
+  it("aggregates as upstream does, which omits the reporting controller", () => {
     const [request] = eventRequests([told("no")], [correlated({ isCombined: true })], TELLER);
     expect(request).toMatchObject({ kind: "create", body: { message: "(combined from similar events): no", count: 1 } });
     expect(request?.body).not.toHaveProperty("reportingComponent");
@@ -65,24 +65,24 @@ describe("eventRequests", () => {
 
   it.each<{ readonly name: string; readonly said: readonly Correlated[]; readonly want: readonly object[] }>([
     {
-      name: "sends nothing that is held back",
+      name: "sends no Event that the rate limiter suppresses",
       said: [correlated({ isHeldBack: true }), correlated({ count: 2, isHeldBack: true })],
       want: [],
     },
     {
-      name: "sends one Event once, as it stands last: new",
+      name: "sends one request per Event, with its latest state: new",
       said: [correlated(), correlated({ count: 2 }), correlated({ count: 3 })],
       want: [
         { kind: "create", body: { count: 3, message: "2", lastTimestamp: "2026-03-01T10:00:02Z", firstTimestamp: "2026-03-01T10:00:00Z" } },
       ],
     },
     {
-      name: "sends one Event once, as it stands last: known",
+      name: "sends one request per Event, with its latest state: known",
       said: [correlated({ count: 8 }), correlated({ count: 9 }), correlated({ count: 10, isHeldBack: true })],
       want: [{ kind: "patch", body: { count: 9, message: "1", lastTimestamp: "2026-03-01T10:00:01Z" } }],
     },
     {
-      name: "sends each of several Events",
+      name: "sends one request for each of several Events",
       said: [correlated(), correlated({ nanos: OTHER_NANOS, count: 5 }), correlated({ count: 2 })],
       want: [
         { kind: "create", body: { count: 2, message: "2" } },
@@ -95,7 +95,7 @@ describe("eventRequests", () => {
     expect(eventRequests(notes, said, TELLER)).toHaveLength(want.length);
   });
 
-  it("gives an owner of a long name an Event that the API server takes", () => {
+  it("shortens the name of an Event whose owner's name is too long for the API server", () => {
     const long = "a".repeat(253);
     expect(eventRequests([told("no", { name: long })], [correlated()], TELLER)).toMatchObject([
       { body: { metadata: { name: expect.stringMatching(/^[0-9a-f-]{36}$/u) as string }, involvedObject: { name: long } } },
@@ -107,7 +107,7 @@ describe("happeningsOf", () => {
   const digester = createDigester("key");
   const of = (...notes: readonly ToldNote[]) => happeningsOf(notes, TELLER, digester);
 
-  it("is digests and a time: no text of the message, and another one under another key", () => {
+  it("stores digests and a time, no message text, and uses one key per Event", () => {
     const [happening] = of(told("s3cret"));
     expect(JSON.stringify(happening)).not.toMatch(/s3cret|web|shop|FailedCreate/u);
     expect(Object.values(happening ?? {}).map((text) => text.length)).toEqual([22, 22, 22, 16]);
@@ -115,18 +115,18 @@ describe("happeningsOf", () => {
   });
 
   it.each<{ readonly name: string; readonly other: ToldNote; readonly same: readonly string[] }>([
-    { name: "the same again", other: told("no"), same: ["source", "group", "key"] },
+    { name: "same Event again", other: told("no"), same: ["source", "group", "key"] },
     { name: "another message", other: told("yes"), same: ["source", "group"] },
     { name: "another reason", other: told("no", { reason: "FailedDelete" }), same: ["source"] },
     { name: "another type", other: told("no", { type: "Normal" }), same: [] },
     { name: "another object", other: told("no", { name: "db" }), same: [] },
-    { name: "another of its name", other: { ...told("no"), owner: { ...OWNER, uid: "u2" } }, same: [] },
-  ])("tells apart what upstream's keys do: $name", ({ other, same }) => {
+    { name: "Event of another owner", other: { ...told("no"), owner: { ...OWNER, uid: "u2" } }, same: [] },
+  ])("distinguishes Events as upstream's aggregation keys do: $name", ({ other, same }) => {
     const [a, b] = of(told("no"), other).map((each) => new Map(Object.entries(each)));
     expect(["source", "group", "key"].filter((part) => a?.get(part) === b?.get(part))).toEqual(same);
   });
 
-  it("never names two alike, of one run or of two, in one millisecond", () => {
+  it("generates unique names within one millisecond, in one run and in two", () => {
     const one = of(told("a"), told("b"), told("a"));
     const two = happeningsOf([told("a")], { ...TELLER, token: "other" }, digester);
     expect(new Set([...one, ...two].map(({ nanos }) => nanos)).size).toBe(4);

@@ -1,11 +1,11 @@
-// Would catch: a batch that begins more calls than there are connections, that begins one too late, or forgets one.
+// Concurrent calls of a batch, limited by the number of connections.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { inTurn } from "../../../shared/controllers/kit/in-turn.ts";
 import { CALLS_AT_ONCE_MAX } from "../../../shared/kube/client/kube.ts";
 
 describe("inTurn", () => {
-  it("carries 500 calls of 400 ms in 16 rounds, never more at once than there are connections", async () => {
+  it("runs 500 calls of 400 ms in 16 rounds and never exceeds the connection limit", async () => {
     const clock = createVirtualClock(0);
     let running = 0;
     let most = 0;
@@ -26,7 +26,7 @@ describe("inTurn", () => {
     expect([most, clock.now()]).toEqual([CALLS_AT_ONCE_MAX, 16 * 400]);
   });
 
-  it("begins no more once it may not, and says which were not begun", async () => {
+  it("starts no further call once the deadline forbids it, and returns the calls not started", async () => {
     let begun = 0;
     const results = await inTurn(
       [1, 2, 3, 4],

@@ -1,4 +1,4 @@
-// Would catch: a webhook's words in what a sync traces, and so in logs, replays and the demo; a note that is cut on its way to the API server.
+// Redaction of messages in traces of a sync.
 import { describe, expect, it } from "vitest";
 import { loggedNote, loggedWrite, notDecided } from "../../../shared/controllers/kit/logged.ts";
 import type { EventNote, Owner, Write } from "../../../shared/controllers/kit/writes.ts";
@@ -20,15 +20,15 @@ it.each<{ note: EventNote; want: string }>([
     note: { type: "Warning", reason: "ReplicaSetCreateError", message: `Failed to create new replica set "web-7f": ${DENIAL}` },
     want: 'Failed to create new replica set "web-7f": (the answer is in the Event)',
   },
-])("$note.reason says $want", ({ note, want }) => expect(loggedNote(note)).toEqual({ ...note, message: want }));
+])("maps the reason $note.reason to $want", ({ note, want }) => expect(loggedNote(note)).toEqual({ ...note, message: want }));
 
-it("a status is logged without what its conditions quote", () => {
+it("logs a status without the messages of its conditions", () => {
   const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: DENIAL } as const;
   const write: Write = { kind: "UpdateStatus", owner, resourceVersion: "7", status: { replicas: 0, conditions: [condition] }, absent: [] };
   expect(loggedWrite(write)).toEqual({ ...write, status: { replicas: 0, conditions: [{ ...condition, message: "(cut)" }] } });
 });
 
-it("every other write is logged as it is", () => {
+it("logs every other write unchanged", () => {
   const write: Write = {
     kind: "DeletePod",
     owner,
@@ -40,8 +40,8 @@ it("every other write is logged as it is", () => {
   expect(loggedWrite(write)).toBe(write);
 });
 
-describe("what shadow mode cannot decide", () => {
-  const write = (kind: Write["kind"], resource: Owner["resource"]): Write => ({ kind, owner: { ...owner, resource } }) as Write; // no more is looked at
+describe("decisions that shadow mode cannot reproduce", () => {
+  const write = (kind: Write["kind"], resource: Owner["resource"]): Write => ({ kind, owner: { ...owner, resource } }) as Write; // the deadline has passed
   it.each([
     { resource: "replicasets", kinds: ["Adopt", "Release"], want: ["pods to create or delete", "status"] },
     { resource: "replicationcontrollers", kinds: ["CreatePods", "DeletePod"], want: ["status"] },

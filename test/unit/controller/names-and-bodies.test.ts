@@ -1,4 +1,4 @@
-// Would catch: a name the API server would refuse or that differs from run to run, a body with too much in it, a template in a log.
+// Names of created pods and the bodies built from a template.
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ import { pod } from "../replicaset/builders.ts";
 describe("pod names", () => {
   const seed = { ownerUid: "u", intent: "token", index: 0 };
 
-  it("are the same for the same owner, intent and index, and others for others", () => {
+  it("are the same for the same owner, intent and index, and differ otherwise", () => {
     expect(podName("web", seed)).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
     expect(podName("web", seed)).toBe(podName("web", seed));
     const others = [
@@ -43,7 +43,7 @@ describe("pod names", () => {
     );
   });
 
-  it("skip what is taken, and tell where to go on", () => {
+  it("skips names in use and returns the next index", () => {
     const first = podName("web", seed);
     const { names, nextIndex } = podNames("web", seed, { count: 2, firstIndex: 0, taken: new Set([first]) });
     expect(names).toEqual([podName("web", { ...seed, index: 1 }), podName("web", { ...seed, index: 2 })]);
@@ -73,7 +73,7 @@ describe("planCreates", () => {
       { ownerName: "web", ownerUid: "u", token: "t", count, firstIndex: 0 },
     );
 
-  it("uses planned names first and keeps how long their calls may land", () => {
+  it("uses planned names first and keeps the deadline of their calls", () => {
     const { ops, drop } = plan([intent("web-a", { mayLandUntilMs: NOW_MS + 1 })], 2);
     expect(ops).toEqual([
       { id: "c:web-a", name: "web-a", mayLandUntilMs: NOW_MS + 1 },
@@ -82,14 +82,14 @@ describe("planCreates", () => {
     expect(drop).toEqual([]);
   });
 
-  it("drops a planned name that the snapshot shows, and one too many whose calls are known to have made nothing", () => {
+  it("drops a planned name that the snapshot contains, and surplus names whose calls certainly created nothing", () => {
     const intents = [intent("web-a"), intent("web-b"), intent("web-c")];
     const { ops, drop } = plan(intents, 1, ["web-a"]);
     expect(ops.map(({ name }) => name)).toEqual(["web-b"]);
     expect(drop.map(({ name }) => name)).toEqual(["web-a", "web-c"]);
   });
 
-  it("never drops an unanswered name unseen, however long ago: its pod may exist while the stream stands still", () => {
+  it("keeps an unanswered, unseen name at any age: its pod may exist while the watch is interrupted", () => {
     const intents = [
       intent("web-b"),
       intent("web-c", { mayLandUntilMs: NOW_MS - 60_000 }),
@@ -98,7 +98,7 @@ describe("planCreates", () => {
     expect(plan(intents, 1).drop).toEqual([]);
   });
 
-  it("counts the moment itself as past", () => {
+  it("counts the deadline itself as expired", () => {
     expect([mayLand({ mayLandUntilMs: 5 }, 4), mayLand({ mayLandUntilMs: 5 }, 5), mayLand({}, 0)]).toEqual([true, false, false]);
   });
 });
@@ -135,7 +135,7 @@ const live = {
 } as KubeObject;
 
 describe("podFromTemplate", () => {
-  it("[replicaset 39] [replicaset 40] takes labels, annotations, finalizers and spec of the template, and nothing else", () => {
+  it("[replicaset 39] [replicaset 40] copies only labels, annotations, finalizers and spec of the template", () => {
     const body = podFromTemplate(live, { resource: "replicationcontrollers", name: "web-x", digest: "d" });
     expect(body instanceof Sealed && body.open()).toEqual({
       apiVersion: "v1",
@@ -154,14 +154,14 @@ describe("podFromTemplate", () => {
     });
   });
 
-  it("[replicaset 39] keeps integers that no JavaScript number holds, as they were read and as they are sent", () => {
+  it("[replicaset 39] preserves integers beyond the precision of a JavaScript number", () => {
     const spec = `{"containers":[{"name":"c"}],"terminationGracePeriodSeconds":9223372036854775807}`;
     const text = `{"metadata":{"name":"web","uid":"u"},"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":${spec}}}}`;
     const body = podFromTemplate(parseExact(text) as KubeObject, { resource: "replicasets", name: "web-x", digest: "d" });
     expect(body instanceof Sealed && exactText(body.open()).endsWith(`,"spec":${spec}}`)).toBe(true);
   });
 
-  it("makes no pod of a template without labels", () => {
+  it("creates no pod from a template without labels", () => {
     const bare = { ...live, spec: { template: { spec: template.spec } } } as KubeObject;
     expect(podFromTemplate(bare, { resource: "replicasets", name: "web-x", digest: "d" })).toEqual({
       kind: "Invalid",
@@ -169,7 +169,7 @@ describe("podFromTemplate", () => {
     });
   });
 
-  it("prints as the template's digest wherever it is printed", () => {
+  it("serializes to the template's digest", () => {
     const body = podFromTemplate(live, { resource: "replicasets", name: "web-x", digest: "k.1.d" });
     for (const text of [
       inspect(body, { depth: 9, showHidden: true }),

@@ -1,4 +1,4 @@
-// Would catch: a lost race taken for success, a list that goes on after a failure, an answer that never reaches the cache.
+// perform(): conflicts, partial failures, and the write-through of answers.
 import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
@@ -84,7 +84,7 @@ class Scene {
     return this.session.perform(writes);
   }
 
-  /** Performs one write of any kind but a rollback. */
+  /** Performs one write of any kind except a rollback. */
   async send(write: Write): Promise<Performed> {
     switch (write.kind) {
       case "CreateReplicaSet":
@@ -98,7 +98,7 @@ class Scene {
     }
   }
 
-  /** The snapshot shows a ReplicaSet, `d`'s own unless it is an orphan: what a decision means it has seen. */
+  /** The snapshot contains a ReplicaSet, controlled by `d` unless it is an orphan. */
   see(name: string, uid: string, controller: "d" | "nobody" = "d"): void {
     const ownerReferences =
       controller === "d" ? [ownerReferenceTo(RESOURCES.deployments, { metadata: { name: "d", uid: this.owner.uid } })] : [];
@@ -115,7 +115,7 @@ class Scene {
     return this.api.find("replicasets", "web").metadata.resourceVersion;
   }
 
-  /** Keys that reached the cache, in order; `gone` ones with a bang. */
+  /** Keys written through, in order; deleted ones have the suffix `!`. */
   get cached(): readonly string[] {
     return this.saved.flatMap(({ items, gone }) => [...items.map(({ key }) => key), ...gone.map(({ key }) => `${key}!`)]);
   }
@@ -188,7 +188,7 @@ const build: BuildReplicaSet = (live, { name, replicas }) =>
   );
 
 describe("PatchReplicaSet", () => {
-  it("sends the changed keys alone and answers what is stored", async ({ scene }) => {
+  it("sends only the changed keys and returns the stored object", async ({ scene }) => {
     const { rv } = scene;
     const { results, error } = await scene.perform([scene.patch({ annotations: { a: "b" } })]);
     expect(scene.api.calls.at(-1)?.body).toEqual({
@@ -205,9 +205,9 @@ describe("PatchReplicaSet", () => {
   const table = [
     { name: "an older version", fields: { resourceVersion: "7" }, kind: "conflict", cached: ["shop/web"] },
     { name: "another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
-    { name: "one that is gone", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
+    { name: "a deleted one", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
   ];
-  it.each(table)("of $name is an error, with what stands there written through, and ends the list", async ({ fields, kind, cached }) => {
+  it.each(table)("of $name fails, writes the current object through, and ends the list", async ({ fields, kind, cached }) => {
     const scene = await Scene.create();
     const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
     expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
@@ -215,12 +215,12 @@ describe("PatchReplicaSet", () => {
     expect(scene.cached).toEqual(cached);
   });
 
-  it("that the server finds invalid is a failure, not a race", async ({ scene }) => {
+  it("that the API server rejects as invalid is a failure, not a conflict", async ({ scene }) => {
     scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
     expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
   });
 
-  it("one after another, each on its own answer", async ({ scene }) => {
+  it("applies each patch to the answer to the previous one", async ({ scene }) => {
     const { uid, resourceVersion } = (await scene.api.put("replicasets", replicaSet({ name: "old" }))).metadata;
     const other = scene.patch({ name: "old", uid, resourceVersion, replicas: 0 });
     expect((await scene.perform([scene.patch(), other])).results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
@@ -228,14 +228,14 @@ describe("PatchReplicaSet", () => {
 });
 
 describe("CreateReplicaSet", () => {
-  it("makes the body of the live owner, read once", async ({ scene }) => {
+  it("builds the body from the live owner, read once", async ({ scene }) => {
     const results = [scene.create(), scene.create({ name: "d-6a" })].map((write) => scene.send(write));
     expect((await Promise.all(results)).flatMap((each) => each.results.map(({ kind }) => kind))).toEqual(["stored", "stored"]);
     expect(scene.api.reads).toEqual(["get deployments d"]);
     expect(scene.cached).toEqual(["shop/d-5f", "shop/d-6a"]);
   });
 
-  it("answers who has the name, written through", async ({ scene }) => {
+  it("returns the object that has the name, written through", async ({ scene }) => {
     const { results, error } = await scene.send(scene.create({ name: "web" }));
     expect(results).toMatchObject([
       { kind: "alreadyExists", live: { metadata: { uid: scene.uid }, spec: { template: { digest: expect.any(String) } } } },
@@ -244,7 +244,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/web"]);
   });
 
-  it("is not sent for an owner that is gone, replaced, changed or being deleted", async () => {
+  it("is not sent for an owner that is deleted, replaced, changed or being deleted", async () => {
     const answering =
       (metadata: object) =>
       async ({ api }: Scene) => {
@@ -262,9 +262,9 @@ describe("CreateReplicaSet", () => {
         spoil: ({ api }) => api.change("deployments", "d", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
         end: { kind: "again", afterMs: 0 },
       },
-      // etcd was restored, and the cache will only know with the next list
+      // etcd was restored; the cache learns of it with the next list
       { spoil: answering({ generation: 2, resourceVersion: "1" }), end: { kind: "again", afterMs: 1_000 } },
-      // The API server raises the generation of what is deleted
+      // The API server increments the generation on deletion.
       { spoil: ({ api }) => api.terminate("deployments", "d"), end: { kind: "again", afterMs: 0 } },
       { spoil: answering({ deletionTimestamp: "2026-03-01T10:00:00Z", resourceVersion: "1000" }) },
     ];
@@ -277,7 +277,7 @@ describe("CreateReplicaSet", () => {
     }
   });
 
-  it("is made of what was read beside a list, by which nothing is adopted", async ({ scene }) => {
+  it("uses the object read beside a list, which adopts nothing", async ({ scene }) => {
     const session = createSession(scene.ports, scene.run);
     await session.list("replicasets", "shop", {
       selector: compileSelector({ matchLabels: { app: "web" } }) as Selector,
@@ -291,7 +291,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.api.reads).toEqual(["list replicasets ", "get deployments d", "get deployments d"]);
   });
 
-  it("fails the sync when the owner cannot be read, and answers a refusal", async ({ scene }) => {
+  it("fails the sync when reading the owner fails, and returns a refusal", async ({ scene }) => {
     scene.api.script = { "get deployments": "never" };
     await expect(scene.send(scene.create())).rejects.toThrow("no answer");
     const other = await Scene.create();
@@ -301,7 +301,7 @@ describe("CreateReplicaSet", () => {
 });
 
 describe("DeleteReplicaSet", () => {
-  it("skips what is gone or has changed, and goes on", async ({ scene }) => {
+  it("skips an object that is deleted or changed, and continues", async ({ scene }) => {
     const { results, error } = await scene.perform([
       scene.remove({ name: "nobody", uid: "n" }),
       scene.remove({ uid: "rs-0" }),
@@ -312,7 +312,7 @@ describe("DeleteReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/nobody!", "shop/web!"]);
   });
 
-  it("keeps one that waits for its finalizers", async ({ scene }) => {
+  it("keeps an object that waits for its finalizers", async ({ scene }) => {
     await scene.api.change("replicasets", "web", ({ metadata }) => ({ metadata: { ...metadata, finalizers: ["example.com/held"] } }));
     await scene.perform([scene.remove()]);
     expect(scene.saved[0]?.items).toMatchObject([{ type: "put", object: { metadata: { deletionTimestamp: expect.any(String) } } }]);
@@ -320,27 +320,27 @@ describe("DeleteReplicaSet", () => {
 });
 
 describe("UpdateStatus of a Deployment", () => {
-  it("is written through as its own", async ({ scene }) => {
+  it("is written through with the answer", async ({ scene }) => {
     expect((await scene.send(scene.status())).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);
     expect(scene.saved).toMatchObject([{ ownStatus: true, resource: "deployments" }]);
   });
 
-  it("after a lost race the live object is written through and the sync fails, whatever its generation", async ({ scene }) => {
+  it("writes the live object through and fails the sync after a conflict, at any generation", async ({ scene }) => {
     await scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
     expect(await scene.send(scene.status())).toMatchObject({ results: [{ kind: "conflict" }], error: { code: 409 } });
     expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
   });
 
-  it("a conflict that lasts while nothing changes is an error each time, so that it backs off", async ({ scene }) => {
+  it("fails on every repeated conflict, so that the key backs off", async ({ scene }) => {
     scene.api.script = { "patch deployments/status": refusal(409, "Conflict", "a webhook says so") };
     const { end, error } = await scene.send(scene.status());
     expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);
   });
 
-  it("ends as done when the Deployment is gone or another one, and fails on anything else", async () => {
+  it("ends as done when the Deployment is deleted or replaced, and fails on any other error", async () => {
     const gone = await Scene.create();
     await gone.api.remove("deployments", "d");
     expect((await gone.send(gone.status())).end).toEqual({ kind: "done" });
@@ -356,14 +356,14 @@ describe("UpdateStatus of a Deployment", () => {
 });
 
 describe("perform", () => {
-  it("PF4 starts nothing when the lease ends", async ({ scene }) => {
+  it("PF4 starts no call once the lease has ended", async ({ scene }) => {
     scene.mayWrite = false;
     for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
       await expect(scene.send(write)).rejects.toThrow(LeaseEndsError);
     expect(scene.api.writes).toEqual([]);
   });
 
-  it("adopts ReplicaSets in one write-through, and says upstream's words when the Deployment is gone", async () => {
+  it("adopts ReplicaSets in one write-through, and returns upstream's message when the Deployment is deleted", async () => {
     const claims = ({ owner, uid }: Scene, kind: "Adopt" | "Release"): ListedWrite => ({
       kind,
       owner,
@@ -397,11 +397,11 @@ describe("errors", () => {
     ]);
   });
 
-  it("are told apart by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
+  it("are compared by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
 });
 
 describe("PF5 in shadow", () => {
-  it("says what it would have sent, where nobody traces it", async ({ scene }) => {
+  it("reports what it would have sent, with no trace attached", async ({ scene }) => {
     const said: unknown[] = [];
     const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
     const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };

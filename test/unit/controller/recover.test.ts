@@ -1,4 +1,4 @@
-// Would catch: a call judged while it may still land, and a live read that is misread.
+// Recovery of intents whose run ended: expired calls and the findings of live reads.
 import { describe, expect, it } from "vitest";
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import { expiredOps, findingOf } from "../../../shared/controllers/kit/sync/recover.ts";
@@ -19,7 +19,7 @@ const snapshotOf = (...intents: Intent[]): { readonly snapshot: Snapshot } => ({
 const podOf = (uid: string): KubeObject => ({ metadata: { name: "a", uid, resourceVersion: "1" } });
 
 describe("expiredOps", () => {
-  it("are the pending ones past their deadline, and the oldest one if our clock lags behind the Store's", () => {
+  it("are the pending ones past their deadline, and the oldest one if the local clock lags behind the Store's", () => {
     const snapshot = snapshotOf(op("create", 10), op("create", 20), op("create", 30), op("create", 5, "planned"));
     expect(expiredOps(snapshot, 20).map(({ deadlineMs }) => deadlineMs)).toEqual([10, 20]);
     expect(expiredOps(snapshot, 1).map(({ deadlineMs }) => deadlineMs)).toEqual([10]);
@@ -30,15 +30,15 @@ describe("expiredOps", () => {
 describe("findingOf", () => {
   const table = [
     {
-      name: "a create that is found, whoever controls it, is done",
+      name: "a create whose pod exists is done, whatever its controller",
       verb: "create",
       found: podOf("9"),
       want: { end: "lower", gone: false },
     },
-    { name: "a create that is not found keeps its name", verb: "create", found: undefined, want: { end: "plan", gone: false } },
-    { name: "a delete whose pod is still there never arrived", verb: "delete", found: podOf("1"), want: { end: "lower", gone: false } },
-    { name: "a delete whose pod is gone is done", verb: "delete", found: undefined, want: { end: "lower", gone: true } },
-    { name: "a delete whose name another pod has is done", verb: "delete", found: podOf("9"), want: { end: "lower", gone: true } },
+    { name: "a create whose pod does not exist keeps its name", verb: "create", found: undefined, want: { end: "plan", gone: false } },
+    { name: "a delete whose pod still exists was not executed", verb: "delete", found: podOf("1"), want: { end: "lower", gone: false } },
+    { name: "a delete whose pod does not exist is done", verb: "delete", found: undefined, want: { end: "lower", gone: true } },
+    { name: "a delete whose name belongs to another pod is done", verb: "delete", found: podOf("9"), want: { end: "lower", gone: true } },
   ] as const;
   it.each(table)("$name", ({ verb, found, want }) => {
     expect(findingOf(op(verb, 1), found)).toMatchObject(want);

@@ -1,4 +1,4 @@
-// Would catch: a run without a lease, a lease that is not renewed, a wait in the wrong place, an outcome that gets lost.
+// The worker: lease, renewal, delays and outcome of a run.
 import { describe, expect, it } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -28,9 +28,9 @@ interface Scene {
   readonly renews?: readonly (number | "stopped" | undefined | Error)[];
   readonly done?: DoneResult;
   readonly ring?: () => Promise<void>;
-  /** What each call of the run is told. */
+  /** What the worker passes to each call of the run. */
   readonly hear?: (retryBudget: RetryBudget | undefined) => unknown;
-  /** How often the Event of the handler was told, this time included. */
+  /** The handler's Event: how often it occurred, this one included. */
   readonly told?: number;
 }
 
@@ -39,7 +39,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   readonly outcomes: readonly Outcome[];
   readonly elapsedMs: number;
   readonly metrics: Counted;
-  /** Why nothing was done, as the log says it. */
+  /** The logged reason for not running. */
   readonly refused: readonly unknown[];
 }> {
   const clock = createVirtualClock(0);
@@ -51,7 +51,7 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   const log = (message: string, fields: object = {}): void => void did.push(`log ${message} ${JSON.stringify(fields)}`);
   const refused: unknown[] = [];
   const debug: Log["debug"] = (message, fields) => void (message === "key not handed out" && refused.push(fields?.["why"]));
-  // Only what the worker itself touches; the handler is the test's own.
+  // Only what the worker itself calls; the test supplies the handler.
   const ports = {
     store: {
       take: async (_: unknown, known: object) => {
@@ -111,11 +111,11 @@ describe("runKey", () => {
     { take: { kind: "empty" }, why: "it was synced already" },
     { take: { kind: "gated", reason: "pods: INIT" }, why: "pods: INIT" },
     { take: { kind: "otherEpoch" }, why: "the doorbell is of another epoch" },
-  ] as const)("WK1 returns when there is nothing to do: $take.kind, and says why", async ({ take, why }) => {
+  ] as const)("WK1 returns when there is nothing to do: $take.kind, and logs the reason", async ({ take, why }) => {
     expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [], refused: [why] });
   });
 
-  it("WK6 where another controller is at work nothing is run, and people are told who it is", async () => {
+  it("WK6 runs nothing where another controller is active, and logs which one", async () => {
     const write = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 } as const;
     const { did, outcomes, metrics } = await play({ takes: [{ kind: "stopped", stop: { kind: "seen", write, sinceMs: 5_100 } }] });
     expect(did).toEqual([
@@ -126,7 +126,7 @@ describe("runKey", () => {
     expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
   });
 
-  it("WK6 a run that hears of it at its renewal begins no call any more, has not failed, and its key is due at once", async () => {
+  it("WK6 a run that learns of another controller at its renewal starts no further call, has not failed, and its key is due at once", async () => {
     const mayWrite: boolean[] = [];
     const sync: SyncHandler = async (session) => {
       mayWrite.push(session.mayWrite());
@@ -146,7 +146,7 @@ describe("runKey", () => {
     expect((await play({ takes: [ok], sync: wait(6_000), renews: ["stopped"] })).outcomes).toEqual([{ kind: "ok" }]);
   });
 
-  it("takes again with the uids it is told, four times at most", async () => {
+  it("takes again with the uids it receives, at most four times", async () => {
     const moved: TakeResult = { kind: "moved", uid: "u2", owner: "o" };
     expect((await play({ takes: [moved, ok] })).did).toEqual(['take {"uid":"u1"}', 'take {"uid":"u2","owner":"o"}', "ring 7"]);
     expect((await play({ takes: [{ kind: "moved" }, ok] })).did[1]).toBe("take {}");
@@ -154,7 +154,7 @@ describe("runKey", () => {
     expect([storm.did.length, storm.outcomes]).toEqual([4, []]);
   });
 
-  it("WK2 waits for less than a second, 1.5 s in all, and rings for the rest", async () => {
+  it("WK2 waits for less than a second, 1.5 s in all, and rings the doorbell for longer delays", async () => {
     const notYet = (delayMs: number): TakeResult => ({ kind: "notYet", delayMs, bell });
     expect(await play({ takes: [notYet(900), ok] })).toMatchObject({
       did: ['take {"uid":"u1"}', 'take {"uid":"u1"}', "ring 7"],
@@ -167,12 +167,12 @@ describe("runKey", () => {
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });
 
-  it("WK3 renews every 5 s while the handler runs and not a moment longer", async () => {
+  it("WK3 renews every 5 s while the handler runs and stops when it returns", async () => {
     const { did } = await play({ takes: [ok], sync: wait(12_000) });
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
 
-  it("WK3 says no when the lease or the invocation ends within a request and a second", async () => {
+  it("WK3 forbids calls when the lease or the invocation ends within a request timeout and a second", async () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>
@@ -190,7 +190,7 @@ describe("runKey", () => {
     expect(answers).toEqual(["1 true", "11950 true", "12000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
   });
 
-  it("WK4 tells the Store how it ended", async () => {
+  it("WK4 passes its outcome to the Store", async () => {
     const end = async (sync: SyncHandler, options?: WorkerOptions, failures = 0): Promise<Outcome | undefined> =>
       (await play({ takes: [{ ...ok, snapshot: { ...snapshot, failures } }], sync, ...(options && { options }) })).outcomes[0];
     const fail =
@@ -212,7 +212,7 @@ describe("runKey", () => {
     expect(await end(fail(new Error("x")), { maxRetries: 15 }, 15)).toEqual({ kind: "drop" });
   });
 
-  it("logs a failure with its key and reason, and of an API server's text only code and reason", async () => {
+  it("logs a failure with key and reason, and only code and reason of an API server's message", async () => {
     const error = new KubeApiError({ code: 422, reason: "Invalid", message: "env value hunter2 is invalid" });
     const { did } = await play({
       takes: [ok],
@@ -225,7 +225,7 @@ describe("runKey", () => {
     expect(did.join()).not.toContain("hunter2");
   });
 
-  it("WK5 [informer T69b] a key whose runs died three times in a row is not run but has failed, by name, and is dropped at its limit", async () => {
+  it("WK5 [informer T69b] fails a key whose runs died three times in a row without running it, and drops it at its limit", async () => {
     let runs = 0;
     const sync: SyncHandler = async () => {
       runs++;
@@ -251,7 +251,7 @@ describe("runKey", () => {
     expect(runs).toBe(1);
   });
 
-  it("a doorbell that cannot be rung and a key that was taken over are no failures", async () => {
+  it("a failed doorbell and a lost lease are not failures", async () => {
     const lost = await play({
       takes: [ok],
       ring: async () => {
@@ -263,7 +263,7 @@ describe("runKey", () => {
     expect(stolen.did.at(-1)).toContain("taken over");
   });
 
-  it("[informer T124] an end whose answer was lost is told once more, and what is due is rung", async () => {
+  it("[informer T124] repeats done() once when its answer is lost, and rings for due keys", async () => {
     const again = await play({ takes: [ok], done: { kind: "ended", bell: { ...bell, delayMs: 5 } } });
     expect(again.did.slice(1)).toEqual(["ring 5"]);
     expect((await play({ takes: [ok], done: { kind: "ended" } })).did.slice(1)).toEqual([]);
@@ -271,7 +271,7 @@ describe("runKey", () => {
 });
 
 describe("the retry budget of a run", () => {
-  /** What a call of the run is told at `atMs`, as `waitMsMax mayStart`. */
+  /** The answers to the run at `atMs`, as `waitMsMax mayStart`. */
   async function told(
     atMs: readonly number[],
     { call = "delete", ...scene }: Omit<Scene, "takes" | "sync" | "hear"> & { readonly call?: "delete" | "event" } = {},
@@ -293,7 +293,7 @@ describe("the retry budget of a run", () => {
       if (call !== "event") await ask();
       return { kind: "done" };
     };
-    // An Event leaves when the handler has ended, so it is asked while it is on its way.
+    // An Event leaves after the handler has ended, so the answer is taken while it is being sent.
     const hear = async (given: RetryBudget | undefined): Promise<void> => {
       retryBudget = given;
       if (call === "event") await ask();
@@ -302,7 +302,7 @@ describe("the retry budget of a run", () => {
     return answers;
   }
 
-  it("waits to the invocation's end less a request, for the lease is renewed meanwhile", async () => {
+  it("ends with the invocation less one request, because the lease is renewed meanwhile", async () => {
     expect(await told([1, 20_000, 46_999, 47_000], { options: { invocationEndsMs: 60_000 } })).toEqual([
       "46999 true",
       "27000 true",
@@ -311,7 +311,7 @@ describe("the retry budget of a run", () => {
     ]);
   });
 
-  it("starts nothing any more when the lease was not renewed, however long it might wait", async () => {
+  it("starts no call once a renewal has failed, whatever time is left", async () => {
     const error = new Error("redis is away");
     expect(await told([11_999, 12_000], { renews: [error, error, error], options: { invocationEndsMs: 60_000 } })).toEqual([
       "35001 true",
@@ -319,13 +319,13 @@ describe("the retry budget of a run", () => {
     ]);
   });
 
-  it("waits a minute at most, and for an Event 10 s", async () => {
+  it("waits for at most a minute, and at most 10 s for an Event", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
     for (const times of [1, 2])
       expect(await told([1, 4_000, 11_000], { call: "event", told: times })).toEqual(["9999 true", "6000 true", "0 true"]);
   });
 
-  it("tells nothing when it is over, and asks the Store nothing", async () => {
+  it("reports nothing after the end, and does not call the Store", async () => {
     let calls = 0;
     const sync: SyncHandler = async ({ clock, mayWrite, emit }) => {
       emit({ resource: "deployments", namespace: "shop", name: "web", uid: "u1" }, [{ type: "Normal", reason: "Scaled", message: "up" }]);
@@ -339,8 +339,8 @@ describe("the retry budget of a run", () => {
   });
 });
 
-describe("what a run counts", () => {
-  it("as upstream's work queue, and by what the Store and the handler answered", async () => {
+describe("metrics of a run", () => {
+  it("match upstream's work queue, by the outcome of the Store and the handler", async () => {
     const { metrics } = await play({ takes: [{ kind: "moved", uid: "u2" }, ok], sync: wait(2_000), options: { rungMs: -500 } });
     expect(metrics.sums).toEqual({
       "deltaloop_doorbells_total{controller=deployment,result=moved}": 1,
@@ -354,14 +354,14 @@ describe("what a run counts", () => {
     });
   });
 
-  it("a retry is one, and a key that is looked up live instead was skipped as stale", async () => {
+  it("count a retry, and count a key that is read live as skipped because stale", async () => {
     const failing: SyncHandler = async () => Promise.reject(new Error("no"));
     expect((await play({ takes: [ok], sync: failing })).metrics.sums["workqueue_retries_total{name=deployment}"]).toBe(1);
     const recovered = await play({ takes: [{ kind: "recover", snapshot, leaseUntilMs: 0 }] });
     expect(recovered.metrics.sums["replicaset_controller_stale_sync_skips_total{group=apps,resource=deployments}"]).toBe(1);
   });
 
-  it("a bell that rings again for its time is no add, and a shut gate is no sync", async () => {
+  it("count neither a delayed doorbell as an add nor a closed gate as a sync", async () => {
     const later = await play({ takes: [{ kind: "notYet", delayMs: 5_000, bell }] });
     expect(later.metrics.sums).toEqual({ "deltaloop_doorbells_total{controller=deployment,result=notYet}": 1 });
     const gated = await play({ takes: [{ kind: "gated", reason: "r" }] });

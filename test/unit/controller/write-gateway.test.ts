@@ -1,4 +1,4 @@
-// Would catch: a write that no contract lists, a precondition left out, a shadow that writes, manifests that grant something else.
+// The write gateway: contracts, preconditions, shadow mode and RBAC manifests.
 import { describe, expect, it, vi } from "vitest";
 import { rbacYaml } from "../../../infra/manifests/rbac.ts";
 import { ownerReferenceTo } from "../../../shared/kube/objects/owner-references.ts";
@@ -93,7 +93,7 @@ const remove =
   (gateway) =>
     gateway.delete(request, row);
 
-describe("the write gateway lets through", () => {
+describe("the write gateway allows", () => {
   const table: { name: string; controller: Controller; ask: Ask }[] = [
     { name: "a pod create", controller: "replicaset", ask: create(createPod) },
     { name: "a pod delete", controller: "replicaset", ask: remove(deletePod, ofSet) },
@@ -127,7 +127,7 @@ describe("the write gateway lets through", () => {
     if (!("preconditions" in (sent[0] as object))) expect(sent).toMatchObject([{ fieldManager: `deltaloop-${controller}` }]);
   });
 
-  it("GW3: nothing in shadow, not even an Event, yet checks all the same", async () => {
+  it("GW3: sends nothing in shadow mode, Events included, but still checks every write", async () => {
     const { gateway, sent } = gatewayOf("replicaset", "shadow");
     await expect(gateway.create(createPod)).resolves.toEqual({ kind: "notSent" });
     await expect(gateway.create(event)).resolves.toEqual({ kind: "notSent" });
@@ -144,7 +144,7 @@ describe("the write gateway refuses", () => {
     readonly status: Record<string, unknown>;
   }
   const body = (change: (body: Body) => void, of: object): object => {
-    const copy = structuredClone(of) as Body; // each case changes only what its body has
+    const copy = structuredClone(of) as Body; // each case changes only what its body contains
     change(copy);
     return copy;
   };
@@ -312,10 +312,10 @@ describe("the write gateway knows the run", () => {
   const notOurs = (field: string): string => `/metadata/ownerReferences/0/${field} is not the owner's`;
 
   const table: { rule: string; name: string; controller?: Controller; ask: Ask; says: string }[] = [
-    { rule: "GW4", name: "a create elsewhere", ask: create({ ...createPod, ...elsewhere }), says: "the request's namespace" },
+    { rule: "GW4", name: "a create in another namespace", ask: create({ ...createPod, ...elsewhere }), says: "the request's namespace" },
     {
       rule: "GW4",
-      name: "a create whose body lies elsewhere",
+      name: "a create whose body names another namespace",
       controller: "deployment",
       ask: create({
         resource: "replicasets",
@@ -334,58 +334,83 @@ describe("the write gateway knows the run", () => {
     },
     {
       rule: "GW4",
-      name: "a delete elsewhere",
+      name: "a delete in another namespace",
       ask: remove({ ...deletePod, ...elsewhere }, { ...ofSet, ...elsewhere }),
       says: "the request's namespace",
     },
     {
       rule: "GW4",
-      name: "a delete of what a row shows elsewhere",
+      name: "a delete of an object whose row is in another namespace",
       ask: remove(deletePod, { ...ofSet, ...elsewhere }),
       says: "its row is of another namespace",
     },
     {
       rule: "GW4",
-      name: "an adoption elsewhere",
+      name: "an adoption in another namespace",
       ask: patch({ ...adopt, ...elsewhere }, { ...orphan, ...elsewhere }),
       says: "the request's namespace",
     },
-    { rule: "GW4", name: "a status elsewhere", ask: patch({ ...status, ...elsewhere }), says: "the request's namespace" },
-    { rule: "GW4", name: "an Event elsewhere", ask: create(eventAbout({ ...owner, ...elsewhere })), says: "the request's namespace" },
-    { rule: "GW5", name: "a delete of what no row shows", ask: remove(deletePod, undefined), says: "no row shows the object" },
-    { rule: "GW5", name: "a release of what no row shows", ask: patch(release), says: "no row shows the object" },
-    { rule: "GW5", name: "an adoption of what no row shows", ask: patch(adopt), says: "no row shows the object" },
-    { rule: "GW5", name: "a delete by another's row", ask: remove(deletePod, { ...ofSet, name: "b" }), says: "its row has another name" },
+    { rule: "GW4", name: "a status in another namespace", ask: patch({ ...status, ...elsewhere }), says: "the request's namespace" },
+    {
+      rule: "GW4",
+      name: "an Event in another namespace",
+      ask: create(eventAbout({ ...owner, ...elsewhere })),
+      says: "the request's namespace",
+    },
+    { rule: "GW5", name: "a delete of an object without a row", ask: remove(deletePod, undefined), says: "no row shows the object" },
+    { rule: "GW5", name: "a release of an object without a row", ask: patch(release), says: "no row shows the object" },
+    { rule: "GW5", name: "an adoption of an object without a row", ask: patch(adopt), says: "no row shows the object" },
+    {
+      rule: "GW5",
+      name: "a delete that cites another object's row",
+      ask: remove(deletePod, { ...ofSet, name: "b" }),
+      says: "its row has another name",
+    },
     { rule: "GW5", name: "a delete of another uid", ask: remove(deletePod, { ...ofSet, uid: "b" }), says: "its row has another uid" },
     { rule: "GW5", name: "a release of another uid", ask: patch(release, { ...ofSet, uid: "b" }), says: "its row has another uid" },
     { rule: "GW6", name: "a delete of an orphan", ask: remove(deletePod, orphan), says: "its row names no controller" },
     { rule: "GW6", name: "a release of an orphan", ask: patch(release, orphan), says: "its row names no controller" },
-    { rule: "GW6", name: "a delete of another's pod", ask: remove(deletePod, controlledBy({ name: "other", uid: "o" })), says: foreign },
-    { rule: "GW6", name: "a delete of our uid under another name", ask: remove(deletePod, controlledBy({ name: "other" })), says: foreign },
-    { rule: "GW6", name: "a delete of our uid under another kind", ask: remove(deletePod, ofRC), says: foreign },
-    { rule: "GW6", name: "a delete of our name with another uid", ask: remove(deletePod, controlledBy({ uid: "o" })), says: foreign },
-    { rule: "GW6", name: "a release of another's pod", ask: patch(release, controlledBy({ name: "other", uid: "o" })), says: foreign },
     {
       rule: "GW6",
-      name: "a size of another's ReplicaSet",
+      name: "a delete of another controller's pod",
+      ask: remove(deletePod, controlledBy({ name: "other", uid: "o" })),
+      says: foreign,
+    },
+    {
+      rule: "GW6",
+      name: "a delete of the owned uid under another name",
+      ask: remove(deletePod, controlledBy({ name: "other" })),
+      says: foreign,
+    },
+    { rule: "GW6", name: "a delete of the owned uid under another kind", ask: remove(deletePod, ofRC), says: foreign },
+    { rule: "GW6", name: "a delete of the owned name with another uid", ask: remove(deletePod, controlledBy({ uid: "o" })), says: foreign },
+    {
+      rule: "GW6",
+      name: "a release of another controller's pod",
+      ask: patch(release, controlledBy({ name: "other", uid: "o" })),
+      says: foreign,
+    },
+    {
+      rule: "GW6",
+      name: "a scale of another controller's ReplicaSet",
       controller: "deployment",
       ask: patch(resize, controlledBy({ uid: "o" }, ofDeployment)),
       says: foreign,
     },
     {
       rule: "GW6",
-      name: "a size of an orphan",
+      name: "a scale of an orphan",
       controller: "deployment",
       ask: patch(resize, setOfNobody),
       says: "its row names no controller",
     },
     {
       rule: "GW6",
-      name: "an adoption of another's pod",
+      name: "an adoption of another controller's pod",
       ask: patch(adopt, controlledBy({ name: "other", uid: "o" })),
       says: "its row names a controller",
     },
-    { rule: "GW6", name: "an adoption of our own", ask: patch(adopt, ofSet), says: "its row names a controller" },
+    { rule: "GW6", name: "an adoption of an owned pod", ask: patch(adopt, ofSet), says: "its row names a controller" },
     { rule: "GW7", name: "a pod for another owner", ask: create(podOf({ name: "other", uid: "o" })), says: notOurs("name") },
     { rule: "GW7", name: "a pod for our name with another uid", ask: create(podOf({ uid: "o" })), says: notOurs("uid") },
     { rule: "GW7", name: "a pod for another kind", ask: create(podOf({ kind: "ReplicationController" })), says: notOurs("kind") },
@@ -405,7 +430,7 @@ describe("the write gateway knows the run", () => {
       says: "/metadata/uid is not the owner's",
     },
     { rule: "GW8", name: "an Event about another object", ask: create(eventAbout(other)), says: "/involvedObject/name is not the owner's" },
-    { rule: "GW4", name: "a count elsewhere", ask: patch({ ...countEvent, ...elsewhere }), says: "the request's namespace" },
+    { rule: "GW4", name: "a count in another namespace", ask: patch({ ...countEvent, ...elsewhere }), says: "the request's namespace" },
     {
       rule: "GW8",
       name: "the count of an Event about another object",
@@ -420,7 +445,7 @@ describe("the write gateway knows the run", () => {
     },
     {
       rule: "GW8",
-      name: "an Event that lies here and is about an object elsewhere",
+      name: "an Event in this namespace about an object in another one",
       ask: create({
         ...event,
         body: { ...event.body, involvedObject: { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "u", ...elsewhere } },
@@ -429,12 +454,12 @@ describe("the write gateway knows the run", () => {
     },
     {
       rule: "GW8",
-      name: "an Event that lies elsewhere and is sent here",
+      name: "an Event of another namespace sent to this one",
       ask: create({ ...eventAbout({ ...owner, ...elsewhere }), namespace: "shop" }),
       says: "/metadata/namespace is not the owner's",
     },
   ];
-  it.each(table)("$rule: and refuses $name", async ({ controller = "replicaset", ask, says }) => {
+  it.each(table)("$rule: rejects $name", async ({ controller = "replicaset", ask, says }) => {
     const { gateway, sent } = gatewayOf(controller);
     const refused = ask(gateway);
     await expect(refused).rejects.toThrow(TerminalError);
@@ -442,21 +467,21 @@ describe("the write gateway knows the run", () => {
     expect(sent).toEqual([]);
   });
 
-  it("a ReplicaSet's controller is compared by uid alone, as upstream claims it", async () => {
+  it("compares a ReplicaSet's controller by uid alone, as upstream does", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(resize, controlledBy({ name: "before" }, ofDeployment));
     await gateway.patch(claim("Release", deployment, "replicasets"), controlledBy({ name: "before" }, ofDeployment));
     expect(sent).toHaveLength(2);
   });
 
-  it("a run without an owner writes nothing", async () => {
+  it("rejects every write of a run without an owner", async () => {
     const writer = { create: vi.fn(), patch: vi.fn(), delete: vi.fn(), replace: vi.fn() };
     const gateway = createWriteGateway(writer, "replicaset", "act").forRun({ ...owner, uid: "" });
     await expect(gateway.create(createPod)).rejects.toThrow("the run has no owner");
     expect(writer.create).not.toHaveBeenCalled();
   });
 
-  it("tells paths and names, never what a body holds", async () => {
+  it("reports paths and names, never values of a body", async () => {
     const { gateway } = gatewayOf("replicaset");
     const secret = { ...podOf({ uid: "hunter2" }) };
     await expect(gateway.create(secret)).rejects.toThrow(
@@ -485,7 +510,7 @@ describe("a Deployment's status", () => {
       annotations,
     });
 
-  it("carries its revision and nulls for what must vanish, and no other annotation", async () => {
+  it("contains its revision and nulls for fields to remove, and no other annotation", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
     expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
@@ -504,28 +529,28 @@ describe("a rollback", () => {
   });
   const { gateway, sent } = gatewayOf("deployment");
 
-  it("may replace template and annotations of the owner itself", async () => {
+  it("may replace template and annotations of the owner", async () => {
     await gateway.patch(rollBack({ [REQUEST]: null, note: "n" }, { spec: { template: { spec: { containers: [] } } } }));
     expect(sent).toHaveLength(1);
   });
 
   it.each([
-    { name: "without ending a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
-    { name: "by making one", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
+    { name: "that does not end a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
+    { name: "that creates a request", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
     {
-      name: "to another size",
+      name: "that changes the size",
       request: rollBack({ [REQUEST]: null }, { spec: { replicas: 9 } }),
       says: "/spec/replicas is not its to write",
     },
     { name: "of another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
-  ])("is refused $name", async ({ request, says }) => {
+  ])("is rejected $name", async ({ request, says }) => {
     await expect(gateway.patch(request)).rejects.toThrow(says);
     expect(sent).toHaveLength(1);
   });
 });
 
 describe("the RBAC manifests", () => {
-  it("grant a controller every write of its contract and of those whose keys its function goes on to, and no other one", () => {
+  it("grant a controller every write of its contract and of its inline follow-ups, and no other", () => {
     for (const { name: controller, followUps = [] } of REGISTRY.controllers) {
       const role = ROLES.find((each) => each.controller === controller);
       const granted = role ? role.clusterRules.flatMap(({ resource, verbs }) => verbs.map((verb) => `${verb} ${resource}`)) : [];
@@ -537,7 +562,7 @@ describe("the RBAC manifests", () => {
     }
   });
 
-  it("let the watcher and the applier write nothing but the Lease", () => {
+  it("grant the watcher and the applier no write except the Lease", () => {
     for (const role of ROLES.filter(({ controller }) => controller === undefined)) {
       expect(role.clusterRules.flatMap(({ verbs }) => verbs).filter((verb) => !["get", "list", "watch"].includes(verb))).toEqual([]);
     }

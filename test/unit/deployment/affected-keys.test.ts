@@ -1,4 +1,4 @@
-// Would catch: a Deployment that is not woken (and so stands still for ever), or woken for what does not concern it.
+// Event handlers of the Deployment controller: affected keys by delta.
 import { describe, expect, it } from "vitest";
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { deepFreeze } from "../../../shared/base/freeze.ts";
@@ -15,7 +15,7 @@ const d3 = deployment({ name: "d3", uid: "uid-d3", selector: { matchLabels: { ap
 function lookups(ds: readonly CachedDeployment[], rss: readonly CachedReplicaSet[] = []): Lookups {
   const all: readonly (CachedDeployment | CachedReplicaSet)[] = [...ds, ...rss];
   return {
-    // A test's names are unique across kinds, so the name tells the kind.
+    // A test's names are unique across kinds, so the name implies the kind.
     get: (_resource, key) => all.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === key) as never,
     primaries: () => ds as never,
   };
@@ -31,49 +31,49 @@ const orphan = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSe
 const changed = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet => rs({ resourceVersion: "51", ...options });
 
 describe("ReplicaSets", () => {
-  it("[deployment T9] a new one wakes its owner", () => {
+  it("[deployment T9] a new one enqueues its owner", () => {
     expect(rsEffects(undefined, rs())).toEqual(["d1 act"]);
     expect(rsEffects(undefined, rs({ owner: ownedBy("d2", "uid-d2") }))).toEqual(["d2 act"]);
   });
-  it("[deployment T10] a new orphan wakes everybody who selects it", () =>
+  it("[deployment T10] a new orphan enqueues every Deployment that selects it", () =>
     expect(rsEffects(undefined, orphan())).toEqual(["d1 act", "d2 act"]));
-  it("[deployment T11] an update wakes the owner alone; a status can wait", () => {
+  it("[deployment T11] an update enqueues only the owner; a status change may be delayed", () => {
     expect(rsEffects(rs(), changed({ available: 1 }))).toEqual(["d1 status"]);
     expect(rsEffects(rs(), changed({ size: 3, generation: 2 }))).toEqual(["d1 status"]);
     expect(rsEffects(rs(), changed({ labels: { app: "else" } }))).toEqual(["d1 act"]);
     expect(rsEffects(rs(), changed({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
   });
-  it("a repeated version wakes nobody", () => expect(rsEffects(rs(), rs())).toEqual([]));
-  it("[deployment T12] an orphan that comes to match wakes those who select it, one that merely changes nobody", () => {
+  it("a repeated version enqueues nothing", () => expect(rsEffects(rs(), rs())).toEqual([]));
+  it("[deployment T12] an orphan enqueues the Deployments that select it when its labels change, and none on other changes", () => {
     const before = orphan({ labels: { app: "nobody" } });
     expect(rsEffects(before, orphan({ resourceVersion: "51" }))).toEqual(["d1 act", "d2 act"]);
     expect(rsEffects(orphan(), orphan({ resourceVersion: "51", size: 2 }))).toEqual([]);
   });
-  it("[deployment T13] one that changes hands wakes both", () => {
+  it("[deployment T13] a change of owner enqueues both owners", () => {
     expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), changed())).toEqual(["d2 act", "d1 act"]);
   });
-  it("a reference that changes in another field names one Deployment once", () => {
+  it("a change in another field of the reference enqueues one Deployment once", () => {
     expect(rsEffects(rs({ owner: ownedBy("d1", "uid-d1", { blockOwnerDeletion: false }) }), changed())).toEqual(["d1 act"]);
   });
-  it("[deployment T14] one that is released wakes its former owner and everybody who selects it", () => {
+  it("[deployment T14] a released one enqueues its former owner and every Deployment that selects it", () => {
     expect(rsEffects(rs({ owner: ownedBy("d3", "uid-d3") }), orphan({ resourceVersion: "51" }))).toEqual(["d3 act", "d1 act", "d2 act"]);
   });
-  it("[deployment T15] a deleted one wakes its owner", () => {
+  it("[deployment T15] a deleted one enqueues its owner", () => {
     expect(rsEffects(rs(), undefined)).toEqual(["d1 act"]);
     expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), undefined)).toEqual(["d2 act"]);
   });
-  it("[deployment T16] a deleted orphan wakes nobody, nor does one first seen while it is being deleted", () => {
+  it("[deployment T16] a deleted orphan, or one first seen while being deleted, enqueues nothing", () => {
     expect(rsEffects(orphan(), undefined)).toEqual([]);
     expect(rsEffects(undefined, orphan({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual([]);
     expect(rsEffects(undefined, rs({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
   });
-  it("[deployment T21] labels find the Deployments that select them, and only those", () => {
+  it("[deployment T21] labels find exactly the Deployments that select them", () => {
     const ds = ["test-0", "test-1", "test-2"].map((app) => deployment({ name: app, uid: app, selector: { matchLabels: { app } } }));
     for (const [index, want] of [["test-0 act"], ["test-1 act"], ["test-2 act"], [], []].entries()) {
       expect(rsEffects(undefined, orphan({ labels: { app: `test-${index}` } }), lookups(ds))).toEqual(want);
     }
   });
-  it("a Deployment's selector is compiled once, however many orphans ask for it", () => {
+  it("compiles a Deployment's selector once, however many orphans are matched", () => {
     let read = 0;
     const spec = { ...d1.spec };
     Object.defineProperty(spec, "selector", { get: () => (read++, d1.spec.selector) });
@@ -81,7 +81,7 @@ describe("ReplicaSets", () => {
     for (const uid of ["a", "b", "c"]) expect(rsEffects(undefined, orphan({ uid }), look)).toEqual(["d1 act"]);
     expect(read).toBe(1);
   });
-  it("no labels, an empty, an absent and an invalid selector match nothing", () => {
+  it("no labels and an empty, absent or invalid selector match nothing", () => {
     const ds = [
       deployment({ name: "empty", selector: {} }),
       deployment({ name: "absent", selector: null }),
@@ -90,16 +90,19 @@ describe("ReplicaSets", () => {
     expect(rsEffects(undefined, orphan(), lookups(ds))).toEqual([]);
     expect(rsEffects(undefined, orphan({ labels: {} }))).toEqual([]);
   });
-  it("an owner of another kind is none of ours", () => {
+  it("ignores an owner of another kind", () => {
     expect(rsEffects(undefined, rs({ owner: { ...ownedBy("d1", "uid-d1"), kind: "StatefulSet" } }))).toEqual([]);
   });
-  it.each(["", "/", "a/b", "shop/d1"])("an owner that no object can be (%j) is nobody, and no orphan's adopter hears of it", (name) => {
-    const odd = rs({ owner: { ...ownedBy("d1", "uid-d1"), name } });
-    expect(rsEffects(undefined, odd)).toEqual([]);
-    expect(rsEffects(odd, changed())).toEqual(["d1 act"]);
-    expect(rsEffects(odd, undefined)).toEqual([]);
-  });
-  it("effects name the uid, so a namesake is not woken", () => {
+  it.each(["", "/", "a/b", "shop/d1"])(
+    "treats an impossible owner reference (%j) as no Deployment, and does not offer the object for adoption",
+    (name) => {
+      const odd = rs({ owner: { ...ownedBy("d1", "uid-d1"), name } });
+      expect(rsEffects(undefined, odd)).toEqual([]);
+      expect(rsEffects(odd, changed())).toEqual(["d1 act"]);
+      expect(rsEffects(odd, undefined)).toEqual([]);
+    },
+  );
+  it("effects carry the uid, so a Deployment of the same name is not enqueued", () => {
     const [effect] = deploymentAffectedKeys({ resource: "replicasets", new: rs() }, none);
     expect(effect).toEqual({ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act" });
   });
@@ -110,11 +113,11 @@ describe("Deployments", () => {
     deploymentAffectedKeys({ resource: "deployments", ...(old && { old }), ...(now && { new: now }) }, none);
   const next = (options: Parameters<typeof deployment>[0]): CachedDeployment =>
     deployment({ name: "d1", uid: "uid-d1", resourceVersion: "101", ...options });
-  it("always wake themselves", () => {
+  it("always enqueue themselves", () => {
     expect(own(undefined, d1)).toEqual([{ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", self: true }]);
     expect(keys(own(d1, undefined))).toEqual(["d1 act"]);
   });
-  it("at once for what may be acted on, at leisure for a status", () => {
+  it("immediately on a spec change, delayed on a status change", () => {
     expect(keys(own(d1, next({ status: { replicas: 1 } })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ revision: "2" })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ generation: 2 })))).toEqual(["d1 act"]);
@@ -138,19 +141,19 @@ describe("pods", () => {
     ifEmpty: replicaSetOwner("uid-rs", "rs"),
   };
 
-  it("[deployment T17] the last one to leave wakes a Recreate Deployment: which one is last, the Store knows", () =>
+  it("[deployment T17] the last pod of a Recreate Deployment enqueues it; the Store decides which one is last", () =>
     expect(podEffects(mine, undefined)).toEqual([wake]));
-  it("[deployment T19] released or taken over is gone as well", () => {
+  it("[deployment T19] a released or re-owned pod counts as deleted", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
   });
-  it("[deployment T18] not if its ReplicaSet is unknown, another one of that name, or nobody's", () => {
+  it("[deployment T18] enqueues nothing if its ReplicaSet is unknown, replaced, or has no controller", () => {
     expect(podEffects(pod("p", { rs: "unknown" }), undefined)).toEqual([]);
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name: "rs", uid: "before" } }), undefined)).toEqual([]);
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);
     expect(podEffects(mine, undefined, lookups([deployment({ name: "d1", uid: "after", strategy: "Recreate" })], [rs()]))).toEqual([]);
   });
-  it.each(["", "/", "a/b", "shop/d1"])("nothing is looked up for an owner that no object can be (%j)", (name) => {
+  it.each(["", "/", "a/b", "shop/d1"])("looks nothing up for an impossible owner reference (%j)", (name) => {
     const asked: string[] = [];
     const noted: Lookups = { ...look, get: (resource, key) => (asked.push(key), look.get(resource, key)) };
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name, uid: "uid-rs" } }), undefined, noted)).toEqual([]);
@@ -160,7 +163,7 @@ describe("pods", () => {
     expect(podEffects(mine, undefined, ofOdd)).toEqual([]);
     expect(asked).toEqual(["shop/rs"]);
   });
-  it("not for a RollingUpdate Deployment, another kind of owner, a pod that comes or merely changes", () => {
+  it("enqueues nothing for a RollingUpdate Deployment, another kind of owner, or a pod that is added or updated", () => {
     expect(podEffects(mine, undefined, lookups([d1], [rs()]))).toEqual([]);
     expect(podEffects(pod("p", { owner: { kind: "Job", name: "rs", uid: "uid-rs" } }), undefined)).toEqual([]);
     expect(podEffects(undefined, mine)).toEqual([]);
@@ -168,6 +171,6 @@ describe("pods", () => {
   });
 });
 
-it("ReplicationControllers concern no Deployment", () => {
+it("a ReplicationController enqueues no Deployment", () => {
   expect(deploymentAffectedKeys({ resource: "replicationcontrollers" }, none)).toEqual([]);
 });

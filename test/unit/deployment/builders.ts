@@ -1,4 +1,6 @@
-/** Cached objects with defaults, and time that stands still. Every object is frozen: a decision that changes its input throws. */
+/**
+ * Cached objects with defaults and a fixed time. Every object is frozen, so a decision that changes its input throws.
+ */
 import type {
   CachedDeployment,
   CachedMeta,
@@ -22,14 +24,14 @@ export const EARLIER = "2026-03-01T09:00:00Z";
 export const D_UID = "uid-web";
 export const OWNER: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: D_UID };
 
-/** A template whose digest names it: equal names, equal templates. */
+/** A template whose digest equals its name: equal names, equal templates. */
 function template(name: string, labels: Labels = { app: "web" }): CachedTemplate {
   return { labels, digest: `k1.f1.${name}` };
 }
 
 const digester = createDigester("a key of the builders");
 
-/** Annotations as they are cached: in clear, or as digests. */
+/** Annotations as they are cached: in plain text, or as digests. */
 function cachedAnnotations(annotations: Labels): Pick<CachedMeta, "annotations" | "annotationDigests"> {
   const { metadata } = strip(
     "replicasets",
@@ -40,7 +42,7 @@ function cachedAnnotations(annotations: Labels): Pick<CachedMeta, "annotations" 
   return { ...(clear && { annotations: clear }), ...(annotationDigests && { annotationDigests }) };
 }
 
-/** What a write names of annotations it copies; `seen`: all the Deployment has, if those are more. */
+/** The copied annotations of a write; `seen`: all annotations of the Deployment, if there are more. */
 export function copiedOf(annotations: Labels, seen: Labels = annotations): CopiedAnnotations {
   return { keys: Object.keys(annotations), digests: cachedAnnotations(seen).annotationDigests ?? {} };
 }

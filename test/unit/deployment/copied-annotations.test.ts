@@ -1,5 +1,4 @@
-// Would catch: an annotation's value in a decided write, a value that the decision did not see, a ReplicaSet whose annotations are
-// not the Deployment's, a live read that nobody needs.
+// Annotations copied from a Deployment to its ReplicaSets, and the live reads that this costs.
 import { describe, expect, it } from "vitest";
 import { NOW } from "./builders.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
@@ -64,7 +63,7 @@ describe("an existing new ReplicaSet", () => {
       liveReplicaSet("web-1", "v1", 1, settled),
     ]);
 
-  it("gets what the Deployment was annotated with, for one live read, and then nothing more", async () => {
+  it("copies the Deployment's annotations with one live read, and then needs no further write", async () => {
     const annotated = await harness();
     await annotated.handle();
     expect(annotated.spoken().slice(0, 2)).toEqual(["get deployments web", "patch replicasets web-1"]);
@@ -86,7 +85,7 @@ describe("an existing new ReplicaSet", () => {
     expect(rolledBack.spoken().filter((line) => line.startsWith("get"))).toEqual([]);
   });
 
-  it("is left alone where the Deployment is annotated otherwise by now: the key runs again", async () => {
+  it("is left unchanged when the live Deployment has other annotations: the key runs again", async () => {
     const annotated = await harness();
     await annotate(annotated, { [CHANGE_CAUSE]: "another" });
     expect(await annotated.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -95,7 +94,7 @@ describe("an existing new ReplicaSet", () => {
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: "another" });
   });
 
-  it("whose revision cannot be read gets them with a change of its size, and for nothing else", async () => {
+  it("with an unreadable revision copies annotations only together with a change of its size", async () => {
     const unreadable = async (replicas: number): Promise<SyncHarness> =>
       SyncHarness.of([
         liveDeployment(replicas, { annotations: { [REVISION]: "x", [CHANGE_CAUSE]: SECRET, [NOTE]: "1" } }),
@@ -112,7 +111,7 @@ describe("an existing new ReplicaSet", () => {
     expect(decided(grown)).not.toContain("s3cret");
   });
 
-  it("nor does an old one get them", async () => {
+  it("copies nothing to an old one", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(3, { image: "v2", annotations: { [REVISION]: "1", [CHANGE_CAUSE]: SECRET } }),
       liveReplicaSet("old", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
@@ -122,20 +121,20 @@ describe("an existing new ReplicaSet", () => {
     expect(annotationsOf(harness, "old")).not.toHaveProperty([CHANGE_CAUSE]);
   });
 
-  it("gets them of a Deployment that is being deleted, too (quirk Q9)", async () => {
+  it("copies from a Deployment that is being deleted (quirk Q9)", async () => {
     const deleted = await harness({ deletionTimestamp: NOW });
     await deleted.handle();
     expect(annotationsOf(deleted, "web-1")).toMatchObject({ [CHANGE_CAUSE]: SECRET });
   });
 
-  it("gets nothing of a Deployment that is gone", async () => {
+  it("copies nothing from a deleted Deployment", async () => {
     const gone = await harness();
     await gone.api.remove("deployments", "web");
     expect(await gone.handle()).toEqual({ kind: "done" });
     expect(gone.written()).toEqual([]);
   });
 
-  it("gets nothing while the Deployment cannot be read", async () => {
+  it("copies nothing while reading the Deployment fails", async () => {
     const unread = await harness();
     unread.api.script = { "get deployments": new Error("no answer") };
     await expect(unread.handle()).rejects.toThrow("no answer");

@@ -1,4 +1,4 @@
-// Would catch: history deleted that somebody may still roll back to, or a ReplicaSet deleted that has pods.
+// Clean-up of the revision history.
 import { describe, expect, it } from "vitest";
 import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { cleanupDeployment } from "../../../shared/controllers/deployment/history.ts";
@@ -13,14 +13,14 @@ const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): r
 describe("cleanupDeployment", () => {
   const idle = ["a", "b", "c"].map((name) => sized(name, 0, 0));
   it("[deployment T78] deletes what is above the limit", () => expect(deleted(1, idle)).toEqual(["a", "b"]));
-  it("[deployment T79] only where there is nothing and nothing is wanted", () => {
+  it("[deployment T79] only ReplicaSets with no pods and no wanted replicas", () => {
     expect(deleted(0, [sized("a", 0, 0), sized("b", 0, 1), sized("c", 1, 0), sized("d", 1, 1)])).toEqual(["a"]);
   });
-  it("[deployment T80] with limit 0 all of them", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
-  it("[deployment T81] but none that runs", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
-  it("[deployment T82] and none that is on its way out", () =>
+  it("[deployment T80] deletes all of them at limit 0", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
+  it("[deployment T81] except one that has pods", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
+  it("[deployment T82] and except one that is being deleted", () =>
     expect(deleted(0, [sized("a", 0, 0, { deletionTimestamp: "2026-03-01T09:59:00Z" })])).toEqual([]));
-  it("[deployment T83] 2147483647 and absent mean no limit", () => {
+  it("[deployment T83] treats 2147483647 and an absent value as no limit", () => {
     expect(deleted(2_147_483_647, idle)).toEqual([]);
     expect(deleted(undefined, idle)).toEqual([]);
   });
@@ -76,15 +76,15 @@ describe("cleanupDeployment", () => {
     expect(deleted(1, [sized("b", 0, 0, { revision: "x", age: 2 }), sized("a", 0, 0, { revision: "9", age: 1 })])).toEqual(["a"]);
   });
 
-  it("goes round in a circle as Go's sort does: an unreadable revision has no place of its own", () => {
+  it("keeps the order of Go's sort where an unreadable revision makes the order cyclic", () => {
     const circle = ["3", "", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
-    // By age rs0 < rs1 < rs2, and yet rs2 < rs0 by revision: each neighbour fits, so nothing moves.
+    // By age rs0 < rs1 < rs2, but rs2 < rs0 by revision: each neighbouring pair is ordered, so nothing moves.
     expect(deleted(0, circle)).toEqual(["rs0", "rs1", "rs2"]);
-    // Youngest first: rs1 goes before rs2 by age; rs0 does not go before rs2 by revision, so it stays last.
+    // Youngest first: rs1 precedes rs2 by age; rs0 does not precede rs2 by revision, so it stays last.
     expect(deleted(0, circle.toReversed())).toEqual(["rs1", "rs2", "rs0"]);
     const longer = ["5", "4", "", "2", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
     expect(deleted(0, longer)).toEqual(["rs1", "rs0", "rs2", "rs4", "rs3"]);
-    // As a Go program printed it.
+    // As printed by a Go program.
     const twelve = ["5", "4", "", "2", "1", "7", "", "3", "0", "9", "", "6"].map((revision, age) =>
       sized(`rs${age}`, 0, 0, { revision, age }),
     );
@@ -92,11 +92,11 @@ describe("cleanupDeployment", () => {
     expect(deleted(0, twelve.toReversed()).join(" ")).toBe(printed);
   });
 
-  it("waits for the ReplicaSet's controller to have seen its last change", () => {
+  it("waits until the ReplicaSet controller has observed its last change", () => {
     expect(deleted(0, [sized("a", 0, 0, { generation: 2 })])).toEqual([]);
   });
 
-  it("[deployment S16] deletes exactly the version it judged", () => {
+  it("[deployment S16] deletes exactly the version that it decided on", () => {
     expect(cleanupDeployment(deployment({ historyLimit: 0 }), [sized("a", 0, 0, { resourceVersion: "77" })]).decided).toEqual([
       { kind: "DeleteReplicaSet", owner: OWNER, name: "a", uid: "uid-a", resourceVersion: "77" },
     ]);

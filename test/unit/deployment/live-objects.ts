@@ -19,7 +19,10 @@ export function podTemplate(image: string, labels: Labels = { app: "web" }): Jso
   return { metadata: { labels }, spec: { containers: [{ name: "app", image }] } };
 }
 
-/** Absent is 600 s; this is never. Source: pkg/controller/deployment/util/deployment_util.go, HasProgressDeadline. */
+/**
+ * Absent is 600 s; this means no deadline. Source: pkg/controller/deployment/util/deployment_util.go,
+ * HasProgressDeadline.
+ */
 const NO_DEADLINE = 2 ** 31 - 1;
 
 /** `web`: R replicas, RollingUpdate with surge and unavailable 1, no deadline. */
@@ -68,7 +71,7 @@ export function liveDeployment(
 }
 
 export interface LiveReplicaSetOptions {
-  /** Pods that it still has; absent: as many as it should. */
+  /** Pods that exist; absent: the wanted number. */
   readonly pods?: number;
   readonly available?: number;
   readonly revision?: string;

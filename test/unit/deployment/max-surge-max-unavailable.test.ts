@@ -1,4 +1,4 @@
-// Would catch: a percentage rounded the wrong way, a bound that ignores the strategy, a rollout that may go one pod too far.
+// Rounding of maxSurge and maxUnavailable, and the bounds of a rollout.
 import { describe, expect, it } from "vitest";
 import {
   type IntOrPercent,
@@ -39,11 +39,11 @@ describe("resolveFenceposts", () => {
     ["1_0%", 'strconv.Atoi: parsing "1_0": invalid syntax'],
     ["9223372036854775808%", 'strconv.Atoi: parsing "9223372036854775808": value out of range'],
     ["-9223372036854775809%", 'strconv.Atoi: parsing "-9223372036854775809": value out of range'],
-  ])("says of %s what Go does", (value, why) => {
+  ])("returns Go's error for %s", (value, why) => {
     expect(resolveFenceposts(value, 2, 10).error).toBe(`invalid value for IntOrString: invalid value "${value}": ${why}`);
   });
 
-  it("takes a sign", () => {
+  it("accepts a sign", () => {
     expect(resolveFenceposts("+20%", 1, 10)).toEqual({ surge: 2, unavailable: 1 });
   });
 });
@@ -84,7 +84,7 @@ describe("minAvailable", () => {
 });
 
 describe("maxSurge", () => {
-  it("is 0 for Recreate and for a value that cannot be read", () => {
+  it("is 0 for Recreate and for an invalid value", () => {
     expect(maxSurge(deployment({ replicas: 10, surge: "25%" }))).toBe(3);
     expect(maxSurge(deployment({ strategy: "Recreate" }))).toBe(0);
     expect(maxSurge(deployment({ replicas: 10, surge: "oops" }))).toBe(0);
@@ -92,7 +92,7 @@ describe("maxSurge", () => {
 });
 
 describe("newRSNewReplicas", () => {
-  it("[deployment T46] stays where it is above the cap", () => {
+  it("[deployment T46] keeps its size above the cap", () => {
     expect(newRSNewReplicas(deployment({ replicas: 1, surge: 1 }), 5, [replicaSet("old", { size: 5 })]).decided).toBe(5);
   });
   it("[deployment T47] stops at spec.replicas below the cap", () => {

@@ -1,4 +1,4 @@
-// Would catch: a wrong template taken for the new one, revisions or history lost, names or bodies that differ from upstream's.
+// The new ReplicaSet: matching, revisions, annotations, name and body.
 import { describe, expect, it } from "vitest";
 import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { podTemplateHash } from "../../../shared/kube/pod-template/pod-template-hash.ts";
@@ -62,7 +62,7 @@ describe("splitReplicaSets", () => {
     expect(() => splitReplicaSets(d, [other])).toThrow("k1.f1 and k2.f1 cannot be compared");
   });
 
-  it("takes a ReplicaSet without a template for an old one", () => {
+  it("treats a ReplicaSet without a template as old", () => {
     const { template: _template, ...spec } = old.spec;
     expect(splitReplicaSets(d, [{ ...old, spec }]).newRS).toBeUndefined();
   });
@@ -74,7 +74,7 @@ describe("revisions", () => {
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
-  it("go round as int64 do: after the greatest a new ReplicaSet has none, and the Deployment the least until the next sync", () => {
+  it("wrap as int64: after the maximum a new ReplicaSet has none, and the Deployment the minimum until the next sync", () => {
     const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
     const { decided: write } = newReplicaSet(deployment(), [old]);
     expect(write.annotations).not.toHaveProperty([REVISION]);
@@ -86,7 +86,7 @@ describe("revisions", () => {
     const low = replicaSet("low", { revision: "5" });
     expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
-  it("counts a missing one as 0 and skips what is no int64", () => {
+  it("counts a missing revision as 0 and skips one that is not an int64", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
       0n,
     );
@@ -102,7 +102,7 @@ describe("revisions", () => {
 });
 
 describe("existingReplicaSetAnnotations", () => {
-  it("[deployment T90] keeps the last entries that fit", () => {
+  it("[deployment T90] keeps the latest entries that fit", () => {
     let rs = replicaSet("rs", { revision: "10" });
     for (let n = 11n; n <= 20n; n++) {
       const { set, changed } = existingReplicaSetAnnotations(deployment(), rs, n, 5);
@@ -113,7 +113,7 @@ describe("existingReplicaSetAnnotations", () => {
     }
   });
 
-  it("drops the oldest entries at 2001 characters, none at 2000, and leaves an entry out that fits not even alone", () => {
+  it("drops the oldest entries at 2001 characters, none at 2000, and omits an entry that does not fit alone", () => {
     const history = (length: number): string => `${"1".repeat(length - 2)},2`;
     const extended = (text: string, limit?: number): string | undefined =>
       existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "7", annotations: { [REVISION_HISTORY]: text } }), 8n, limit)
@@ -124,7 +124,7 @@ describe("existingReplicaSetAnnotations", () => {
     expect(extended("")).toBe("7");
   });
 
-  it("copies the Deployment's annotations but its own six, and keeps what is only on the ReplicaSet", () => {
+  it("copies the Deployment's annotations except its own six, and keeps those that only the ReplicaSet has", () => {
     const d = deployment({
       revision: "3",
       annotations: {
@@ -143,7 +143,7 @@ describe("existingReplicaSetAnnotations", () => {
     expect(existingReplicaSetAnnotations(deployment(), rs, 3n)).toEqual({ set: {}, changed: false });
   });
 
-  it("copies by value what travels in clear, and by digest what does not", () => {
+  it("copies plain-text annotations by value, and all others by digest", () => {
     const d = deployment({ annotations: { "deployment.kubernetes.io/note": "1", a: "2", b: "3" } });
     const rs = replicaSet("rs", { revision: "3", annotations: { "deployment.kubernetes.io/note": "0", a: "2", b: "2" } });
     expect(existingReplicaSetAnnotations(d, rs, 3n)).toEqual({
@@ -153,17 +153,17 @@ describe("existingReplicaSetAnnotations", () => {
     });
   });
 
-  it("never lowers a revision, and starts one that is missing or empty without history", () => {
+  it("never lowers a revision, and sets one that is missing or empty without history", () => {
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "9" }), 4n)).toEqual({ set: {}, changed: false });
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs"), 4n)).toEqual({ set: { [REVISION]: "4" }, changed: true });
-    // Present but empty: existed, so upstream makes it the first entry of the history.
+    // Present but empty: it existed, so upstream makes it the first entry of the history.
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "" }), 4n).set).toEqual({
       [REVISION]: "4",
       [REVISION_HISTORY]: "",
     });
   });
 
-  it("does not write for a revision that cannot be read, whatever was copied", () => {
+  it("does not write for an unreadable revision, whatever was copied", () => {
     const d = deployment({ annotations: { a: "1" } });
     expect(existingReplicaSetAnnotations(d, replicaSet("rs", { revision: "one" }), 4n)).toEqual({
       set: {},
@@ -242,7 +242,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("lets copied annotations of an unreadable revision ride along with minReadySeconds", () => {
+  it("writes copied annotations at an unreadable revision only together with minReadySeconds", () => {
     const d = deployment({ minReadySeconds: 5, annotations: { a: "1" } });
     expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS).decided).toMatchObject({
       minReadySeconds: 5,
@@ -250,7 +250,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("then gives the Deployment the ReplicaSet's revision", () => {
+  it("then sets the ReplicaSet's revision on the Deployment", () => {
     const d = deployment({ revision: "1", status: { replicas: 3, observedGeneration: 1 } });
     expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS).decided).toEqual({
       kind: "UpdateStatus",
@@ -262,7 +262,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("and on the first deadline says what it found", () => {
+  it("and adds a FoundNewReplicaSet condition when there is a deadline", () => {
     const d = deployment({ revision: "2", deadline: 60 });
     const { decided: got } = syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS);
     expect(got).toMatchObject({
@@ -272,7 +272,7 @@ describe("syncExistingReplicaSet", () => {
     expect(got).not.toHaveProperty("annotations");
   });
 
-  it("needs nothing once all that is in place", () => {
+  it("writes nothing once all that is in place", () => {
     const d = deployment({
       revision: "2",
       deadline: 60,
@@ -284,7 +284,7 @@ describe("syncExistingReplicaSet", () => {
 });
 
 describe("creating", () => {
-  it("[deployment T86] the write names hash, size and annotations", () => {
+  it("[deployment T86] the write lists hash, size and annotations", () => {
     const d = deployment({ replicas: 20, surge: "25%", annotations: { test: "should-copy-to-replica-set" }, generation: 7 });
     const hash = podTemplateHash(394_966_528);
     expect(newReplicaSet(d, []).decided).toEqual({
@@ -299,14 +299,14 @@ describe("creating", () => {
     });
   });
 
-  it("leaves room for the old ones, and hashes with the collision count", () => {
+  it("subtracts the old replicas, and hashes with the collision count", () => {
     const d = deployment({ replicas: 4, surge: 1, status: { collisionCount: 1 } });
     const { decided: got } = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
     expect([got.replicas, got.hash, got.annotations[REVISION]]).toEqual([1, podTemplateHash(394_966_528, 1), "4"]);
     expect(got.hash).not.toBe(podTemplateHash(394_966_528));
   });
 
-  it("[deployment T86] the body carries the hash in label, selector and template, and nothing of ours gets lost", () => {
+  it("[deployment T86] the body carries the hash in label, selector and template, and keeps all other fields", () => {
     const live = {
       apiVersion: "apps/v1",
       kind: "Deployment",
@@ -345,7 +345,7 @@ describe("creating", () => {
     });
   });
 
-  it("tells of replicas that start, not of an empty ReplicaSet", () => {
+  it("records an Event for started replicas, not for an empty ReplicaSet", () => {
     const { decided: write } = newReplicaSet(deployment({ replicas: 2 }), []);
     expect(createdNote(write)).toEqual({
       type: "Normal",
@@ -355,7 +355,7 @@ describe("creating", () => {
     expect(createdNote({ ...write, replicas: 0 })).toBeUndefined();
   });
 
-  it("then gives the Deployment revision and condition; of one that was there already only the revision", () => {
+  it("then sets revision and condition on the Deployment; for an existing ReplicaSet only the revision", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const created = condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${write.name}"` });
@@ -371,7 +371,7 @@ describe("creating", () => {
     expect(createdStatus(d, newReplicaSet(d, []).decided, NOW_MS)).toBeUndefined();
   });
 
-  it("[deployment T97] a name taken by something else raises the collision count", () => {
+  it("[deployment T97] a name in use by another object increments the collision count", () => {
     expect(collisionStatus(deployment()).status).toMatchObject({ collisionCount: 1 });
     expect(collisionStatus(deployment({ status: { collisionCount: 1, replicas: 2 } }))).toEqual({
       kind: "UpdateStatus",
@@ -382,7 +382,7 @@ describe("creating", () => {
     });
   });
 
-  it("a refusal is an Event each time and a condition once", () => {
+  it("a refusal records an Event each time and a condition once", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const message = `Failed to create new replica set "${write.name}": exceeded quota`;

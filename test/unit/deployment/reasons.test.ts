@@ -1,4 +1,4 @@
-// Would catch: a reason that does not name what the decision hung on, or that tells other numbers than those it was made of.
+// Reasons of the Deployment controller's decisions.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CachedDeployment } from "../../../shared/kube/objects/cached.ts";
@@ -19,7 +19,7 @@ import { condition, deployment, NOW_MS, pod, replicaSet } from "./builders.ts";
 
 const few = fc.nat(12);
 
-/** Sizes written, without the annotations that travel with them. */
+/** Sizes written, without the accompanying annotations. */
 const sizes = (steps: readonly { readonly write: { readonly name: string; readonly replicas?: number } }[]): unknown =>
   steps.map(({ write }) => [write.name, write.replicas]);
 
@@ -55,7 +55,7 @@ function rollout(world: Rollout): { readonly d: CachedDeployment; readonly split
   return { d, split: { newRS, oldRSs: [older, old] } };
 }
 
-describe("each input that changes the decision stands in its reasons", () => {
+describe("the reasons contain each input that changes the decision", () => {
   it("growing the new ReplicaSet", () => {
     const { replicas, surge, newSize, oldSize, olderSize } = ROLLOUT;
     expectChangesExplained({ replicas, surge, newSize, oldSize, olderSize }, (some) => {
@@ -65,7 +65,7 @@ describe("each input that changes the decision stands in its reasons", () => {
     });
   });
 
-  it("creating it", () => {
+  it("creation", () => {
     const { replicas, surge, oldSize, olderSize } = ROLLOUT;
     expectChangesExplained({ replicas, surge, oldSize, olderSize }, (some) => {
       const { d, split } = rollout({ unavailable: 1, newSize: 0, newAvailable: 0, oldAvailable: 0, olderAvailable: 0, ...some });
@@ -75,7 +75,7 @@ describe("each input that changes the decision stands in its reasons", () => {
   });
 
   it("shrinking old ones that are not available", () => {
-    // What the new one has more, and is not available, comes to nothing.
+    // Unavailable pods of the new one have no effect.
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some): Decided => {
       const { d, split } = rollout({ surge: 1, newSize: 6, ...some });
@@ -112,7 +112,7 @@ describe("each input that changes the decision stands in its reasons", () => {
     );
   });
 
-  it("deleting history", () => {
+  it("deletion of history", () => {
     expectChangesExplained(
       {
         limit: { values: fc.nat(4), facts: ["limit"] },
@@ -131,7 +131,7 @@ describe("each input that changes the decision stands in its reasons", () => {
     );
   });
 
-  it("judging the rollout, and looking again", () => {
+  it("rollout status and requeue", () => {
     const values = fc.nat(2);
     expectChangesExplained(
       {
@@ -169,7 +169,7 @@ describe("each input that changes the decision stands in its reasons", () => {
   });
 });
 
-it("names the one that holds Recreate up", () => {
+it("reports the pod that blocks Recreate", () => {
   const split = { newRS: undefined, oldRSs: [replicaSet("old", { template: "v0" })] };
   expect(oldPodsRunning(split, [pod("p", { rs: "old", phase: "Running" })])).toEqual({
     rule: "old pods live",
@@ -178,7 +178,7 @@ it("names the one that holds Recreate up", () => {
   });
 });
 
-it("says why it looks again at once", () => {
+it("gives the reason for an immediate requeue", () => {
   const complete = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
   expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).why).toEqual([

@@ -1,4 +1,4 @@
-// Would catch: a new pod started beside an old one, or a Deployment that waits for pods that have long ended.
+// The Recreate strategy: old pods that block new ones, and finished pods that do not.
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../../../shared/controllers/deployment/recreate.ts";
@@ -10,7 +10,7 @@ const running = (rss: readonly string[], pods: readonly CachedPod[]): boolean =>
   oldPodsRunning({ newRS: idle("new"), oldRSs: rss.map(idle) }, pods) !== undefined;
 
 describe("scaleDownOldReplicaSetsForRecreate", () => {
-  it("[deployment T70] takes old ReplicaSets to 0", () => {
+  it("[deployment T70] scales old ReplicaSets to 0", () => {
     const { decided: steps } = scaleDownOldReplicaSetsForRecreate(d, [replicaSet("old", { size: 3 }), replicaSet("older", { size: 0 })]);
     expect(steps.map(({ write, note }) => [write.name, write.replicas, note?.message])).toEqual([
       ["old", 0, "Scaled down replica set old from 3 to 0"],
@@ -23,7 +23,7 @@ describe("oldPodsRunning", () => {
   it("[deployment T72] pods without a phase: yes", () => {
     expect(running(["a", "b"], [pod("1", { rs: "a" }), pod("2", { rs: "a" }), pod("3", { rs: "b" }), pod("4", { rs: "b" })])).toBe(true);
   });
-  it("[deployment T73] what an old ReplicaSet reports counts even without pods", () => {
+  it("[deployment T73] counts the replicas that an old ReplicaSet reports, even without pods", () => {
     expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 1 } })] }, [])).toEqual({
       rule: "old pods live",
       about: "a",
@@ -31,23 +31,23 @@ describe("oldPodsRunning", () => {
     });
     expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBeUndefined();
   });
-  it("[deployment T74] pods that have ended: no", () => {
+  it("[deployment T74] pods that have finished: no", () => {
     expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);
   });
   it.each(["Unknown", "Pending", "Running"])("[deployment T75] a pod %s: yes", (phase) =>
     expect(running(["a"], [pod("1", { rs: "a", phase })])).toBe(true),
   );
-  it("[deployment T76] one living pod is enough", () => {
+  it("[deployment T76] one running pod suffices", () => {
     const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
     expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
   });
-  it("a pod whose reference matches an old ReplicaSet in part is nobody's, and holds nothing up", () => {
+  it("ignores a pod whose owner reference matches an old ReplicaSet only partly", () => {
     const own = pod("1", { rs: "a" });
     for (const part of [{ name: "b" }, { uid: "other" }, { kind: "ReplicationController" }])
       expect(running(["a"], [{ ...own, owner: { kind: "ReplicaSet", name: "a", uid: "uid-a", ...own.owner, ...part } }])).toBe(false);
     expect(running(["a"], [{ ...own, namespace: "mallory" }])).toBe(false);
   });
-  it("[deployment T8] pods of the new ReplicaSet, of others and of nobody do not count; those of one ReplicaSet in any phase do", () => {
+  it("[deployment T8] ignores pods of the new ReplicaSet, of other owners and orphans; counts those of one ReplicaSet in any phase", () => {
     expect(
       running(
         ["a"],

@@ -1,5 +1,7 @@
-// What a sync sends, through the write gateway and our own client's paths, to the in-memory API server with its validation.
-// Would catch: a request that the contract or an API server refuses, a patch that means something else than we think.
+/**
+ * What a sync sends, through the write gateway and our own client's paths, to the in-memory API server with its
+ * validation.
+ */
 import { describe, expect, it } from "vitest";
 import type { KubeClient } from "../../../shared/kube/http/client.ts";
 import { createReader } from "../../../shared/kube/http/reader.ts";

@@ -1,5 +1,4 @@
-// Would catch: a rollback to another revision than was asked for, to two templates mixed, one that is done twice or while paused, a
-// request that is never ended, other Events than upstream's, a template in what is logged.
+// Rollbacks: the chosen revision, the patched template, Events, and the end of a request.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../shared/base/json.ts";
@@ -15,7 +14,7 @@ const REVISION = "deployment.kubernetes.io/revision";
 const HISTORY = "deployment.kubernetes.io/revision-history";
 const CAUSE = "kubernetes.io/change-cause";
 
-describe("what a request comes to", () => {
+describe("outcome of a request", () => {
   const d = deployment({ template: "v3", resourceVersion: "77", generation: 4, annotations: { [REQUEST]: "5" } });
   const old = [replicaSet("a", { revision: "1", template: "v1" }), replicaSet("b", { revision: "2", template: "v2", age: 1 })];
   const split = { newRS: replicaSet("c", { revision: "3", template: "v3", age: 2 }), oldRSs: old };
@@ -38,21 +37,21 @@ describe("what a request comes to", () => {
     { name: "the last revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
     { name: "a revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
     {
-      name: "the present one",
+      name: "the current one",
       requested: 3n,
       want: warning("DeploymentRollbackTemplateUnchanged", 'The rollback revision contains the same template as current deployment "web"'),
     },
     {
-      name: "none there is",
+      name: "one that does not exist",
       requested: 9n,
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },
     {
-      name: "a negative one",
+      name: "a negative number",
       requested: -1n,
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },
-  ])("asked for $name", ({ requested, want }) => {
+  ])("requested for $name", ({ requested, want }) => {
     const { why, ...step } = rollbackStep(d, split, requested);
     expect(step).toEqual(want);
     expect(why.rule).toBe("to" in step.write ? "rolls back" : requested === 3n ? "rollback changes nothing" : "rollback finds nothing");
@@ -65,7 +64,7 @@ describe("what a request comes to", () => {
     const { warning: refused, write } = rollbackStep(d, { newRS: undefined, oldRSs: rss }, 0n);
     return refused?.message ?? write.to?.name;
   };
-  it("the last revision is the second highest; unreadable ones do not count, and two equal highest ones are both", () => {
+  it("the last revision is the second highest; ignores unreadable ones and counts two equal highest ones", () => {
     expect(lastOf("1", "3", "2")).toBe("rs2");
     expect(lastOf("3", "x", "1")).toBe("rs2");
     expect(lastOf("2", "1", "2")).toBe("rs0");
@@ -80,7 +79,7 @@ describe("the merge patch between two templates", () => {
     object: fc.dictionary(fc.constantFrom("a", "b", "constructor", "toString"), tie("value")),
   })).object as fc.Arbitrary<JsonObject>;
 
-  it("makes the one of the other, whatever they are", () => {
+  it("produces one from the other, for arbitrary templates", () => {
     fc.assert(
       fc.property(json, json, (from, to) => {
         expect(applyMergePatch(from, mergePatch(from, to))).toEqual(to);
@@ -88,7 +87,7 @@ describe("the merge patch between two templates", () => {
     );
   });
 
-  it("takes away keys that are named like members of Object.prototype", () => {
+  it("removes keys named like members of Object.prototype", () => {
     const labels = JSON.parse('{"app":"web","constructor":"x","toString":"y"}') as JsonObject;
     expect(mergePatch({ labels }, { labels: JSON.parse('{"app":"web","valueOf":"z"}') as JsonObject })).toEqual({
       labels: { app: "web", constructor: null, toString: null, valueOf: "z" },
@@ -96,8 +95,8 @@ describe("the merge patch between two templates", () => {
   });
 });
 
-describe("a sync that finds a request", () => {
-  /** Revision 1 had a volume, a label and a cause of its own. */
+describe("a sync with a pending request", () => {
+  /** Revision 1 had a volume, a label and a change cause of its own. */
   const first = (): Live => {
     const rs = liveReplicaSet("v1", "v1", 0, { revision: "1", sizedFor: [1, 2] });
     const template = podTemplate("v1", { app: "web", "pod-template-hash": "v1", only: "first" }) as { readonly spec: Json };
@@ -123,14 +122,14 @@ describe("a sync that finds a request", () => {
     ]);
   const web = (harness: SyncHarness): Live => harness.live("deployments", "web");
 
-  it("[deployment T5] writes the Deployment once and no ReplicaSet, and tells of it", async () => {
+  it("[deployment T5] writes the Deployment once and no ReplicaSet, and records an Event", async () => {
     const harness = await asked("0");
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(harness.spoken()).toEqual(["get deployments web", "get replicasets v1", "patch deployments web"]);
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("is followed at once by the rollout, on what the write was answered", async () => {
+  it("continues at once with the rollout, based on the answer to the write", async () => {
     const harness = await asked("0");
     await harness.handle();
     expect(await harness.queuedInMs()).toBe(0);
@@ -139,7 +138,7 @@ describe("a sync that finds a request", () => {
     expect(harness.events.filter((event) => event.startsWith("DeploymentRollback"))).toHaveLength(1);
   });
 
-  it("[deployment T130] takes the ReplicaSet's template without its hash, whole to the last digit, and its annotations but for what is never copied", async () => {
+  it("[deployment T130] copies the ReplicaSet's template without its hash, every digit preserved, and its annotations except those never copied", async () => {
     const harness = await asked("1");
     await harness.handle();
     const { metadata, spec } = web(harness);
@@ -154,7 +153,7 @@ describe("a sync that finds a request", () => {
     expect(JSON.stringify(harness.traced)).not.toContain("terminationGracePeriodSeconds");
   });
 
-  it("starts a rollout in which the old ReplicaSet gets the next revision and remembers its own", async () => {
+  it("starts a rollout in which the old ReplicaSet gets the next revision and keeps the previous one in its history", async () => {
     const harness = await asked("1");
     for (let i = 0; i < 8; i++) {
       await harness.handle();
@@ -170,7 +169,7 @@ describe("a sync that finds a request", () => {
   it.each([
     { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
     { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
-  ])("for revision $to ends the request and changes nothing else", async ({ to, event }) => {
+  ])("for revision $to only ends the request", async ({ to, event }) => {
     const harness = await asked(to);
     const before = web(harness);
     await harness.handle();
@@ -181,7 +180,7 @@ describe("a sync that finds a request", () => {
     expect(web(harness).metadata.annotations).not.toHaveProperty([REQUEST]);
   });
 
-  it("gives the present template its ReplicaSet and revision first", async () => {
+  it("first gives the current template its ReplicaSet and revision", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
     await harness.handle();
     expect(harness.written()).toEqual([
@@ -193,13 +192,13 @@ describe("a sync that finds a request", () => {
     expect(web(harness).metadata.annotations).toMatchObject({ [REVISION]: "2" });
   });
 
-  it("comes before a change of size", async () => {
+  it("precedes a change of size", async () => {
     const harness = await asked("1", { replicas: 5 });
     await harness.handle();
     expect(harness.written()).toEqual(["patch deployments web"]);
   });
 
-  it("waits while the Deployment is paused, and of one that is being deleted never comes", async () => {
+  it("waits while the Deployment is paused, and does nothing while it is being deleted", async () => {
     const paused = await asked("1", { paused: true });
     await paused.handle();
     expect(paused.written()).toEqual(["patch deployments/status web"]);
@@ -210,7 +209,7 @@ describe("a sync that finds a request", () => {
     expect(deleted.written()).toEqual(["patch deployments/status web"]);
   });
 
-  it("leaves a request that is no int64 alone and rolls out as ever (quirk Q6)", async () => {
+  it("ignores a request that is not an int64 and continues the rollout (quirk Q6)", async () => {
     for (const bad of ["", "last", "1.0", "9223372036854775808"]) {
       const harness = await asked(bad);
       await harness.handle();
@@ -221,14 +220,14 @@ describe("a sync that finds a request", () => {
 
   const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
 
-  it("rolls nothing back from a template it did not see: the key runs again", async () => {
+  it("does not roll back from a template that the decision did not see: the key runs again", async () => {
     const harness = await asked("1");
     await harness.change("deployments", "web", edited);
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual([]);
   });
 
-  it("nor for one that does not ask for it: a row may lie", async () => {
+  it("does not roll back a live Deployment that has no request", async () => {
     const harness = await asked("x");
     const { metadata } = harness.live("deployments", "web");
     harness.forge("deployments", {
@@ -240,7 +239,7 @@ describe("a sync that finds a request", () => {
     expect(harness.written()).toEqual([]);
   });
 
-  it("nor to a ReplicaSet that is another by now, or gone: the cache learns of it", async () => {
+  it("does not roll back to a ReplicaSet that has changed or is deleted, and updates the cache", async () => {
     const other = await asked("1");
     await other.change("replicasets", "v1", edited);
     await expect(other.handle()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
@@ -251,12 +250,12 @@ describe("a sync that finds a request", () => {
       expect(harness.written()).toEqual([]);
       expect(harness.events).toEqual([]);
     }
-    // The row is gone: the next sync finds no such revision.
+    // The row is deleted: the next sync finds no such revision.
     await gone.handle();
     expect(gone.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
-  it("that loses a race fails, tells nothing, and goes on with what stands there then", async () => {
+  it("fails after a conflict, records no Event, and continues with the current object", async () => {
     const harness = await asked("1");
     let raced = false;
     harness.api.script = {
@@ -268,18 +267,18 @@ describe("a sync that finds a request", () => {
     };
     await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
     expect(harness.events).toEqual([]);
-    await harness.handle(); // on what was written through
+    await harness.handle(); // based on what was written through
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("that is refused fails, and warnings are told all the same", async () => {
+  it("fails when refused, and records warnings all the same", async () => {
     const harness = await asked("7");
     harness.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
     await expect(harness.handle()).rejects.toThrow("not yours");
     expect(harness.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
-  it("of a Deployment that is gone by then is done", async () => {
+  it("ends as done when the Deployment is deleted meanwhile", async () => {
     const harness = await asked("1");
     harness.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
     expect(await harness.handle()).toEqual({ kind: "done" });

@@ -1,4 +1,4 @@
-// Would catch: a step of a rolling update that goes above the surge, below the minimum, or twice.
+// Steps of a rolling update within surge and minimum.
 import { describe, expect, it } from "vitest";
 import type { CachedDeployment, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import type { ReplicaSetSplit } from "../../../shared/controllers/deployment/replica-sets.ts";
@@ -30,7 +30,7 @@ describe("reconcileNewReplicaSet", () => {
     expect(step?.write.replicas).toBe(want);
   });
 
-  it("writes the size with both annotations and tells of it", () => {
+  it("writes the size with both annotations and records an Event", () => {
     const d = deployment({ replicas: 10, surge: 2 });
     expect(reconcileNewReplicaSet(d, sized("new", 0, 0, 1), [sized("old", 10, 10)]).decided).toEqual({
       write: {
@@ -47,7 +47,10 @@ describe("reconcileNewReplicaSet", () => {
   });
 });
 
-/** What one sync does to the old ReplicaSets: both steps, as sync.ts runs them on a cluster where every write succeeds. */
+/**
+ * The effect of one sync on the old ReplicaSets: both steps, as sync.ts runs them on a cluster where every write
+ * succeeds.
+ */
 function reconcileOld(d: CachedDeployment, { oldRSs, newRS }: ReplicaSetSplit): readonly (readonly [string, number | undefined])[] {
   const { decided: budget } = shrinkBudget(d, { oldRSs, newRS });
   if (budget <= 0) return [];
@@ -82,12 +85,13 @@ describe("old ReplicaSets", () => {
 });
 
 describe("shrinkBudget", () => {
-  it("counts new pods that are unavailable as missing: a rollout of broken pods takes no old ones with it", () => {
-    // R 10, surge 3, unavailable 2, upstream's example: old 8 of which a node takes one, new 5 that never become available.
+  it("counts unavailable new pods as missing: a rollout of broken pods removes no old ones", () => {
+    // R 10, surge 3, unavailable 2, upstream's example: old 8, of which a node failure removes one, new 5 that never
+    // become available.
     const d = deployment({ replicas: 10, surge: 3, unavailable: 2 });
     expect(shrinkBudget(d, split([sized("old", 8, 7)], sized("new", 5, 0, 1))).decided).toBe(0);
     expect(shrinkBudget(d, split([sized("old", 8, 8)], sized("new", 5, 1, 1))).decided).toBe(1);
-    // Rolled back: the broken ones are the old ones now.
+    // Rolled back: the broken ones are now the old ones.
     expect(shrinkBudget(d, split([sized("broken", 5, 0, 1)], sized("new", 8, 7))).decided).toBe(4);
     expect(shrinkBudget(d, split([], sized("new", 8, 7))).decided).toBe(0);
   });
@@ -107,7 +111,7 @@ describe("cleanupUnhealthyReplicas", () => {
     expect(got.guard).toBe(false);
   });
 
-  it("goes from the oldest to the youngest and stops at the budget", () => {
+  it("proceeds from the oldest to the youngest and stops at the budget", () => {
     const got = cleanupUnhealthyReplicas(d, [sized("b", 3, 0, 2), sized("a", 2, 0, 1), sized("c", 4, 0, 3)], 4);
     expect(sizes(got.steps)).toEqual([
       ["a", 0],
@@ -115,13 +119,13 @@ describe("cleanupUnhealthyReplicas", () => {
     ]);
   });
 
-  it("does not look further than its budget: what lies beyond cannot stop it", () => {
+  it("ignores ReplicaSets beyond its budget, even invalid ones", () => {
     const got = cleanupUnhealthyReplicas(d, [sized("a", 3, 1, 1), sized("b", 2, 3, 2)], 2);
     expect(sizes(got.steps)).toEqual([["a", 1]]);
     expect(got.guard).toBe(false);
   });
 
-  it("stands still behind a ReplicaSet that reports more available pods than its size, after what it has cut before", () => {
+  it("stops at a ReplicaSet that reports more available pods than its size, after scaling down those before it", () => {
     const got = cleanupUnhealthyReplicas(d, [sized("a", 2, 1, 1), sized("b", 2, 3, 2), sized("c", 4, 0, 3)], 9);
     expect(sizes(got.steps)).toEqual([["a", 1]]);
     expect(got.guard).toBe(true);
@@ -143,7 +147,7 @@ describe("scaleDownOldReplicaSets", () => {
     );
   });
 
-  it("takes whole ReplicaSets, oldest first, before it cuts the next", () => {
+  it("scales down the oldest ReplicaSet completely before the next", () => {
     const d = deployment({ replicas: 10, unavailable: 4 });
     const old = [sized("a", 2, 2, 1), sized("b", 5, 5, 2), sized("c", 3, 3, 3)];
     expect(sizes(scaleDownOldReplicaSets(d, split(old, undefined)).decided)).toEqual([
@@ -153,13 +157,13 @@ describe("scaleDownOldReplicaSets", () => {
   });
 });
 
-// deployment §18.3, percentage order checks: what goes first when both bounds round to less than one pod.
+// deployment §18.3, percentage order checks: which side moves first when both bounds round to less than one pod.
 describe("order of small rollouts", () => {
   interface State {
     readonly old: number;
     readonly fresh: number;
   }
-  /** One sync on a cluster where all pods are always available. */
+  /** One sync on a cluster where all pods are available. */
   function step(d: CachedDeployment, { old, fresh }: State): State {
     const newRS = sized("new", fresh, fresh, 1);
     const oldRSs = [sized("old", old, old)];

@@ -1,5 +1,4 @@
-// Whole rollouts on a cluster whose ReplicaSets follow at once: what upstream's integration and e2e tests look at.
-// Would catch: a rollout that ends in the wrong place, or that leaves the bounds on its way there.
+// Whole rollouts with an immediate ReplicaSet controller, restating upstream's integration and e2e tests.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";
@@ -25,7 +24,7 @@ async function change(harness: SyncHarness, spec: Readonly<Record<string, unknow
   await harness.stream();
 }
 
-/** Syncs until nothing is written any more. */
+/** Syncs until a sync writes nothing. */
 async function converge(harness: SyncHarness, { available = unlessBad, check = (): void => undefined, name = "web" } = {}): Promise<void> {
   for (let i = 0; i < 100; i++) {
     const result = await harness.handle(`shop/${name}`).catch(() => ({ kind: "again" as const }));
@@ -38,7 +37,7 @@ async function converge(harness: SyncHarness, { available = unlessBad, check = (
 }
 
 describe("adoption", () => {
-  it("[deployment T99] of one that has other owners adds a reference, of one that D merely references upgrades that", async () => {
+  it("[deployment T99] adds a reference beside other owners, and turns a plain reference to D into a controller reference", async () => {
     const rs = liveReplicaSet("web-1", "v1", 1, { owner: null });
     const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "s", uid: "uid-s" };
     const plain = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "uid-web" };
@@ -54,7 +53,7 @@ describe("adoption", () => {
     }
   });
 
-  it("[deployment T100 T103] of a revision beyond 2^53 is followed by the next one, and the rollout completes", async () => {
+  it("[deployment T100 T103] uses the next revision after one beyond 2^53, and the rollout completes", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v2" }),
       liveReplicaSet("adopted", "v1", 1, { owner: null, revision: "3546343826724305832" }),
@@ -68,7 +67,7 @@ describe("adoption", () => {
     expect(harness.live("deployments", "web").status).toMatchObject({ replicas: 1, updatedReplicas: 1, availableReplicas: 1 });
   });
 
-  it("[deployment T108] by a later Deployment of the same template keeps the ReplicaSet", async () => {
+  it("[deployment T108] keeps the ReplicaSet when a later Deployment has the same template", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(2),
       liveReplicaSet("web-1", "v1", 2, { owner: null, revision: "1", sizedFor: [2, 3] }),
@@ -78,7 +77,7 @@ describe("adoption", () => {
     expect(revisionOf(harness)).toBe("1");
   });
 
-  it("[deployment T85] of one with other pod labels at limit 0 starts exactly one new pod and ends without the old one", async () => {
+  it("[deployment T85] at limit 0 with other pod labels starts exactly one new pod and removes the old one", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { spec: { revisionHistoryLimit: 0 } }),
       liveReplicaSet("adopted", "old", 1, { owner: null }),
@@ -93,8 +92,8 @@ describe("adoption", () => {
   });
 });
 
-describe("rollouts that do not work out", () => {
-  it("[deployment T105] leave one pod of each behind until a good image takes both away", async () => {
+describe("failing rollouts", () => {
+  it("[deployment T105] leave one pod of each until a good image replaces both", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
       liveReplicaSet("ready", "v0", 1, { owner: null }),
@@ -109,7 +108,7 @@ describe("rollouts that do not work out", () => {
     expect(revisionOf(harness)).toBe("2");
   });
 
-  it("[deployment T38] are scaled in proportion", async () => {
+  it("[deployment T38] are scaled proportionally", async () => {
     const harness = await SyncHarness.of([liveDeployment(10, { surge: 3, unavailable: 2 })]);
     await converge(harness);
     await change(harness, { template: podTemplate("bad") });
@@ -120,7 +119,7 @@ describe("rollouts that do not work out", () => {
     expect(Object.values(harness.sizes())).toEqual([20, 13]);
   });
 
-  it("[deployment T114] never go below the minimum, and every ReplicaSet involved knows the size", async () => {
+  it("[deployment T114] never fall below the minimum, and record the size on every ReplicaSet involved", async () => {
     const harness = await SyncHarness.of([liveDeployment(10, { surge: 3, unavailable: 2 })]);
     await converge(harness);
     const stays = (minimum: number) => (): void =>
@@ -140,10 +139,10 @@ describe("rollouts that do not work out", () => {
   });
 });
 
-describe("twenty steps of somebody in a hurry", () => {
+describe("twenty random steps", () => {
   const REQUEST = "deprecated.deployment.rollback.to";
 
-  /** Drawn from the seed, as upstream's test draws them; a sync may come after each step, or not. */
+  /** Drawn from the seed, as in upstream's test; a sync may follow each step. */
   async function hurry(harness: SyncHarness, seed: number): Promise<void> {
     const random = createSeededRandom(seed);
     const below = (n: number): number => Math.floor(random.next() * n);
@@ -198,8 +197,8 @@ describe("twenty steps of somebody in a hurry", () => {
   });
 });
 
-describe("neighbours and visitors", () => {
-  it("[deployment T113] scaling one of two Deployments with one selector leaves the other alone", async () => {
+describe("shared selectors and outside writes", () => {
+  it("[deployment T113] scaling one of two Deployments with one selector does not affect the other", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, {}, "web"), liveDeployment(2, {}, "two")]);
     await converge(harness, { name: "web" });
     await converge(harness, { name: "two" });
@@ -212,7 +211,7 @@ describe("neighbours and visitors", () => {
     ]);
   });
 
-  it("[deployment T111] counts that somebody else wrote are put right", async () => {
+  it("[deployment T111] corrects counts that another client wrote", async () => {
     const harness = await SyncHarness.of([liveDeployment(2)]);
     await converge(harness);
     await harness.change("deployments", "web", (d) => ({ ...d, status: { ...d.status, readyReplicas: 0, availableReplicas: 0 } }));
@@ -221,7 +220,7 @@ describe("neighbours and visitors", () => {
     expect(harness.live("deployments", "web").status).toMatchObject({ readyReplicas: 2, availableReplicas: 2 });
   });
 
-  it("[deployment T104] Recreate never reports updated replicas beside others", async () => {
+  it("[deployment T104] Recreate never reports updated replicas while others exist", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { strategy: "Recreate" })]);
     await converge(harness);
     await change(harness, { template: podTemplate("v2") });

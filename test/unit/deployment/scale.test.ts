@@ -1,4 +1,4 @@
-// Would catch: replicas lost or doubled when a Deployment is resized in the middle of a rollout.
+// Proportional scaling of a Deployment during a rollout.
 import { describe, expect, it } from "vitest";
 import type { CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { replicaSetFraction } from "../../../shared/controllers/deployment/proportional-scaling.ts";
@@ -235,7 +235,7 @@ describe("scale", () => {
       steps.find(({ write }) => write.uid === rs.metadata.uid)?.write.replicas ?? rs.spec.replicas;
     expect(rss.map(sizeOf)).toEqual(want);
     if (written !== undefined) expect(steps.map(({ write }) => write.name)).toEqual(written);
-    // Whoever was looked at knows the new numbers, so that a retry leaves it alone.
+    // Written ReplicaSets carry the new desired size, so that a retry skips them.
     const wanted = {
       "deployment.kubernetes.io/desired-replicas": String(to),
       "deployment.kubernetes.io/max-replicas": String(to + surge[1]),
@@ -246,11 +246,11 @@ describe("scale", () => {
     }
   });
 
-  it("writes whole and tells only of changed sizes", () => {
+  it("writes full sizes and records Events only for changed ones", () => {
     const d = deployment({ replicas: 10, surge: 2 });
     const newRS = replicaSet("v2", { size: 2, age: 1, desired: 9, max: 11 });
     const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 10, desired: 10, max: 11 })] });
-    // To add 12 − 12 = 0: sizes stay, annotations are refreshed.
+    // To add 12 − 12 = 0: sizes stay, annotations are updated.
     expect(steps).toEqual([
       {
         write: {
@@ -285,19 +285,19 @@ describe("scale", () => {
     ]);
   });
 
-  it("writes old ones first, youngest first, where nothing is to be added, whatever their sizes", () => {
+  it("writes old ones first, youngest first, when nothing is to be added, whatever their sizes", () => {
     const d = deployment({ replicas: 6 });
     const newRS = replicaSet("v3", { size: 3, desired: 5, age: 3 });
     const oldRSs = [replicaSet("v1", { size: 2, desired: 5, age: 1 }), replicaSet("v2", { size: 1, desired: 5, age: 2 })];
     expect(scale(d, { newRS, oldRSs }).decided.map(({ write }) => write.name)).toEqual(["v2", "v1", "v3"]);
   });
 
-  it("leaves several active ReplicaSets of a Recreate Deployment alone", () => {
+  it("leaves several active ReplicaSets of a Recreate Deployment unchanged", () => {
     const d = deployment({ replicas: 4, strategy: "Recreate" });
     expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] }).decided).toEqual([]);
   });
 
-  it("never gives more than is left, takes more than is left, or goes below 0", () => {
+  it("never adds or removes more than the remainder, and never goes below 0", () => {
     const sizesOf = (replicas: number, a: Parameters<typeof replicaSet>[1], b: Parameters<typeof replicaSet>[1]): readonly unknown[] => {
       const rss = [replicaSet("a", { ...a, age: 1 }), replicaSet("b", b)];
       const { decided: steps } = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
@@ -305,14 +305,14 @@ describe("scale", () => {
     };
     // a's share would be 50 − 5 = 45, but only 10 − 6 = 4 are to be added; nothing is left for b.
     expect(sizesOf(10, { size: 5, max: 1 }, { size: 1, max: 6 })).toEqual([9, 1]);
-    // a's share would be 1 − 10 = −9, but only 7 are to go.
+    // a's share would be 1 − 10 = −9, but only 7 are to be removed.
     expect(sizesOf(5, { size: 10, max: 100 }, { size: 2, max: 100 })).toEqual([3, 2]);
-    // Without anything to judge shares by, the largest takes it all: 1 − 2 is cut at 0.
+    // Without sizes to compute shares from, the largest absorbs it all: 1 − 2 is cut at 0.
     expect(sizesOf(0, { size: 1 }, { size: 1 })).toEqual([0, 0]);
     expect(sizesOf(1, { size: 2 }, { size: 2 })).toEqual([2, 0]);
   });
 
-  it("takes the newest old one when nothing is active and there is no new one, and nothing when there is none at all", () => {
+  it("scales the newest old one when none is active and there is no new one, and nothing when there is none at all", () => {
     const d = deployment({ replicas: 4 });
     const { decided: steps } = scale(d, { newRS: undefined, oldRSs: [replicaSet("v1", { age: 1 }), replicaSet("v2", { age: 2 })] });
     expect(steps.map(({ write }) => [write.name, write.replicas])).toEqual([["v2", 4]]);
@@ -342,7 +342,7 @@ describe("replicaSetFraction", () => {
     expect(replicaSetFraction(rs, d)).toBe(want);
   });
 
-  it("is exact where a 32-bit product would wrap, and rounds halves up", () => {
+  it("is exact where a 32-bit product would wrap, and rounds half up", () => {
     expect(replicaSetFraction(replicaSet("rs", { size: 2_000_000_000, max: 2_000_000_000 }), deployment({ replicas: 2_100_000_000 }))).toBe(
       100_000_000,
     );
@@ -351,7 +351,7 @@ describe("replicaSetFraction", () => {
 });
 
 describe("isSaturated", () => {
-  it("[deployment T92] size, memory and available pods are all what the Deployment wants", () => {
+  it("[deployment T92] requires size, desired annotation and available pods to equal the Deployment's", () => {
     const d = deployment({ replicas: 1 });
     expect(isSaturated(d, replicaSet("rs", { size: 1, available: 1, desired: 1 }))).toBe(true);
     expect(isSaturated(d, replicaSet("rs", { size: 1, available: 0, desired: 1 }))).toBe(false);
@@ -368,20 +368,20 @@ describe("isSaturated", () => {
     ["-2", false],
     ["2 ", false],
     ["9223372036854775808", false],
-  ])("reads a memory of %j as Go's conversions do: %s", (desired, want) => {
+  ])("parses an annotation of %j as Go does: %s", (desired, want) => {
     expect(isSaturated(deployment({ replicas: 2 }), replicaSet("rs", { size: 2, available: 2, desired }))).toBe(want);
   });
 });
 
 describe("scalingEvent", () => {
   const d = deployment({ replicas: 5 });
-  it("is one active ReplicaSet that remembers another size", () => {
+  it("occurs when an active ReplicaSet has another desired annotation", () => {
     expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toEqual({
       decided: true,
       why: [{ rule: "resized", about: "b", facts: { replicas: 5, remembered: 4 } }],
     });
   });
-  it("is none for those at 0 and for annotations that are missing or unreadable", () => {
+  it("ignores ReplicaSets at 0 and missing or unreadable annotations", () => {
     const rss = [
       replicaSet("a", { size: 0, desired: 4 }),
       replicaSet("b", { size: 1 }),

@@ -1,4 +1,4 @@
-// Would catch: counts or conditions that make `kubectl rollout status` wait for ever, succeed too early, or flap.
+// Status counts and conditions, as `kubectl rollout status` reads them.
 import { describe, expect, it } from "vitest";
 import { getCondition, removeCondition, setDeploymentCondition } from "../../../shared/kube/objects/conditions.ts";
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "../../../shared/kube/objects/cached.ts";
@@ -84,12 +84,12 @@ describe("calculateStatus", () => {
     expect(getCondition(got.conditions, "Available")?.status).toBe(available);
   });
 
-  it("does not count below 0 while a shrunk ReplicaSet still reports its pods", () => {
+  it("reports no negative counts while a scaled-down ReplicaSet still reports its pods", () => {
     const shrunk = replicaSet("old", { size: 1, available: 3, template: "v0" });
     expect(calculateStatus(deployment(), { newRS: undefined, oldRSs: [shrunk] }, NOW_MS).decided.unavailableReplicas).toBe(0);
   });
 
-  it("carries collisionCount and foreign conditions along, and observes the generation", () => {
+  it("keeps collisionCount and conditions of others, and observes the generation", () => {
     const foreign = condition("Foreign", "True", "Somebody");
     const d = deployment({ generation: 7, replicas: 0, status: { collisionCount: 2, conditions: [foreign] } });
     expect(calculateStatus(d, { newRS: undefined, oldRSs: [] }, NOW_MS).decided).toEqual({
@@ -108,7 +108,7 @@ describe("calculateStatus", () => {
     });
   });
 
-  it("leaves an Available condition alone while it says the same, and keeps its transition while only the reason changes", () => {
+  it("keeps an Available condition that is unchanged, and its transition time while only the reason changes", () => {
     const stays = condition("Available", "True", "MinimumReplicasAvailable", { updated: EARLIER, message: "an older text" });
     const none = { newRS: undefined, oldRSs: [] };
     expect(calculateStatus(deployment({ replicas: 0, status: { conditions: [stays] } }), none, NOW_MS).decided.conditions).toEqual([stays]);
@@ -120,7 +120,7 @@ describe("calculateStatus", () => {
 });
 
 describe("status writes", () => {
-  it("name every counter, and what must vanish", () => {
+  it("contain every counter, and nulls for fields to remove", () => {
     const d = deployment({ status: { terminatingReplicas: 1, replicas: 2 } });
     expect(updateStatus(d, { replicas: 1 })).toEqual({
       kind: "UpdateStatus",
@@ -143,7 +143,7 @@ describe("status writes", () => {
     });
   });
 
-  it("leaves out what a newer API server has in a status: the gateway would refuse it, and a merge patch keeps it", async () => {
+  it("omit fields of a newer API server: the gateway would reject them, and a merge patch keeps them", async () => {
     const newer = { replicas: 1, rolloutHealth: "Good" };
     expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
     const harness = await SyncHarness.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
@@ -151,7 +151,7 @@ describe("status writes", () => {
     expect(harness.written()).toContain("patch deployments/status web");
   });
 
-  it("are needed unless everything is equal; absent is 0 for a plain counter only", () => {
+  it("are needed unless everything is equal; absent equals 0 for a plain counter only", () => {
     const available = condition("Available", "True", "MinimumReplicasAvailable");
     const one: DeploymentStatus = { replicas: 1, conditions: [available] };
     expect(sameStatus(one, { replicas: 1, readyReplicas: 0, conditions: [{ ...available }] })).toBe(true);
@@ -195,7 +195,7 @@ describe("deploymentComplete", () => {
       ).toBe(want);
     },
   );
-  it("needs the generation to be observed", () => {
+  it("requires the generation to be observed", () => {
     expect(deploymentComplete(deployment({ replicas: 0, generation: 2 }), { observedGeneration: 1 })).toBe(false);
   });
 });
@@ -237,7 +237,7 @@ describe("deploymentTimedOut", () => {
     const d = deployment(deadline === undefined ? {} : { deadline });
     expect(deploymentTimedOut(d, updated(reason), NOW_MS + passedMs)).toBe(want);
   });
-  it("does not time out what has no Progressing condition", () => {
+  it("does not time out without a Progressing condition", () => {
     expect(deploymentTimedOut(deployment({ deadline: 10 }), {}, NOW_MS)).toBe(false);
   });
 });
@@ -256,7 +256,7 @@ describe("progressRecheckMs", () => {
   const recheck = (d: CachedDeployment, time: string, status: DeploymentStatus = incomplete): number | undefined =>
     progressRecheckMs(d, status, at(time)).decided;
 
-  it("[deployment T122] never without something to wait for", () => {
+  it("[deployment T122] is absent when there is nothing to wait for", () => {
     const complete: DeploymentStatus = { observedGeneration: 1, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
     expect(recheck(stuck(undefined, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
     expect(recheck(stuck(2_147_483_647, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
@@ -265,7 +265,7 @@ describe("progressRecheckMs", () => {
     expect(recheck(stuck(60, "ProgressDeadlineExceeded"), "18:49:30")).toBeUndefined();
   });
 
-  // Upstream's "now" is a loop up to the deadline; ours is the millisecond after it, or at once if it has passed.
+  // Upstream's "now" requeues until the deadline; here it is the millisecond after it, or at once if it has passed.
   it.each([
     ["18:49:30", 31_000],
     ["18:49:59", 2_000],
@@ -277,7 +277,7 @@ describe("progressRecheckMs", () => {
     expect(recheck(stuck(60, "ReplicaSetUpdated"), time)).toBe(want);
   });
 
-  it("[deployment S20] never with reason NewReplicaSetAvailable, which cannot time out", () => {
+  it("[deployment S20] is absent with reason NewReplicaSetAvailable, which cannot time out", () => {
     expect(recheck(stuck(60, "NewReplicaSetAvailable"), "18:51:00")).toBeUndefined();
   });
 });
@@ -408,7 +408,7 @@ describe("rolloutStatus", () => {
     else expect(got).toMatchObject(want);
   });
 
-  it("passes on a failure of the new ReplicaSet before any other, and takes it back", () => {
+  it("reports a failure of the new ReplicaSet before any other, and removes it", () => {
     const failure = (message: string): CachedReplicaSet["status"] => ({
       conditions: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message, lastTransitionTime: EARLIER }],
     });
@@ -433,7 +433,7 @@ describe("rolloutStatus", () => {
 describe("pausedStatus", () => {
   const d = (paused: boolean, deadline: number | undefined, conditions: readonly Condition[] = []): CachedDeployment =>
     deployment({ paused, ...(deadline === undefined ? {} : { deadline }), status: { replicas: 2, conditions } });
-  it("writes the pause and its end down once each", () => {
+  it("records pause and resume once each", () => {
     expect(pausedStatus(d(true, 60), NOW_MS).decided).toEqual({
       replicas: 2,
       conditions: [condition("Progressing", "Unknown", "DeploymentPaused", { message: "Deployment is paused" })],
@@ -445,7 +445,7 @@ describe("pausedStatus", () => {
     ]);
     expect(pausedStatus(d(false, 60), NOW_MS).decided).toBeUndefined();
   });
-  it("says nothing without a deadline or after a time-out", () => {
+  it("records nothing without a deadline or after a time-out", () => {
     expect(pausedStatus(d(true, undefined), NOW_MS).decided).toBeUndefined();
     expect(pausedStatus(d(true, 60, [condition("Progressing", "False", "ProgressDeadlineExceeded")]), NOW_MS).decided).toBeUndefined();
   });
@@ -454,7 +454,7 @@ describe("pausedStatus", () => {
 describe("followUpMs", () => {
   const complete: DeploymentStatus = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
-  it("is at once for a clean-up, at the deadline for an unfinished rollout, else never", () => {
+  it("is at once for a clean-up, at the deadline for an unfinished rollout, and otherwise absent", () => {
     expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).decided).toBe(0);
     expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS).decided).toBeUndefined();
     expect(

@@ -1,4 +1,4 @@
-// Would catch: a branch taken in the wrong order, a write from stale knowledge, one too many or too few, an Event for what did not happen.
+// A sync of the Deployment controller: order of branches, stale caches, number of writes, Events.
 import { setImmediate } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
 import { resourcePath } from "../../../shared/kube/http/path.ts";
@@ -21,7 +21,7 @@ const statusOf = (harness: SyncHarness): Json => harness.live("deployments", "we
 const revisionOf = (harness: SyncHarness): string | undefined => harness.live("deployments", "web").metadata.annotations?.[REVISION];
 const quota = refusal(403, "Forbidden", "exceeded quota");
 
-/** Syncs until nothing is written any more; the ReplicaSets' controller follows at once. */
+/** Syncs until a sync writes nothing; the ReplicaSet controller follows at once. */
 async function converge(harness: SyncHarness, check: () => void = () => undefined): Promise<void> {
   for (let i = 0; i < 30; i++) {
     const result = await harness.handle();
@@ -55,7 +55,7 @@ describe("entry", () => {
     });
   });
 
-  it("[deployment T130] keeps every digit of the template, and to change one is a rollout", async () => {
+  it("[deployment T130] preserves every digit of the template, and treats a changed digit as a rollout", async () => {
     const template = (tolerationSeconds: bigint): Json => ({
       metadata: { labels: { app: "web" } },
       spec: {
@@ -71,7 +71,7 @@ describe("entry", () => {
       await harness.settle();
     }
     expect(digits()).toEqual([["9223372036854775807", "9007199254740993"]]);
-    // One JavaScript number is both.
+    // Both are the same JavaScript number.
     const body = exactText({ spec: { template: template(9007199254740992n) } });
     const headers = { "content-type": "application/merge-patch+json" };
     await harness.api.server.request({ method: "PATCH", path: resourcePath("deployments", "shop", "web"), headers, body });
@@ -81,13 +81,13 @@ describe("entry", () => {
     expect(digits()).toHaveLength(2);
   });
 
-  it("[deployment T2] of a Deployment that is being deleted writes the status alone", async () => {
+  it("[deployment T2] writes only the status of a Deployment that is being deleted", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { deletionTimestamp: NOW })]);
     await harness.handle();
     expect(harness.spoken()).toEqual(["patch deployments/status web"]);
   });
 
-  it("of one being deleted still keeps revision and annotations (quirk Q9)", async () => {
+  it("keeps revision and annotations of one being deleted (quirk Q9)", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { deletionTimestamp: NOW }),
       liveReplicaSet("web-1", "v1", 1),
@@ -97,14 +97,14 @@ describe("entry", () => {
     expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
-  it("[deployment T3] adopts nothing for one that is deleted by now", async () => {
+  it("[deployment T3] adopts nothing for a Deployment that the live read shows as deleted", async () => {
     const harness = await SyncHarness.of([liveDeployment(1), liveReplicaSet("web-1", "v1", 1, { owner: null })]);
     await harness.api.terminate("deployments", "web");
     await expect(harness.handle()).rejects.toThrow(`can't adopt ReplicaSet shop/web-1 (${harness.uid("uid-web-1")})`);
     expect(harness.spoken()).toEqual(["get deployments web"]);
   });
 
-  it("[deployment T4] does nothing for an empty selector but say so", async () => {
+  it("[deployment T4] only warns about an empty selector", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { owner: null }),
@@ -115,7 +115,7 @@ describe("entry", () => {
     expect(harness.events).toEqual(["SelectingAll: This deployment is selecting all pods. A non-empty selector is required."]);
   });
 
-  it("in shadow says it to nobody but its trace, and the Store does not remember it", async () => {
+  it("warns only in its trace in shadow mode, and the Store keeps nothing", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { status: { observedGeneration: 1 } })], { mode: "shadow" });
     await harness.forgeSpec("deployments", "web", { selector: {} });
     await harness.handle();
@@ -127,7 +127,7 @@ describe("entry", () => {
     ]);
   });
 
-  it("observes the generation of an empty selector, and shrugs off an error", async () => {
+  it("observes the generation of an empty selector, and ignores an error", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { generation: 3 })]);
     await harness.forgeSpec("deployments", "web", { selector: {} });
     harness.api.script = { "*": quota };
@@ -147,14 +147,14 @@ describe("entry", () => {
     expect(harness.written().filter((line) => line.includes("replicasets"))).toEqual([]);
   });
 
-  it("[deployment T6] claims its own ReplicaSet and leaves alone what another controller has", () => {
+  it("[deployment T6] claims its own ReplicaSet and ignores another controller's", () => {
     const [own, foreign] = [replicaSet("own"), replicaSet("foreign", { owner: ownedBy("two", "uid-two") })];
     const selector = compileSelector({ matchLabels: { app: "web" } });
     if (selector.kind === "Invalid") throw new Error(selector.message);
     expect(claimReplicaSets(deployment(), selector, [own, foreign])).toEqual({ owned: [own], writes: [], why: [] });
   });
 
-  it("[deployment T7] adopts an orphan that matches and releases what does not match any more", async () => {
+  it("[deployment T7] adopts a matching orphan and releases what no longer matches", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1),
       liveReplicaSet("orphan", "v1", 1, { owner: null, revision: "1", sizedFor: [1, 2] }),
@@ -168,7 +168,7 @@ describe("entry", () => {
     expect(harness.live("replicasets", "stray").metadata).not.toHaveProperty("ownerReferences");
   });
 
-  it("goes on with what it has claimed only if every claim succeeded", async () => {
+  it("continues with the claimed ReplicaSets only if every claim succeeded", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1),
       liveReplicaSet("a", "v1", 1, { owner: null }),
@@ -180,7 +180,7 @@ describe("entry", () => {
     expect(harness.written()).toEqual(["patch replicasets a", "patch replicasets b"]);
   });
 
-  it("does nothing for a Deployment that is gone, and fails for an invalid selector or an unknown strategy", async () => {
+  it("does nothing for a deleted Deployment, and fails for an invalid selector or an unknown strategy", async () => {
     expect(await (await SyncHarness.of([])).handle()).toEqual({ kind: "done" });
     const gone = await SyncHarness.of([liveDeployment(1)]);
     const { primary, ...snapshot } = await gone.snapshot();
@@ -191,7 +191,7 @@ describe("entry", () => {
       ),
     ).toEqual({ kind: "done" });
     expect(gone.spoken()).toEqual([]);
-    // No API server lets these in today.
+    // Today's API servers reject these.
     const invalid = await SyncHarness.of([liveDeployment(1)]);
     await invalid.forgeSpec("deployments", "web", { selector: { matchExpressions: [{ key: "a", operator: "Near" }] } });
     await expect(invalid.handle()).rejects.toThrow("deployment shop/web has invalid label selector: ");
@@ -201,7 +201,7 @@ describe("entry", () => {
     expect(strange.spoken()).toEqual([]);
   });
 
-  it("in shadow decides and sends nothing", async () => {
+  it("decides but sends nothing in shadow mode", async () => {
     const harness = await SyncHarness.of([liveDeployment(1)], { mode: "shadow" });
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(harness.written()).toEqual([]);
@@ -216,7 +216,7 @@ describe("entry", () => {
 
 describe("creating the new ReplicaSet", () => {
   let harness: SyncHarness;
-  /** Old ReplicaSet of 4; the Deployment has just got image v2 and a deadline. */
+  /** Old ReplicaSet of 4; the Deployment has just received image v2 and a deadline. */
   beforeEach(async () => {
     harness = await SyncHarness.of([
       liveDeployment(4, {
@@ -230,16 +230,16 @@ describe("creating the new ReplicaSet", () => {
   });
   const created = (): string => harness.names("replicasets").find((name) => name !== "web-1") ?? "none";
 
-  it("[deployment S3] takes an equal one that only the live list knows, and creates none", async () => {
+  it("[deployment S3] uses an equal one that only the live list contains, and creates none", async () => {
     await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1", "web-2"]);
-    // It was read beside the list, in case.
+    // Read beside the list.
     expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", "patch deployments/status web"]);
     expect(conditionsOf(harness)).toContainEqual(
       condition("Progressing", "True", "FoundNewReplicaSet", { message: 'Found new replica set "web-2"' }),
     );
-    // The cache knows it from now on.
+    // The cache contains it from now on.
     expect((await harness.snapshot()).dependents.map(({ key }) => key)).toEqual(["shop/web-1", "shop/web-2"]);
   });
 
@@ -252,14 +252,14 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.events).toEqual(["ScalingReplicaSet: Scaled down replica set web-1 from 4 to 2"]);
   });
 
-  it("of the live list leaves what another controls", async () => {
+  it("ignores ReplicaSets of the live list that another controller owns", async () => {
     await harness.put(liveReplicaSet("foreign", "v2", 1, { age: 1, owner: "other" }));
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(3);
     expect(harness.written().filter((line) => line.includes("foreign"))).toEqual([]);
   });
 
-  it("[deployment T108] adopts what only the live list knows to have no owner, and creates none", async () => {
+  it("[deployment T108] adopts an orphan that only the live list contains, and creates none", async () => {
     await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1", "left"]);
@@ -268,7 +268,7 @@ describe("creating the new ReplicaSet", () => {
     expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
-  it("[deployment T108] with the name that a create would have: the cache still shows its owner of before", async () => {
+  it("[deployment T108] with the name that a create would have: the cache still contains its previous owner", async () => {
     await harness.handle();
     const name = created();
     const { ownerReferences: [ours] = [] } = harness.live("replicasets", name).metadata;
@@ -286,15 +286,15 @@ describe("creating the new ReplicaSet", () => {
   });
 
   it.each(["before that", "beside it"])(
-    "[deployment T108] adopts nothing that a list shows for a Deployment deleted since it was read %s",
+    "[deployment T108] adopts nothing from a list for a Deployment deleted since it was read %s",
     async (when) => {
-      // One that the cache knows to have no owner: it is adopted first, on a read of the Deployment.
+      // The cache contains it as an orphan: it is adopted first, after a read of the Deployment.
       if (when === "before that") await harness.put(liveReplicaSet("known", "v0", 1, { age: 1, owner: null }));
       await harness.stream();
       harness.api.script = {
         "list replicasets": async () => {
           await harness.put(liveReplicaSet("left", "v2", 1, { age: 1, owner: null }));
-          await setImmediate(); // it is read now
+          await setImmediate(); // read at this point
           await harness.api.remove("deployments", "web");
         },
       };
@@ -305,12 +305,12 @@ describe("creating the new ReplicaSet", () => {
   );
 
   it.each([
-    { name: "that took long", get: undefined, list: 500 },
-    { name: "beside which it could not be read", get: new UnansweredError("no answer"), list: 0 },
-  ])("reads the Deployment again after a list $name: what it shows is decided on", async ({ get, list }) => {
+    { name: "with a slow list", get: undefined, list: 500 },
+    { name: "with a failed read", get: new UnansweredError("no answer"), list: 0 },
+  ])("reads the Deployment again after a list $name, and decides on that version", async ({ get, list }) => {
     harness.api.script = {
       "list replicasets": async () => {
-        await setImmediate(); // it is read now
+        await setImmediate(); // read at this point
         await harness.clock.advance(list);
         await harness.change(
           "deployments",
@@ -324,14 +324,14 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.written()).toEqual([]);
   });
 
-  it("does not wait for the read beside a list that needs none", async () => {
+  it("does not wait for the read when the list makes it unnecessary", async () => {
     await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     harness.api.script = { "get deployments": () => new Promise(() => undefined) };
     await harness.handle();
     expect(harness.spoken()).toContain("patch deployments/status web");
   });
 
-  it("starts with what the surge leaves, tells of it, and shrinks old ones in the same sync", async () => {
+  it("starts with the size that the surge allows, records an Event, and scales old ones down in the same sync", async () => {
     await harness.handle();
     const name = created();
     expect(harness.events).toEqual([
@@ -345,29 +345,29 @@ describe("creating the new ReplicaSet", () => {
     expect(revisionOf(harness)).toBe("2");
   });
 
-  it("creates nothing from a template it did not see", async () => {
+  it("creates nothing from a template that the decision did not see", async () => {
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v3") } }));
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual([]);
   });
 
-  it("creates nothing for a Deployment that is being deleted by now", async () => {
+  it("creates nothing for a Deployment that is being deleted meanwhile", async () => {
     await harness.api.terminate("deployments", "web");
-    // What is deleted gets another generation, so the key runs again, and then does nothing.
+    // Deletion changes the generation, so the key runs again and then does nothing.
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual([]);
     await harness.handle();
     expect(harness.written().filter((line) => line.startsWith("create"))).toEqual([]);
   });
 
-  it("[deployment S2] a name taken by ours with an equal template is the new one: no Event, no condition, no collision", async () => {
-    // The list comes too early; somebody (a run that was frozen) creates it in between.
+  it("[deployment S2] uses an owned one with the name and an equal template: no Event, condition or collision", async () => {
+    // The list is read too early; a delayed run creates the ReplicaSet in between.
     let made = false;
     harness.api.script = {
       "create replicasets": async ({ body }) => {
         if (made) return;
         made = true;
-        const { metadata, spec } = body as Live; // what we create
+        const { metadata, spec } = body as Live; // created by this controller
         const ours = liveReplicaSet(metadata.name, "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 });
         await harness.put({ ...ours, metadata: { ...ours.metadata, labels: metadata.labels ?? {} }, ...(spec && { spec }) });
       },
@@ -380,7 +380,7 @@ describe("creating the new ReplicaSet", () => {
     expect(conditionsOf(harness)).not.toContainEqual(expect.objectContaining({ reason: "NewReplicaSetCreated" }));
   });
 
-  it("[deployment T97] a name taken by another template raises the collision count, and the next attempt has another name", async () => {
+  it("[deployment T97] increments the collision count when another template has the name, and the next attempt uses another name", async () => {
     await harness.handle();
     const first = created();
     const { labels = {} } = harness.live("replicasets", first).metadata;
@@ -396,7 +396,7 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.live("replicasets", second).metadata.annotations?.[REVISION]).toBe("3");
   });
 
-  it("[deployment T98] so does one that was released: it is somebody else's now", async () => {
+  it("[deployment T98] increments it for a released one, which is no longer its own", async () => {
     await harness.handle();
     const first = created();
     await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "else" } } }));
@@ -413,13 +413,13 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.live("replicasets", first).metadata.ownerReferences).toHaveLength(1);
   });
 
-  it("bumps nothing when whoever had the name is gone again", async () => {
+  it("keeps the collision count when the object with that name is deleted again", async () => {
     harness.api.script = { "create replicasets": refusal(409, "AlreadyExists", "already exists") };
     await expect(harness.handle()).rejects.toThrow("already exists");
     expect(harness.written()).toEqual([expect.stringMatching(/^create replicasets /)]);
   });
 
-  it("a refusal is told as an Event that is counted and as a condition once", async () => {
+  it("records a refusal as a counted Event and once as a condition", async () => {
     harness.api.script = { "create replicasets": quota };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
     await harness.stream();
@@ -432,7 +432,7 @@ describe("creating the new ReplicaSet", () => {
     ]);
   });
 
-  it("a namespace that goes away is no error and nothing is said", async () => {
+  it("ignores a terminating namespace: no error, Event or condition", async () => {
     harness.api.script = { "create replicasets": refusal(403, "Forbidden", "being terminated", [{ reason: "NamespaceTerminating" }]) };
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(harness.events).toEqual([]);
@@ -441,14 +441,14 @@ describe("creating the new ReplicaSet", () => {
 });
 
 describe("rolling update", () => {
-  it("follows the worked trace of §11.4", async () => {
+  it("follows the example trace of §11.4", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { surge: "25%", unavailable: "25%", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 4, { revision: "1", sizedFor: [4, 5] }),
     ]);
     await harness.handle();
     const fresh = harness.names("replicasets")[1] ?? "";
-    /** The ReplicaSets' controller follows, `available` new pods are available; then one sync. */
+    /** The ReplicaSet controller follows, `available` new pods are available; then one sync. */
     const step = async (available: number): Promise<readonly [unknown, unknown]> => {
       await harness.settle((rs) => (rs.metadata.name === fresh ? available : Number(rs.spec?.["replicas"])));
       await harness.handle();
@@ -470,7 +470,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T101] goes from revision to revision, also over an unfinished rollout, and never beyond the surge", async () => {
+  it("[deployment T101] moves from revision to revision, also over an unfinished rollout, and never exceeds the surge", async () => {
     const harness = await SyncHarness.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
     const check = (): void =>
       expect(Object.values(harness.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);
@@ -489,7 +489,7 @@ describe("rolling update", () => {
     expect(Object.values(harness.sizes()).toSorted()).toEqual([0, 0, 0, 20]);
   });
 
-  /** New one complete but for old pods; S6 is about what the cache believes of it. */
+  /** New one complete except for old pods; S6 concerns the cached view of it. */
   const shrinking = (): Promise<SyncHarness> =>
     SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
@@ -497,18 +497,18 @@ describe("rolling update", () => {
       liveReplicaSet("web-2", "v2", 4, { revision: "2", sizedFor: [4, 5], age: 1 }),
     ]);
 
-  it("[deployment S6] shrinks available pods only by a live list", async () => {
+  it("[deployment S6] scales available pods down only after a live list", async () => {
     const harness = await shrinking();
     await harness.handle();
     expect(harness.spoken().slice(0, 2)).toEqual(["list replicasets", "patch replicasets web-1"]);
     const stale = await shrinking();
-    // The new pods are unavailable by now; the cache has not heard of it.
+    // The new pods are unavailable meanwhile; the cache does not know.
     await stale.change("replicasets", "web-2", (rs) => ({ ...rs, status: { ...rs.status, availableReplicas: 1 } }));
     await stale.handle();
     expect(stale.sizes()["web-1"]).toBe(2);
   });
 
-  it("[deployment S7] does not shrink twice before the ReplicaSet's controller has followed", async () => {
+  it("[deployment S7] does not scale down twice before the ReplicaSet controller has followed", async () => {
     const harness = await shrinking();
     await harness.handle();
     expect(harness.sizes()["web-1"]).toBe(0);
@@ -521,16 +521,16 @@ describe("rolling update", () => {
     expect(again.sizes()).toEqual({ "web-1": 8, "web-2": 4 });
   });
 
-  it("[deployment S6] nor by one that shows another new ReplicaSet", async () => {
+  it("[deployment S6] nor after a list that contains another new ReplicaSet", async () => {
     const harness = await shrinking();
     await harness.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
     await harness.handle();
     expect(harness.sizes()["web-1"]).toBe(2);
-    // The next sync, which the write-through has queued, goes on with it.
+    // The next sync, enqueued by the write-through, continues with it.
     expect((await harness.snapshot()).dependents).toHaveLength(3);
   });
 
-  it("lists nothing when only unavailable pods go", async () => {
+  it("lists nothing when only unavailable pods are removed", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5], available: 0 }),
@@ -541,7 +541,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
-  it("does not trust available pods that should not exist any more", async () => {
+  it("does not count available pods that exceed the wanted size", async () => {
     // 4 + 4 wanted, 8 needed: budget 0. The old one still reports 10 available.
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
@@ -552,7 +552,7 @@ describe("rolling update", () => {
     expect(harness.sizes()["web-1"]).toBe(4);
   });
 
-  it("a conflict while shrinking is no failure: the status is written, the next event goes on", async () => {
+  it("ignores a conflict while scaling down: the status is written, the next event continues", async () => {
     const harness = await shrinking();
     harness.api.script = {
       "patch replicasets": () =>
@@ -573,7 +573,7 @@ describe("rolling update", () => {
       error: refusal(code, code === 422 ? "Invalid" : "Some", `says ${code}`),
     })),
   ];
-  it.each(unfollowed)("$name while shrinking does not stop the status, but brings the key back", async ({ error }) => {
+  it.each(unfollowed)("$name while scaling down does not prevent the status, but retries the key", async ({ error }) => {
     const harness = await shrinking();
     harness.api.script = { "patch replicasets": error };
     await expect(harness.handle()).rejects.toThrow(error.message);
@@ -581,7 +581,7 @@ describe("rolling update", () => {
     expect(harness.events).toEqual([]);
   });
 
-  it("a conflict while growing ends the sync before the status", async () => {
+  it("a conflict while scaling up ends the sync before the status", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
@@ -591,7 +591,7 @@ describe("rolling update", () => {
     expect(harness.written()).toEqual(["patch replicasets web-1"]);
   });
 
-  it("[deployment T52] a second cut of one ReplicaSet starts from the answer to the first", async () => {
+  it("[deployment T52] a second scale-down of one ReplicaSet uses the answer to the first", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 10, { revision: "1", sizedFor: [10, 10], available: 9 }),
@@ -614,7 +614,7 @@ describe("recreate", () => {
       ...pods,
     ]);
 
-  it("empties the old, waits for their pods, then creates at full size", async () => {
+  it("empties the old ones, waits for their pods, then creates at full size", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(3, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 3, { revision: "1", sizedFor: [3, 3] }),
@@ -626,7 +626,7 @@ describe("recreate", () => {
     harness.spoken();
     await harness.handle();
     expect(harness.sizes()).toEqual({ "web-1": 0 });
-    // What the cache knows is reason enough to wait.
+    // The cached view suffices to wait.
     expect(harness.spoken()).toEqual(["patch deployments/status web"]);
     await harness.api.remove("pods", "p");
     await harness.stream();
@@ -635,7 +635,7 @@ describe("recreate", () => {
     expect(harness.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
   });
 
-  it("starts nothing in the sync that empties the old, whatever they report", async () => {
+  it("starts nothing in the sync that empties the old ones, whatever they report", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.stream();
@@ -643,7 +643,7 @@ describe("recreate", () => {
     expect(harness.sizes()).toEqual({ "web-1": 0 });
   });
 
-  it("[deployment S14] does not start beside an old pod that only the live list knows, and lets the cache know of it", async () => {
+  it("[deployment S14] does not start beside an old pod that only the live list contains, and writes it through", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.put(livePod("late", "web-1"));
     await harness.handle();
@@ -653,20 +653,20 @@ describe("recreate", () => {
     expect(slice?.map(({ key }) => key)).toEqual(["shop/late"]);
   });
 
-  it("[deployment S14] nor beside one that the live list shows at work", async () => {
+  it("[deployment S14] does not start beside an old pod that the live list shows as running", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1"]);
   });
 
-  it("ended pods are no reason to wait", async () => {
+  it("does not wait for finished pods", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } }, livePod("p", "web-1", "Succeeded"));
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(2);
   });
 
-  /** What the ReplicaSets' controller reports; without `terminating` the API server has the field's gate off. */
+  /** The ReplicaSet controller's report; without `terminating` the API server has the feature gate off. */
   const reports = async (harness: SyncHarness, name: string, replicas: number, terminating?: number): Promise<void> => {
     const { metadata } = harness.live("replicasets", name);
     const counts = { replicas, readyReplicas: replicas, availableReplicas: replicas };
@@ -688,7 +688,7 @@ describe("recreate", () => {
     { gate: "on", told: (count: number): number | undefined => count },
     { gate: "off", told: (): undefined => undefined },
   ])(
-    "[deployment T77] waits for pods with a long grace, counts them with the gate $gate, and is scaled while others still end",
+    "[deployment T77] waits for pods with a long grace period, counts them with the gate $gate, and is scaled while others still terminate",
     async ({ told }) => {
       const harness = await SyncHarness.of([
         liveDeployment(6, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
@@ -703,7 +703,7 @@ describe("recreate", () => {
       };
       await harness.handle();
       expect(harness.sizes()).toEqual({ "web-1": 0 });
-      // Their grace runs: they are there, and no replicas any more.
+      // Their grace period runs: the pods exist, but are no longer replicas.
       for (const name of ["a", "b", "c", "d", "e", "f"]) await harness.api.terminate("pods", name);
       await reports(harness, "web-1", 0, told(6));
       await harness.handle();
@@ -760,7 +760,7 @@ describe("recreate", () => {
     expect(counts).toEqual([undefined, undefined, 3, undefined]);
   });
 
-  it("[deployment T115] follows spec.replicas afterwards, and observes a change that moves nothing", async () => {
+  it("[deployment T115] follows spec.replicas afterwards, and observes a change without effect", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { strategy: "Recreate" })]);
     await converge(harness);
     for (const replicas of [0, 1]) {
@@ -784,7 +784,7 @@ describe("scale path", () => {
       liveReplicaSet("v2", "v2", 2, { revision: "2", sizedFor: [5, 5], age: 1 }),
     ]);
 
-  it("[deployment T24] a resized Deployment is scaled proportionally, and no rollout step is taken", async () => {
+  it("[deployment T24] scales a resized Deployment proportionally, and takes no rollout step", async () => {
     const harness = await resized();
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(harness.written()).toEqual(["patch replicasets v1", "patch replicasets v2", "patch deployments/status web"]);
@@ -792,7 +792,7 @@ describe("scale path", () => {
     expect(conditionsOf(harness).map((each) => (each as Json)["type"])).toEqual(["Available"]);
   });
 
-  it("[deployment S12] a failure half-way is taken up where it ended", async () => {
+  it("[deployment S12] resumes after a failure where it ended", async () => {
     const harness = await resized();
     harness.api.script = { "*": ({ name }) => (name === "v2" ? quota : undefined) };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
@@ -805,7 +805,7 @@ describe("scale path", () => {
 
   const paused = { paused: true, progressDeadlineSeconds: 60 };
 
-  it("[deployment T117] a paused Deployment never creates, and says that it is paused", async () => {
+  it("[deployment T117] never creates for a paused Deployment, and reports the pause", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { spec: paused })]);
     await harness.handle();
     expect(harness.names("replicasets")).toEqual([]);
@@ -821,7 +821,7 @@ describe("scale path", () => {
     expect(statusOf(harness)).not.toHaveProperty("updatedReplicas");
   });
 
-  it("[deployment T118] but is scaled", async () => {
+  it("[deployment T118] scales it", async () => {
     const harness = await SyncHarness.of([liveDeployment(1)]);
     await converge(harness);
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, replicas: 10 } }));
@@ -830,7 +830,7 @@ describe("scale path", () => {
     expect(Object.values(harness.sizes())).toEqual([10]);
   });
 
-  it("and cleaned up, unless a rollback is asked for", async () => {
+  it("cleans it up, unless a rollback is requested", async () => {
     const objects = (annotations: Readonly<Record<string, string>>): Promise<SyncHarness> =>
       SyncHarness.of([
         liveDeployment(1, { image: "v3", annotations, spec: { paused: true, revisionHistoryLimit: 0 } }),
@@ -845,7 +845,7 @@ describe("scale path", () => {
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("while paused looks at the youngest first where revisions go round in a circle", async () => {
+  it("uses the youngest first while paused where revisions are cyclic", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
       ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
@@ -855,7 +855,7 @@ describe("scale path", () => {
     expect(harness.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
-  it("comes before an unfinished rollout only on a change of size: an adopted ReplicaSet without annotations is none", async () => {
+  it("precedes an unfinished rollout only on a change of size: an adopted ReplicaSet without annotations is none", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(2);
@@ -878,7 +878,7 @@ describe("history and deadline", () => {
       liveReplicaSet("v3", "v3", 1, { revision: "3", age: 3, sizedFor: [1, 2] }),
     ]);
 
-  it("a rollout found complete is cleaned up by the sync after; it asks for that one itself (quirk Q12)", async () => {
+  it("cleans up a completed rollout in the following sync, which it enqueues itself (quirk Q12)", async () => {
     const harness = await objects({});
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual(["patch deployments/status web"]);
@@ -886,7 +886,7 @@ describe("history and deadline", () => {
     expect(harness.written()).toEqual(["delete replicasets v1"]);
   });
 
-  it("[deployment S16] one that was grown again is skipped", async () => {
+  it("[deployment S16] skips one that was scaled up again", async () => {
     const harness = await objects(complete);
     await harness.change("replicasets", "v1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.handle();
@@ -894,7 +894,7 @@ describe("history and deadline", () => {
     expect(harness.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("an error while cleaning up fails the sync before the status", async () => {
+  it("an error during clean-up fails the sync before the status", async () => {
     const harness = await objects({ ...complete, unavailableReplicas: 1 });
     harness.api.script = { "delete replicasets": quota };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
@@ -918,13 +918,13 @@ describe("history and deadline", () => {
       liveReplicaSet("web-1", "v1", 1, { revision: "1", sizedFor: [1, 2], available: 0 }),
     ]);
 
-  it("[deployment T119] an unchanged, unfinished rollout looks again a second after its deadline", async () => {
+  it("[deployment T119] requeues an unchanged, unfinished rollout a second after its deadline", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:59:30Z");
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 31_000 });
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T119] and then says that it has timed out, until there is progress", async () => {
+  it("[deployment T119] then reports the time-out, until there is progress", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(conditionsOf(harness).at(-1)).toMatchObject({
@@ -941,7 +941,7 @@ describe("history and deadline", () => {
     });
   });
 
-  it("after a status write schedules the deadline itself, for no event of its own will come back", async () => {
+  it("requeues at the deadline after a status write, because no event follows", async () => {
     const harness = await stuck("NewReplicaSetCreated", "2026-03-01T09:59:30Z");
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, status: { ...rs.status, readyReplicas: 1 } }));
     await harness.stream();
@@ -949,18 +949,18 @@ describe("history and deadline", () => {
     expect(harness.clock.now()).toBe(NOW_MS);
   });
 
-  it("[deployment S20] never spins on an incomplete Deployment that is available", async () => {
+  it("[deployment S20] does not requeue an incomplete Deployment that is available", async () => {
     expect(await (await stuck("NewReplicaSetAvailable", "2026-03-01T09:00:00Z")).handle()).toEqual({ kind: "done" });
   });
 
-  it("[deployment S10] a status decided on an old version is not written; the live one is looked at next", async () => {
+  it("[deployment S10] does not write a status decided on an old version, and decides on the live one next", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     await harness.change("deployments", "web", (d) => ({ ...d, metadata: { ...d.metadata, labels: { app: "web", new: "1" } } }));
     await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
     expect(conditionsOf(harness).at(0)).toMatchObject({ reason: "ReplicaSetUpdated" });
   });
 
-  it("[deployment T112] conditions of others stay where they are", async () => {
+  it("[deployment T112] keeps conditions of other clients", async () => {
     const foreign = { type: "StatusUpdate", status: "True", reason: "E2E", message: "set from e2e test" };
     const harness = await SyncHarness.of([liveDeployment(1, { status: { conditions: [foreign] } })]);
     await converge(harness);

@@ -1,4 +1,4 @@
-/** Catches a function that does not say how often a message has come: one that outlasts it would never get further (AP5). */
+/** The applier's function: it passes the receive count on, so that a slow message makes progress (AP5). */
 import { expect, it } from "vitest";
 
 import { createApplyDeltas } from "../../../functions/apply-deltas/handler.ts";
@@ -19,7 +19,7 @@ it.each([
   { receiveCount: 1, sizes: [12] },
   { receiveCount: 2, sizes: [10, 2] },
   { receiveCount: 3, sizes: [1, 2, 4, 5] },
-])("a message that has come $receiveCount times goes in calls of $sizes items", async ({ receiveCount, sizes }) => {
+])("applies a message received $receiveCount times in calls of $sizes items", async ({ receiveCount, sizes }) => {
   const seen: number[] = [];
   const store = {
     readIndex: ({ primaries = [] }: IndexRequest) =>
@@ -30,7 +30,7 @@ it.each([
     },
   };
   const log = recordingLog();
-  const cluster = { store, signer: testSigner(CID) } as unknown as ClusterWiring; // only what this function calls
+  const cluster = { store, signer: testSigner(CID) } as unknown as ClusterWiring; // only the calls of this function
   const handler = createApplyDeltas({
     clock: createVirtualClock(0),
     random: createSeededRandom(1),

@@ -1,4 +1,4 @@
-/** Catches a record that takes its neighbours down, a group that overtakes itself, and ids that are lost or invented. */
+/** Batches: isolation of records, order within a group, and the returned ids. */
 import type { SQSRecord } from "aws-lambda";
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -30,7 +30,7 @@ function record(messageId: string, group?: string): SQSRecord {
 
 const RETRY: RecordOutcome = { kind: "retry", afterSeconds: 2, why: "early" };
 
-it("BA3 fails a record and the later ones of its group, untried, and lets other groups go on", async () => {
+it("BA3 fails a record and the later ones of its group, untried, and continues with other groups", async () => {
   const tried: string[] = [];
   const visibility: [readonly string[], number][] = [];
   const event = { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a"), record("b2", "b"), record("a3", "a")] };
@@ -47,7 +47,7 @@ it("BA3 fails a record and the later ones of its group, untried, and lets other 
   expect(visibility).toEqual([[["receipt of a2", "receipt of a3"], 2]]);
 });
 
-it("BA1 a throw fails its own record for 5 s, and its log line holds no text of the API server", async () => {
+it("BA1 a throw fails its own record for 5 s, and its log line contains no text of the API server", async () => {
   const log = recordingLog();
   const visibility: number[] = [];
   const answer = await settleRecords(
@@ -64,7 +64,7 @@ it("BA1 a throw fails its own record for 5 s, and its log line holds no text of 
   expect(JSON.stringify(log.lines)).not.toContain("hunter2");
 });
 
-it("BA4 a visibility that cannot be changed is only a warning", async () => {
+it("BA4 only warns when a visibility cannot be changed", async () => {
   const log = recordingLog();
   const source = { setVisibility: () => Promise.reject(new Error("gone")) };
   const answer = await settleRecords({ Records: [record("x")] }, () => Promise.resolve(RETRY), { log, source });
@@ -102,7 +102,7 @@ it("BA1 BA2 BA3 hold for any batch", async () => {
   );
 });
 
-it("BA5 what still waits a second before the invocation ends is answered as failed, its group untried, and told", async () => {
+it("BA5 returns records that still wait a second before the invocation ends as failed, their group untried, and logs them", async () => {
   const clock = createVirtualClock(0);
   const log = recordingLog();
   const visibility: [readonly string[], number][] = [];
@@ -111,7 +111,7 @@ it("BA5 what still waits a second before the invocation ends is answered as fail
     { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a")] },
     async ({ messageId }) => {
       tried.push(messageId);
-      if (messageId === "a1") await new Promise(() => {}); // a Redis that stalls
+      if (messageId === "a1") await new Promise(() => {}); // a stalled Redis
       return { kind: "ack" };
     },
     {
@@ -131,7 +131,7 @@ it("BA5 what still waits a second before the invocation ends is answered as fail
   expect(log.lines).toMatchObject([{ level: "warn", fields: { messageId: "a1", why: "the invocation ends", heldBack: 1 } }]);
 });
 
-it("BA5 a queue that does not answer either costs half of the second that is left", async () => {
+it("BA5 an unresponsive queue costs at most half of the last second", async () => {
   const clock = createVirtualClock(0);
   const answering = settleRecords({ Records: [record("x")] }, () => new Promise(() => {}), {
     log: recordingLog(),

@@ -1,4 +1,4 @@
-/** Catches a start with a wrong environment, a mistake reported one at a time, and a secret quoted in a complaint. */
+/** Configuration from the environment, with all errors in one report. */
 import { expect, it } from "vitest";
 
 import { ConfigurationError, parseConfiguration } from "../../../shared/controllers/lambda/configuration.ts";
@@ -53,7 +53,7 @@ it("reads a complete environment, with defaults for the rest", () => {
   });
 });
 
-it("names every mistake at once, one line each, and quotes no value", () => {
+it("reports every error at once, one line each, and quotes no value", () => {
   const found = problems({
     ...GOOD,
     DELTALOOP_DEPLOYMENT: "Prod!",
@@ -79,7 +79,7 @@ it("names every mistake at once, one line each, and quotes no value", () => {
   expect(found.join()).not.toMatch(/hunter2|t0ken|swordfish/);
 });
 
-it("reports an empty environment as everything it lacks", () => {
+it("reports all missing settings of an empty environment", () => {
   expect(problems({})).toHaveLength(10);
   expect(problems({}).every((problem) => problem.endsWith(": is missing"))).toBe(true);
 });
@@ -87,7 +87,7 @@ it("reports an empty environment as everything it lacks", () => {
 it.each([
   { name: "a token", more: { DELTALOOP_KUBE_TOKEN: "t" } },
   { name: "a token file", more: { DELTALOOP_KUBE_TOKEN_FILE: "/var/token" } },
-])("names a server to which $name would go unencrypted, unless it is this machine", ({ more }) => {
+])("reports a server to which $name would be sent unencrypted, unless it is local", ({ more }) => {
   const over = (server: string) => problems({ ...GOOD, ...more, DELTALOOP_KUBE_SERVER: server });
   expect(over("http://k8s:8080")).toEqual(["DELTALOOP_KUBE_SERVER: must be https:// when a token goes to another machine"]);
   expect(over("http://127.0.0.1:8080")).toEqual([]);
@@ -95,7 +95,7 @@ it.each([
   expect(problems({ ...GOOD, DELTALOOP_KUBE_SERVER: "http://k8s:8080" })).toEqual([]);
 });
 
-it("knows three durability classes, and waits for replicas of one primary only", () => {
+it("accepts three durability classes, and waits for replicas of one primary only", () => {
   expect(parseConfiguration({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "B" }).redis.durability).toBe("B");
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "D" })).toEqual(["DELTALOOP_REDIS_DURABILITY: must be A, B or C"]);
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "A", DELTALOOP_REDIS_CLUSTER: "true" })).toEqual([]);

@@ -1,7 +1,4 @@
-/**
- * Catches a dead message that leaves a gate open, marks the cache of another resource or cluster, is kept nowhere, or is forgotten
- * while the Store is away; and a local host that leaves dead messages lying.
- */
+/** Dead-letter messages: the cache that becomes suspect, the quarantine, and the local host. */
 import { expect, it } from "vitest";
 
 import { createDeadDeltas } from "../../../functions/dead-deltas/handler.ts";
@@ -37,7 +34,7 @@ function harness() {
         noteForgery: (entry: Forgery) => (away ? Promise.reject(new Error("redis is away")) : Promise.resolve(void forged.push(entry))),
       },
       signer: testSigner(cid),
-      // Only what this function calls; anything else would be a TypeError.
+      // Only the calls of this function; any other is a TypeError.
     }) as unknown as ClusterWiring;
   const clusters = new Map<string | undefined, ClusterWiring>(OURS.map((cid) => [cid, clusterOf(cid)]));
   const handler = createDeadDeltas({ clock, log, clusters: OURS, cluster: (cid) => clusters.get(cid) });
@@ -55,7 +52,7 @@ function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
   return handler(event, invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 5_000 }));
 }
 
-it("makes the cache of the resource that the message names suspect, keeps its name, and acknowledges it", async () => {
+it("marks the cache of the message's resource as suspect, quarantines its id, and acknowledges it", async () => {
   const { handler, log, marked, quarantined } = harness();
   expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
   const why = "envelope version 3, this build reads up to 2";
@@ -64,7 +61,7 @@ it("makes the cache of the resource that the message names suspect, keeps its na
   expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
 });
 
-it("makes everything of the cluster that signed it suspect when its resource cannot be told", async () => {
+it("marks everything of the signing cluster as suspect when the resource is unreadable", async () => {
   const { handler, marked, quarantined } = harness();
   await invoke(handler, signedBody(OURS[1], "{"));
   expect(marked.map((line) => line.split(":")[0])).toEqual(CACHED_RESOURCES.map((resource) => `${OURS[1]} ${resource}`));
@@ -73,19 +70,19 @@ it("makes everything of the cluster that signed it suspect when its resource can
 
 it.each([
   {
-    name: "what another deployment sent",
+    name: "from another deployment",
     body: message({}, "000000000000"),
     kept: 2,
     why: "signed for a cluster that is not configured here",
   },
-  { name: "what nobody signed", body: "{", kept: 2, why: "not a signed message" },
+  { name: "unsigned", body: "{", kept: 2, why: "not a signed message" },
   {
-    name: "what was signed for another cluster",
+    name: "signed for another cluster",
     body: message({}).replace(OURS[0], OURS[1]),
     kept: 1,
     why: "signed with a key that this build does not know",
   },
-])("acknowledges $name, says so, and marks nothing", async ({ body, kept, why }) => {
+])("acknowledges $name, logs it, and marks nothing", async ({ body, kept, why }) => {
   const { handler, log, marked, quarantined, forged } = harness();
   expect(await invoke(handler, body)).toEqual({ batchItemFailures: [] });
   expect([marked, quarantined]).toEqual([[], []]);
@@ -95,7 +92,7 @@ it.each([
   expect(log.lines).toMatchObject([{ level: "error", message: "forged message", fields: entry }]);
 });
 
-it("acknowledges a forged message also while the Store is away: nobody brings it back", async () => {
+it("acknowledges a forged message also while the Store is unavailable: it is never redelivered", async () => {
   const { handler, log, forged, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, "{")).toEqual({ batchItemFailures: [] });
@@ -103,7 +100,7 @@ it("acknowledges a forged message also while the Store is away: nobody brings it
   expect(log.lines.map(({ message: text }) => text)).toContain("forged message");
 });
 
-it("leaves it in the queue while the Store is away", async () => {
+it("leaves it in the queue while the Store is unavailable", async () => {
   const { handler, marked, quarantined, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, message({}))).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
@@ -113,13 +110,13 @@ it("leaves it in the queue while the Store is away", async () => {
   expect(marked).toHaveLength(1);
 });
 
-it("logs no content", async () => {
+it("logs no message content", async () => {
   const { handler, log } = harness();
   await invoke(handler, message({ v: 3, items: [{ o: "a secret of nobody" }] }), "a secret of nobody");
   expect(JSON.stringify(log.lines)).not.toContain("nobody");
 });
 
-it("is called by the local host with what stands in the dead-letter queue", async () => {
+it("is called by the local host for messages in the dead-letter queue", async () => {
   const { handler, log, clock, marked } = harness();
   const random = createSeededRandom(1);
   const queue = () => createMemoryDeltaQueue({ clock, random });

@@ -1,4 +1,4 @@
-/** Catches a doorbell that crashes a batch, one that names no key and is worked on all the same, and one that fills a log. */
+/** Decoding of doorbell messages. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
@@ -6,7 +6,7 @@ import { decodeDoorbell } from "../../../shared/controllers/lambda/doorbell-mess
 
 const GOOD = { v: 1, c: "5d3f00aa11bb", ctl: "replicaset", e: "e1", k: "shop/web", u: "u1", o: "o1" };
 
-it("reads what createSqsDoorbells writes, with and without uids", () => {
+it("reads messages of createSqsDoorbells, with and without uids", () => {
   expect(decodeDoorbell(JSON.stringify(GOOD))).toEqual({ kind: "bell", message: GOOD });
   const { u: _u, o: _o, ...bare } = GOOD;
   expect(decodeDoorbell(JSON.stringify(bare))).toEqual({ kind: "bell", message: bare });
@@ -21,16 +21,16 @@ const BAD = [
   { name: "a list", body: "[]", why: /./ },
 ] as const;
 
-it.each(BAD)("takes $name for undecodable and says why", ({ body, why }) => {
+it.each(BAD)("rejects $name with a reason", ({ body, why }) => {
   expect(decodeDoorbell(body)).toEqual({ kind: "undecodable", why: expect.stringMatching(why) });
 });
 
-it("[informer T120] reads the longest key that an API server lets be", () => {
+it("[informer T120] reads the longest key that an API server allows", () => {
   const message = { ...GOOD, k: `${"n".repeat(63)}/${"w".repeat(253)}` };
   expect(decodeDoorbell(JSON.stringify(message))).toEqual({ kind: "bell", message });
 });
 
-it.each(["v", "c", "ctl", "e", "k"])("[informer T120] a body of a megabyte in %s is told in one short line", (field) => {
+it.each(["v", "c", "ctl", "e", "k"])("[informer T120] logs a body of a megabyte in %s as one short line", (field) => {
   const text = "x".repeat(1_000_000);
   const decoded = decodeDoorbell(JSON.stringify({ ...GOOD, [field]: field === "k" ? `shop/${text}` : field === "e" ? [text] : text }));
   expect(decoded).toEqual({ kind: "undecodable", why: expect.stringMatching(new RegExp(`^${field}: .{1,200}$`)) });

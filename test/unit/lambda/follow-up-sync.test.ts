@@ -1,4 +1,4 @@
-/** Catches a key that is neither synced here nor rung, one synced too early, and an invocation that answers while a key still goes on. */
+/** Inline follow-up syncs: which due keys run in the invocation, and which are rung. */
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
@@ -12,7 +12,7 @@ const FROM_MS = 1_000_000;
 const FIRST: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 const due = (more: Partial<Doorbell> = {}): Doorbell => ({ controller: "replicaset", key: "shop/a", epoch: "e1", delayMs: 0, ...more });
 
-/** The look at FIRST lasts so long and then makes `bells` due; what is looked at then is `look`'s. */
+/** The sync of FIRST takes this long and then makes `bells` due; their syncs are `look`'s. */
 function harness(
   bells: readonly Doorbell[],
   { lastsMs = 0, look }: { lastsMs?: number; look?: (bell: Doorbell, doorbells: Doorbells, clock: Clock) => Promise<void> } = {},
@@ -45,13 +45,13 @@ function harness(
   return { clock, log, rung, looked, ended };
 }
 
-describe("GO1: goes on to what falls due in time, and rings what does not", () => {
+describe("GO1: syncs keys that become due in time, and rings the others", () => {
   it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
     ["due now", due(), 0],
-    ["due within the time that is left", due({ delayMs: 999 }), 999],
-    ["due when that is over", due({ delayMs: 1_000 }), undefined],
-    ["of a controller whose code it has not", due({ controller: "replicationcontroller" }), undefined],
-    ["GO3: the key whose run it is, after its back-off", { ...FIRST, delayMs: 5 }, undefined],
+    ["due within the remaining time", due({ delayMs: 999 }), 999],
+    ["due after it", due({ delayMs: 1_000 }), undefined],
+    ["of a controller whose code it lacks", due({ controller: "replicationcontroller" }), undefined],
+    ["GO3: its own key, after the back-off", { ...FIRST, delayMs: 5 }, undefined],
     ["another key of that controller", due({ controller: "deployment" }), 0],
   ])("%s", async (_, bell, lookedAfterMs) => {
     const { clock, rung, looked, ended } = harness([bell]);
@@ -64,7 +64,7 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
     );
   });
 
-  it("of several, each its own way, by the time that is left when they are made due", async () => {
+  it("of several, each decided separately, by the time left when they become due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
@@ -74,14 +74,14 @@ describe("GO1: goes on to what falls due in time, and rings what does not", () =
   });
 });
 
-it("GO1: no more than ten at a time, the others are rung", async () => {
+it("GO1: at most ten at a time, the others are rung", async () => {
   const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
   const { rung, looked, ended } = harness(bells);
   await ended;
   expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
 });
 
-it("GO2: a key whose Store was out of reach is rung at once, by name", async () => {
+it("GO2: rings and logs a key at once whose Store was unavailable", async () => {
   const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
   await clock.advance(10);
   await ended;
@@ -89,7 +89,7 @@ it("GO2: a key whose Store was out of reach is rung at once, by name", async () 
   expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
 });
 
-it("has ended when all has that went on, and what that made due in turn", async () => {
+it("ends when all follow-ups have ended, including those they made due", async () => {
   const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
@@ -102,11 +102,11 @@ it("has ended when all has that went on, and what that made due in turn", async 
   expect(looked).toEqual(["first", "shop/a after 0", "shop/b after 0", "shop/a ended", "shop/b ended"]);
 });
 
-describe("GO3: a key that is due again at once at the end of its own run", () => {
+describe("GO3: a key that is due again at the end of its own run", () => {
   it.each([
     { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
     { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
-  ])("is looked at once more when that has ended, and rung after that: due $isDue times", async ({ isDue, looks, rung: expected }) => {
+  ])("is synced once more after that, and rung after it: due $isDue times", async ({ isDue, looks, rung: expected }) => {
     let running = 0;
     let ran = 0;
     const { clock, log, rung, looked, ended } = harness([due()], {
@@ -130,20 +130,20 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
     expect([looked, rung]).toEqual([["first"], [FIRST]]);
   });
 
-  it("is looked at beside others that its run made due", async () => {
+  it("is synced beside others that its run made due", async () => {
     const { looked, rung, ended } = harness([due(), { ...FIRST }]);
     await ended;
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
-  it("is rung when its Store is out of reach then, and the record is not failed for it", async () => {
+  it("is rung when its Store is unavailable then, without failing the record", async () => {
     const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
     await ended;
     expect(rung).toEqual([FIRST]);
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("is rung by whoever looks at it a second time, too", async () => {
+  it("is rung by a follow-up that syncs it a second time, too", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
@@ -159,7 +159,7 @@ describe("GO3: a key that is due again at once at the end of its own run", () =>
   });
 });
 
-it("GO5: what comes after the end is rung", async () => {
+it("GO5: rings keys that arrive after the end", async () => {
   let late: Doorbells | undefined;
   const { rung, looked, ended } = harness([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
   await ended;
@@ -167,7 +167,7 @@ it("GO5: what comes after the end is rung", async () => {
   expect([looked, rung]).toEqual([["first", "shop/a after 0"], [due({ key: "shop/b" })]]);
 });
 
-it("is for its caller what the first look was, after the others have ended", async () => {
+it("returns the result of the first sync to its caller, after the others have ended", async () => {
   const clock = createVirtualClock(FROM_MS);
   const looked: string[] = [];
   const looking = runWithFollowUps(
@@ -191,7 +191,7 @@ it("is for its caller what the first look was, after the others have ended", asy
 });
 
 describe("GO6: a key that a step is about to make due", () => {
-  /** The first look expects `expected` of its step, which is answered with `due` when `answered` resolves. */
+  /** The first sync expects `expected` of its step, which is answered with `due` when `answered` resolves. */
   function stepRig(
     expected: readonly Doorbell[],
     answer: readonly Doorbell[],
@@ -228,14 +228,14 @@ describe("GO6: a key that a step is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("is asked for right behind it, and the doorbell of its answer is that look's own", async () => {
+  it("is taken right behind the step, and the doorbell of its answer is that sync's own", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "shop/a ended"], []]);
   });
 
-  it("is looked at again when it was not handed out, once that look is over", async () => {
+  it("is synced again when the take returned nothing, after that attempt", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes: false, lastsMs: 30 });
     await clock.advance(100);
     await ended;
@@ -243,9 +243,9 @@ describe("GO6: a key that a step is about to make due", () => {
   });
 
   it.each([
-    { what: "nothing was handed out to", takes: false },
-    { what: "had the key, which a step that was overtaken made due again,", takes: true },
-  ])("is looked at again when a look that $what had ended before the doorbell came", async ({ takes }) => {
+    { what: "returned nothing to", takes: false },
+    { what: "had the key, which an overtaken step made due again,", takes: true },
+  ])("is synced again when an attempt that $what had ended before the doorbell arrived", async ({ takes }) => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
     await clock.advance(100);
     await ended;
@@ -253,14 +253,14 @@ describe("GO6: a key that a step is about to make due", () => {
     expect(rung).toEqual([]);
   });
 
-  it("is not looked at again when nothing came of the step", async () => {
+  it("is not synced again when the step had no effect", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [], { takes: false });
     await clock.advance(100);
     await ended;
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
   });
 
-  it("leaves other doorbells of that answer to their own way: its own key is due again", async () => {
+  it("handles other doorbells of that answer as usual: its own key is due again", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
     await clock.advance(100);
     await ended;
@@ -270,16 +270,16 @@ describe("GO6: a key that a step is about to make due", () => {
   });
 
   it.each([
-    { what: "of a controller whose code it has not", expected: [due({ controller: "replicationcontroller" })] },
-    { what: "that is being looked at", expected: [{ ...FIRST }] },
-  ])("is not asked for: one $what", async ({ expected }) => {
+    { what: "of a controller whose code it lacks", expected: [due({ controller: "replicationcontroller" })] },
+    { what: "that is being synced", expected: [{ ...FIRST }] },
+  ])("is not taken: one $what", async ({ expected }) => {
     const { clock, did, ended } = stepRig(expected, []);
     await clock.advance(100);
     await ended;
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("is asked for no more than ten times, whatever else that answer makes due", async () => {
+  it("is taken at most ten times, whatever else that answer makes due", async () => {
     const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
     const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);
@@ -288,7 +288,7 @@ describe("GO6: a key that a step is about to make due", () => {
     expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
   });
 
-  it("is asked for once, however often it is expected", async () => {
+  it("is taken once, however often it is expected", async () => {
     const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
     await clock.advance(100);
     await ended;

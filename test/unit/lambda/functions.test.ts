@@ -1,4 +1,4 @@
-/** Catches a function that crashes on a doorbell it cannot read, works for a foreign cluster, or loses a record of Redis' outage. */
+/** The functions: unreadable doorbells, foreign clusters, and outages of Redis. */
 import type { Context, SQSEvent } from "aws-lambda";
 import { describe, expect, it } from "vitest";
 
@@ -27,7 +27,7 @@ function wiring(store: object) {
     doorbells: { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) },
     reader: {},
     gateway: (controller: string) => (gateways.push(controller), {}),
-    // Only what these functions call; anything else would be a TypeError.
+    // Only the calls of these functions; any other is a TypeError.
   } as unknown as ClusterWiring;
   const wired: FunctionWiring = {
     clock: createVirtualClock(1_000_000),
@@ -51,12 +51,12 @@ function event(...bodies: readonly (object | string)[]): SQSEvent {
 const context: Context = invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 60_000 });
 const bell = (key: string, more: object = {}): object => ({ v: 1, c: CID, ctl: "replicaset", e: "e1", k: key, ...more });
 
-/** The replicaset's function, which knows Deployments, too. */
+/** The replicaset function, which also has the Deployment controller. */
 function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[2] {
   return { replicaset: { sync }, deployment: { sync: deployment } };
 }
 
-it("acknowledges by name what it cannot read and what is for someone else, and works on the rest", async () => {
+it("acknowledges and logs unreadable records and those of other clusters, and processes the rest", async () => {
   const taken: string[] = [];
   const { wired, log } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> => (taken.push(key), Promise.resolve({ kind: "empty" })),
@@ -76,7 +76,7 @@ it("acknowledges by name what it cannot read and what is for someone else, and w
   expect(loud.map(({ fields }) => fields["messageId"])).toEqual(["m0", "m1", "m2"]);
 });
 
-it("leaves only those records in the queue whose Store was out of reach", async () => {
+it("leaves only the records in the queue whose Store was unavailable", async () => {
   const { wired } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> =>
       key === "shop/a" ? Promise.reject(new Error("redis is away")) : Promise.resolve({ kind: "busy" }),
@@ -89,7 +89,7 @@ it("leaves only those records in the queue whose Store was out of reach", async 
   expect(await handler(event(bell("shop/a"), bell("shop/b")), context)).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
 });
 
-it("a sync may write until the invocation's own end, less a margin", async () => {
+it("a sync may write until the end of the invocation, less a margin", async () => {
   const store = {
     take: (): Promise<TakeResult> =>
       Promise.resolve({ kind: "ok", snapshot: { dependents: [], orphans: [], intents: [], failures: 0 }, leaseUntilMs: 1_015_000 }),
@@ -109,7 +109,7 @@ it("a sync may write until the invocation's own end, less a margin", async () =>
 });
 
 describe("a key that a run makes due", () => {
-  /** Every key can be taken; the end of the ReplicaSet's run makes `due` so. */
+  /** Every key can be taken; the end of the ReplicaSet's run makes `due` due. */
   const ends = (due: Doorbell) => {
     const taken: string[] = [];
     const store = {
@@ -138,7 +138,7 @@ describe("a key that a run makes due", () => {
     expect(gateways).toEqual(["replicaset", "deployment"]);
   });
 
-  it("is rung when its function has not its code", async () => {
+  it("is rung when the function lacks its code", async () => {
     const foreign: Doorbell = { ...due, controller: "replicationcontroller" };
     const { wired, rung, taken } = ends(foreign);
     await createSyncFunction(wired, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);
@@ -146,7 +146,7 @@ describe("a key that a run makes due", () => {
   });
 });
 
-it("refuses code for other keys than the registry says, of which the rights are made", () => {
+it("rejects code for keys outside the registry, from which the rights are generated", () => {
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, "replicaset", { replicaset })).toThrow(
@@ -154,7 +154,7 @@ it("refuses code for other keys than the registry says, of which the rights are 
   );
 });
 
-it("sweeps pass after pass until nothing is due, and nothing at all without an epoch", async () => {
+it("repeats sweeps until nothing is due, and does nothing without an epoch", async () => {
   const passes = [["a", "b"], ["c"], []].map((keys) =>
     keys.map((key): Doorbell => ({ controller: "replicaset", key, epoch: "e1", delayMs: 0 })),
   );
@@ -165,7 +165,7 @@ it("sweeps pass after pass until nothing is due, and nothing at all without an e
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep tells which gates are open, without an epoch, too: an alarm listens", async () => {
+it("a sweep reports which gates are open, also without an epoch, for the alarm", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];
@@ -179,7 +179,7 @@ it("a sweep tells which gates are open, without an epoch, too: an alarm listens"
   });
 });
 
-it("[informer T121] a sweep whose queue is away has told which gates are open, and fails", async () => {
+it("[informer T121] a sweep with an unavailable queue reports which gates are open, and fails", async () => {
   const { wired } = wiring({
     epoch: () => Promise.resolve({ epoch: "e1" }),
     sweep: () => Promise.resolve([{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }]),
@@ -191,6 +191,6 @@ it("[informer T121] a sweep whose queue is away has told which gates are open, a
   const sweep = createSweep({ ...wired, cluster: () => away, metrics });
   await expect(sweep()).rejects.toThrow("SQS is away");
   expect(lines.filter((line) => line.includes('"deltaloop_gate_open":1'))).toHaveLength(CONTROLLERS.length);
-  // It has not swept, so it says nothing of how much.
+  // It has not swept, so it reports no count.
   expect(lines.join()).not.toContain("deltaloop_sweeper_rings_total");
 });

@@ -1,8 +1,4 @@
-/**
- * Credentials for the API server that change while calls go on. Catches: a token that was revoked and is sent until the sandbox ends, more
- * than one call that fails for a rotation, one that is sent after it has ended, a certificate that was replaced and is used for ever, a
- * new connection for every call after that, a secret read for every refused call.
- */
+/** Credentials for the API server that change while calls go on. */
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -33,7 +29,7 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A configuration whose kube secret is `value()`, and how often it was read. */
+/** A configuration whose kube secret is `value()`, and the number of its reads. */
 async function following(server: string, value: () => string, now: () => number = Date.now) {
   let reads = 0;
   const environment = {
@@ -61,7 +57,7 @@ async function following(server: string, value: () => string, now: () => number 
 const jwt = (endsMs: number, more: string) => `e30.${Buffer.from(JSON.stringify({ exp: endsMs / 1_000, more })).toString("base64url")}.x`;
 
 describe("a token of a secret", () => {
-  it("that is replaced and revoked while calls go on costs one call at most; one that stays refused costs no read for each", async () => {
+  it("that is replaced and revoked during calls costs at most one call; a token still refused does not cost a read for each", async () => {
     let accepted = "one";
     let nowMs = 1_000_000;
     const server = createHttpServer((request: IncomingMessage, response: ServerResponse) => {
@@ -98,7 +94,7 @@ describe("a token of a secret", () => {
     expect(reads() - before).toBe(1);
   });
 
-  it("is read again before it ends, and when nobody has renewed it, that is told once", async () => {
+  it("is read again before it expires, and an unrenewed one is logged once", async () => {
     let nowMs = 1_000_000;
     let value = jwt(nowMs + 3_600_000, "one");
     const { live, log, reads } = await following(
@@ -126,12 +122,12 @@ describe("a token of a secret", () => {
     { token: "opaque", want: undefined },
     { token: "a.b.c", want: undefined },
     { token: `a.${Buffer.from('{"exp":"soon"}').toString("base64url")}.c`, want: undefined },
-  ])("tells when it ends, if it is one that does: $want", ({ token, want }) => {
+  ])("reports its expiry, if it has one: $want", ({ token, want }) => {
     expect(tokenEndsMs(token)).toBe(want);
   });
 });
 
-it("a certificate of a secret is replaced while calls go on, and each keeps its connections", async () => {
+it("a certificate of a secret is replaced during calls, and each keeps its connections", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-mtls-"));
   ends.push(() => rm(folder, { recursive: true }));
   const pki = await createPki(folder);
@@ -164,7 +160,7 @@ it("a certificate of a secret is replaced while calls go on, and each keeps its 
   expect(ports.size).toBe(2);
 });
 
-it("a cluster of EKS is reached with tokens signed for the region in its name, else for where this runs", async () => {
+it("signs tokens for an EKS cluster for the region in its name, or else for the current region", async () => {
   vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
   vi.stubEnv("AWS_REGION", "eu-west-3");

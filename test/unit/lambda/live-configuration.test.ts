@@ -1,7 +1,4 @@
-/**
- * Secrets that are read again. Catches: a read for every invocation or every forged message, one per caller, a secret store that is away
- * and stops who has started, a rotation nobody notices, a value that makes no configuration and is used, a value in a log or an error.
- */
+/** Secrets that are read again. */
 import { beforeEach, describe, expect, it as base } from "vitest";
 
 import { ConfigurationError } from "../../../shared/controllers/lambda/configuration.ts";
@@ -58,13 +55,13 @@ const live = (environment: Readonly<Record<string, string>> = ENVIRONMENT) =>
   });
 
 describe("the first read", () => {
-  it("asks for all references at once", async () => {
+  it("requests all references at once", async () => {
     const { current } = await live();
     expect(reads).toEqual([["mac", "digest", "kube"]]);
     expect([current.macKeys, current.digestKey, current.kube.token]).toEqual([[OLD], "CANARY-digest-of-16", "CANARY-token"]);
   });
 
-  it("LC4 fails as the secret store says it", async () => {
+  it("LC4 fails with the secret store's error", async () => {
     fails = new SecretError(["mac: is not there"]);
     await expect(live()).rejects.toThrow("mac: is not there");
   });
@@ -80,14 +77,14 @@ describe("the first read", () => {
       mac: "CANARY-digest-of-16",
       want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows",
     },
-  ])("LC4 LC5 names the secret whose value is wrong: $name", async ({ mac, want }) => {
+  ])("LC4 LC5 reports the secret with an invalid value: $name", async ({ mac, want }) => {
     values["mac"] = mac;
     const error: unknown = await live().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigurationError);
     expect((error as ConfigurationError).problems).toEqual([want]);
   });
 
-  it("is none where nothing is referred to", async () => {
+  it("skips the read without references", async () => {
     const { DELTALOOP_MAC_KEY_SECRET: _mac, DELTALOOP_DIGEST_KEY_SECRET: _digest, DELTALOOP_KUBE_SECRET: _kube, ...rest } = ENVIRONMENT;
     const fixed = await live({ ...rest, DELTALOOP_MAC_KEY: OLD, DELTALOOP_DIGEST_KEY: "a digest key of 16" });
     nowMs += SECRET_MS_MAX * 2;
@@ -96,7 +93,7 @@ describe("the first read", () => {
 });
 
 describe("fresh", () => {
-  it("LC2 reads when what it has is five minutes old, and not before", async ({ configuration }) => {
+  it("LC2 reads when its values are five minutes old, and not before", async ({ configuration }) => {
     values["mac"] = `${OLD},${NEW}`;
     nowMs += SECRET_MS_MAX - 1;
     expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -106,7 +103,7 @@ describe("fresh", () => {
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 reads sooner where the environment says so", async () => {
+  it("LC2 reads sooner when the environment says so", async () => {
     const configuration = await live({ ...ENVIRONMENT, DELTALOOP_SECRETS_SECONDS: "5" });
     values["mac"] = NEW;
     for (const [afterMs, want] of [
@@ -121,13 +118,13 @@ describe("fresh", () => {
     expect((await configuration.fresh()).macKeys).toEqual([OLD]);
   });
 
-  it("LC1 shares one read among who asks at the same time", async ({ configuration }) => {
+  it("LC1 shares one read among concurrent callers", async ({ configuration }) => {
     nowMs += SECRET_MS_MAX;
     await Promise.all([configuration.fresh(), configuration.fresh(), configuration.renew("kube"), configuration.renew("macKey")]);
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 goes on with what it has while the secret store is away, and asks again after ten seconds", async ({ configuration }) => {
+  it("LC2 keeps its values while the secret store is unavailable, and retries after ten seconds", async ({ configuration }) => {
     nowMs += SECRET_MS_MAX;
     fails = new SecretError(["mac: could not be reached (ETIMEDOUT)"]);
     for (let i = 0; i < 3; i++) expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -141,7 +138,7 @@ describe("fresh", () => {
   it.each([
     { name: "of a wrong shape", mac: "CANARY" },
     { name: "empty", mac: "" },
-  ])("LC4 LC5 does not use a value that makes no configuration, and says so without it: $name", async ({ mac }) => {
+  ])("LC4 LC5 does not use an invalid value, and reports it without quoting: $name", async ({ mac }) => {
     const configuration = await live();
     values["mac"] = mac;
     nowMs += SECRET_MS_MAX;
@@ -152,7 +149,7 @@ describe("fresh", () => {
 });
 
 describe("renew", () => {
-  it("LC3 reads at once and says whether anything is other, without telling what", async ({ configuration }) => {
+  it("LC3 reads at once and returns whether any value changed, without the values", async ({ configuration }) => {
     expect(await configuration.renew("kube")).toBe(false);
     nowMs += 15_000;
     values["kube"] = "CANARY-next";
@@ -162,7 +159,7 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a storm of forged messages costs one read a minute, and holds up nobody who was refused", async ({ configuration }) => {
+  it("LC3 a burst of forged messages costs one read a minute, and delays none of the rejections", async ({ configuration }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

@@ -1,10 +1,10 @@
-/** Catches: a key that was replaced and goes on signing, one that goes before its time, a rotation that is noticed by nobody. */
+/** A signer whose keys rotate while it runs. */
 import { expect, it } from "vitest";
 
 import { createSigner } from "../../../shared/store/signer.ts";
 import { liveSigner } from "../../../shared/controllers/lambda/live-signer.ts";
 
-it("signs and accepts with the keys of the moment, and tells of texts of keys that it has not", () => {
+it("signs and accepts with the current keys, and reports unknown keys", () => {
   const [old, fresh] = ["the old key of sixteen", "the new key of sixteen"];
   let keys: readonly string[] = [old];
   let unknown = 0;

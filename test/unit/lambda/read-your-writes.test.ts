@@ -1,4 +1,4 @@
-// Would catch: a sync that reads again what its invocation has just been told, or decides on an answer that is old, overtaken or of before a list.
+// The read-your-writes cache of an invocation.
 import { inspect } from "node:util";
 import { beforeEach, describe, expect, it } from "vitest";
 
@@ -17,7 +17,7 @@ const KEY = { controller: "deployment", epoch: EPOCH, key: "shop/web", delayMs: 
 let harness: SyncHarness;
 let rung: Doorbell[];
 
-/** One invocation for `web`, on what the cache holds. */
+/** One invocation for `web`, on the cached state. */
 async function invoke(): Promise<void> {
   const doorbells = { ring: (bells: readonly Doorbell[]) => Promise.resolve(void rung.push(...bells)) };
   const handler = createSyncDeployment({
@@ -34,7 +34,7 @@ async function invoke(): Promise<void> {
   expect(await running).toEqual({ batchItemFailures: [] });
 }
 
-/** As if the ReplicaSets had been synced: what is due already is not made due. */
+/** As if the ReplicaSets had been synced: due keys are not made due again. */
 async function forgetReplicaSets(): Promise<void> {
   const { store } = harness;
   for (const { key } of await store.queued("replicaset")) {
@@ -47,12 +47,12 @@ async function forgetReplicaSets(): Promise<void> {
 
 const ownerReads = (): readonly string[] => harness.api.reads.filter((read) => read.startsWith("get replicasets"));
 
-describe("a ReplicaSet that the invocation goes on to", () => {
+describe("a ReplicaSet synced as an inline follow-up", () => {
   beforeEach(() => {
     rung = [];
   });
 
-  it("is not read once more: from a Deployment's event to its pod there are a list beside a read, and two creates", async () => {
+  it("is not read again: a Deployment's event to its pod costs a list beside a read, and two creates", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     await invoke();
     expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
@@ -60,7 +60,7 @@ describe("a ReplicaSet that the invocation goes on to", () => {
     expect(ownerReads()).toEqual([]);
   });
 
-  it("is read where the answer has got old on its way: slow, or late", async () => {
+  it("is read where the answer is too old: slow, or late", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     harness.api.script = { "create replicasets": () => harness.clock.after(500) };
     await invoke();
@@ -68,7 +68,7 @@ describe("a ReplicaSet that the invocation goes on to", () => {
     expect(ownerReads()).toHaveLength(1);
   });
 
-  it("makes pods as its patched size says, and is read before it takes any", async () => {
+  it("creates pods for its patched size, and is read before it deletes any", async () => {
     for (const [size, pods] of [
       [3, ["a"]],
       [1, ["a", "b", "c"]],
@@ -86,7 +86,7 @@ describe("a ReplicaSet that the invocation goes on to", () => {
     }
   });
 
-  it("is read before it adopts: what it adopts was listed after the answer", async () => {
+  it("is read before it adopts: its orphans were listed after the answer", async () => {
     harness = await SyncHarness.of([
       liveDeployment(2, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { sizedFor: [1, 2] }),
@@ -103,10 +103,10 @@ describe("a ReplicaSet that the invocation goes on to", () => {
   });
 });
 
-describe("answers that are handed on", () => {
+describe("cached answers", () => {
   const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
 
-  it("are those of the version that is asked for, and young", () => {
+  it("have the requested version, and are recent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 1_000);
     expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });
@@ -120,7 +120,7 @@ describe("answers that are handed on", () => {
     expect([answers.get("a", "5", 1_400), answers.get("a", "6", 1_400)]).toEqual([undefined, answer("a", "6")]);
   });
 
-  it("are none any more when the next write is sent", () => {
+  it("are dropped when the next write is sent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 0);
     answers.drop("a");
@@ -133,7 +133,7 @@ describe("answers that are handed on", () => {
     expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");
   });
 
-  it("are ten, the newest", () => {
+  it("are limited to the newest ten", () => {
     const answers = new ReadYourWrites();
     for (let i = 0; i < 10; i++) answers.put(answer(`u${i}`, "1"), 0);
     answers.put(answer("u0", "2"), 0);

@@ -1,7 +1,4 @@
-/**
- * References and what comes in their place. Catches: a secret that is read wrongly for its shape, a password with odd characters that
- * Redis' client reads otherwise, a reference beside the value it refers to, a value in a complaint.
- */
+/** References and what comes in their place. */
 import { expect, it } from "vitest";
 
 import { ConfigurationError, type Variables } from "../../../shared/controllers/lambda/configuration.ts";
@@ -23,7 +20,7 @@ it.each([
     want: { DELTALOOP_KUBE_TOKEN: "eyJ.a-b.c_d" },
   },
   {
-    name: "a token and an authority, which goes before the environment's",
+    name: "a token and an authority, which overrides the environment's",
     environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_CA_FILE: "/ca" },
     value: JSON.stringify({ token: "t", ca: PEM }),
     want: { DELTALOOP_KUBE_TOKEN: "t", DELTALOOP_KUBE_CA: PEM, DELTALOOP_KUBE_CA_FILE: undefined },
@@ -87,7 +84,7 @@ it.each([
     want: ['DELTALOOP_KUBE_SECRET: its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without'],
   },
   {
-    name: "a token with something around it",
+    name: "a token with text around it",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: "Bearer CANARY",
     want: ["DELTALOOP_KUBE_SECRET: its value is no token"],
@@ -99,13 +96,13 @@ it.each([
     want: ["DELTALOOP_REDIS_SECRET: holds a password, and so does DELTALOOP_REDIS_URL"],
   },
   {
-    name: "a password for no Redis",
+    name: "a password without a Redis",
     environment: { DELTALOOP_REDIS_SECRET: "r" },
     value: "CANARY",
     want: ["DELTALOOP_REDIS_SECRET: its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis"],
   },
   {
-    name: "JSON that says nothing of Redis",
+    name: "JSON without Redis settings",
     environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "redis://h" },
     value: '{"pass":"CANARY"}',
     want: ['DELTALOOP_REDIS_SECRET: its value is neither a URL, nor a password, nor {"username", "password"}'],
@@ -116,6 +113,6 @@ it.each([
     value: "CANARY",
     want: ["DELTALOOP_SECRETS_SECONDS: must be a whole number from 1 to 300"],
   })),
-])("refuses $name, and quotes nothing", ({ environment, value, want }) => {
+])("rejects $name, and quotes nothing", ({ environment, value, want }) => {
   expect(problems(environment, value)).toEqual(want);
 });

@@ -1,4 +1,4 @@
-// Would catch: a token that was replaced within one tick of the file system's clock, and is sent until the function's sandbox ends.
+// A token file that is replaced within one tick of the file system's clock.
 import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 
 import { tokenFrom } from "../../../shared/controllers/lambda/token-file.ts";
 
-it("a token is read when its file has changed, and when the server has refused it", async () => {
+it("reads a token when its file has changed, and when the server has refused it", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-token-"));
   try {
     const path = join(folder, "token");

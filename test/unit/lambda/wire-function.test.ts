@@ -1,4 +1,4 @@
-/** What a function is made of. Would catch: metrics in the log of an account that has switched them off, or none where they are wanted. */
+/** Wiring of a function: metrics in the log. */
 import { expect, it, vi } from "vitest";
 import { parseConfiguration } from "../../../shared/controllers/lambda/configuration.ts";
 import { kubeHttpConfig } from "../../../shared/controllers/lambda/kube-credentials.ts";
@@ -22,7 +22,7 @@ const ENVIRONMENT = {
 it.each([
   { metrics: "emf", lines: 1 },
   { metrics: "none", lines: 0 },
-])("counts into its log where DELTALOOP_METRICS is $metrics: $lines", ({ metrics, lines }) => {
+])("writes metrics to its log where DELTALOOP_METRICS is $metrics: $lines", ({ metrics, lines }) => {
   const live = fixedConfiguration(parseConfiguration({ ...ENVIRONMENT, DELTALOOP_METRICS: metrics }));
   const wiring = wireFunction("deployment", live, kubeHttpConfig(live, "deployment"));
   const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);

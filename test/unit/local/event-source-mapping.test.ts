@@ -1,7 +1,4 @@
-/**
- * Lambda's rules for an SQS event source, under a virtual clock. Catches: removing what failed, losing what succeeded, a group
- * that overtakes itself, more invocations than allowed, a bad answer taken for a good one, a stop that drops messages.
- */
+/** Lambda's rules for an SQS event source, under a virtual clock. */
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { expect, it } from "vitest";
 
@@ -13,7 +10,7 @@ import { recordingLog } from "../recording-log.ts";
 const VISIBILITY_MS = 30_000;
 const ARN = "arn:aws:sqs:eu-central-1:000000000000:q";
 
-/** A queue with visibility and receive counts, and no order, no group lock, no mercy. */
+/** A queue with visibility and receive counts, without order and group locks. */
 function testQueue(clock: VirtualClock) {
   const messages = new Map<string, { readonly body: string; readonly group: string | undefined; visibleMs: number; count: number }>();
   const receives: number[] = [];
@@ -115,7 +112,7 @@ function start(overrides: Partial<EventSourceMappingOptions> = {}) {
   };
 }
 
-it("EM1 hands over real SQS records and removes what succeeded", async () => {
+it("EM1 delivers SQS records and removes successful ones", async () => {
   const { clock, queue, calls, invocations, mapping } = start();
   queue.send("one", "g");
   await clock.advance(1_000);
@@ -143,7 +140,7 @@ it("EM1 hands over real SQS records and removes what succeeded", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM1 EM2 keeps what the handler names as failed until its visibility ends", async () => {
+it("EM1 EM2 keeps records that the handler reports as failed until their visibility ends", async () => {
   const { clock, queue, calls, invocations, answer, mapping } = start();
   answer(({ event }) =>
     Promise.resolve({
@@ -172,13 +169,13 @@ const ALL_FAILED: readonly { readonly name: string; readonly answer: () => unkno
   { name: "an id that is not in the batch", answer: () => ({ batchItemFailures: [{ itemIdentifier: "m9" }] }) },
   { name: "an empty id", answer: () => ({ batchItemFailures: [{ itemIdentifier: "" }] }) },
   { name: "an id under another key", answer: () => ({ batchItemFailures: [{ id: "m1" }] }) },
-  { name: "a list that is none", answer: () => ({ batchItemFailures: "m1" }) },
-  { name: "an answer that is no object", answer: () => 42 },
+  { name: "a list that is not a list", answer: () => ({ batchItemFailures: "m1" }) },
+  { name: "an answer that is not an object", answer: () => 42 },
 ];
 
 it.each(ALL_FAILED)("EM3 $name fails the whole batch", async ({ answer: bad }) => {
   const { clock, queue, answer, invocations, mapping } = start();
-  // Answers a typed handler cannot give, as Lambda gets them from JSON.
+  // Answers that a typed handler cannot give, as Lambda receives them from JSON.
   answer(bad as Parameters<typeof answer>[0]);
   queue.send("one");
   queue.send("two");
@@ -188,7 +185,7 @@ it.each(ALL_FAILED)("EM3 $name fails the whole batch", async ({ answer: bad }) =
   await stopped(clock, mapping);
 });
 
-it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undefined])("EM3 takes %j for success", async (good) => {
+it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undefined])("EM3 treats %j as success", async (good) => {
   const { clock, queue, answer, mapping } = start();
   answer(() => Promise.resolve(good as SQSBatchResponse));
   queue.send("one");
@@ -197,7 +194,7 @@ it.each([{ batchItemFailures: [] }, { batchItemFailures: null }, {}, null, undef
   await stopped(clock, mapping);
 });
 
-it("takes a failure list for nothing when the mapping does not report item failures", async () => {
+it("ignores a failure list when the mapping does not report item failures", async () => {
   const { clock, queue, answer, mapping } = start({ reportBatchItemFailures: false });
   answer(() => Promise.resolve({ batchItemFailures: [{ itemIdentifier: "m1" }] }));
   queue.send("one");
@@ -206,7 +203,7 @@ it("takes a failure list for nothing when the mapping does not report item failu
   await stopped(clock, mapping);
 });
 
-it("EM3 EM6 forgets an invocation at its time-out: the batch failed, its slot is free, its late answer is ignored", async () => {
+it("EM3 EM6 abandons an invocation at its time-out: the batch failed, its slot is free, its late answer is ignored", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");
@@ -220,7 +217,7 @@ it("EM3 EM6 forgets an invocation at its time-out: the batch failed, its slot is
   await stopped(clock, mapping);
 });
 
-it("EM4 runs no more invocations than allowed, and that many when there is work", async () => {
+it("EM4 runs at most the allowed number of invocations, and reaches it under load", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 1, maximumConcurrency: 3 });
   let most = 0;
   answer(async () => {
@@ -235,7 +232,7 @@ it("EM4 runs no more invocations than allowed, and that many when there is work"
   await stopped(clock, mapping);
 });
 
-it("EM5 keeps one batch per group in flight and the order inside it, while other groups go on", async () => {
+it("EM5 keeps one batch per group in flight and the order inside it, while other groups continue", async () => {
   const { clock, queue, answer, calls, mapping } = start({ batchSize: 2 });
   answer(({ bodies }) => (bodies.includes("a1") ? clock.after(1_000) : Promise.resolve()));
   for (const [body, group] of [
@@ -256,7 +253,7 @@ it("EM5 keeps one batch per group in flight and the order inside it, while other
   await stopped(clock, mapping);
 });
 
-it("fills a batch for as long as its window, beyond ten records", async () => {
+it("fills a batch during its window, beyond ten records", async () => {
   const { clock, queue, calls, mapping } = start({ batchSize: 100, batchingWindowMs: 2_000 });
   for (let index = 0; index < 15; index++) queue.send(`${index}`);
   await clock.advance(500);
@@ -267,7 +264,7 @@ it("fills a batch for as long as its window, beyond ten records", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM4 makes no event over 6 MB, and the rest waits for its turn", async () => {
+it("EM4 makes no event over 6 MB, and the rest waits", async () => {
   const { clock, queue, answer, calls, mapping } = start({ maximumConcurrency: 1 });
   answer(() => clock.after(500));
   for (let index = 0; index < 8; index++) queue.send("x".repeat(1024 * 1024));
@@ -291,7 +288,7 @@ it("EM5 a message that does not fit is not overtaken by a smaller one of its gro
   await stopped(clock, mapping);
 });
 
-it("polls on after an error of the queue, not in a hot loop", async () => {
+it("continues to poll after an error of the queue, without a hot loop", async () => {
   const { clock, queue, calls, log, mapping } = start();
   await clock.advance(0);
   queue.fail(true);
@@ -305,7 +302,7 @@ it("polls on after an error of the queue, not in a hot loop", async () => {
   await stopped(clock, mapping);
 });
 
-it("a stop lets running invocations finish, at most 5 s, and gives back what was not handed out", async () => {
+it("a stop lets running invocations finish, at most 5 s, and returns undelivered messages", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 2, maximumConcurrency: 2, timeoutMs: 60_000 });
   answer(({ bodies }) => clock.after(bodies.includes("a1") ? 2_000 : 50_000));
   for (const body of ["a1", "a2", "a3"]) queue.send(body, "a");
@@ -324,7 +321,7 @@ it("a stop lets running invocations finish, at most 5 s, and gives back what was
   expect(hanging.clock.now() - before).toBeLessThanOrEqual(6_000);
 });
 
-/** Stops the mapping while time goes on. */
+/** Stops the mapping while time passes. */
 async function stopped(clock: VirtualClock, mapping: { stop(): Promise<void> }): Promise<void> {
   let done = false;
   const stopping = mapping.stop().then(() => (done = true));

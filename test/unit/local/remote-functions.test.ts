@@ -1,8 +1,4 @@
-/**
- * Functions in another process, over a socket. Catches: an answer given to another invocation, a text that is split or ends a
- * line, an invocation that hangs when the connection ends, one begun after they left, one cut off because they left, a time limit that is
- * begun anew.
- */
+/** Functions in another process, over a socket. */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
 import type { Context, SQSEvent } from "aws-lambda";
@@ -52,7 +48,7 @@ async function connected(given: SqsHandler | FunctionHandlers, clock = createVir
 }
 
 describe("functions in a process of their own", () => {
-  it("answer as they were asked, in whichever order they end", async () => {
+  it("answers belong to their requests, in whichever order they end", async () => {
     const waits: (() => void)[] = [];
     const { here } = await connected(async (event) => {
       await new Promise<void>((resolve) => waits.push(resolve));
@@ -76,12 +72,12 @@ describe("functions in a process of their own", () => {
     expect(called).toEqual(["apply", "dead", ...CONTROLLERS]);
   });
 
-  it.each(["a\nb", "a\u2028b", "\u{1f600}".repeat(40_000)])("get a text as it is", async (body) => {
+  it.each(["a\nb", "a\u2028b", "\u{1f600}".repeat(40_000)])("receive a text unchanged", async (body) => {
     const { here } = await connected((event) => Promise.resolve({ batchItemFailures: [{ itemIdentifier: bodyOf(event) }] }));
     expect(await here.handlers.applyDeltas(eventOf(body), context())).toEqual({ batchItemFailures: [{ itemIdentifier: body }] });
   });
 
-  it("know who asked and how long they have left", async () => {
+  it("receive the caller and the remaining time", async () => {
     const clock = createVirtualClock(0);
     const left: unknown[] = [];
     const { here } = await connected(async (_event, { awsRequestId, functionName, getRemainingTimeInMillis }) => {
@@ -106,12 +102,12 @@ describe("functions in a process of their own", () => {
         throw new Error("the Store is away");
       },
     ],
-  ])("fail with their own words when they %s", async (_what, handler) => {
+  ])("fail with their own message when they %s", async (_what, handler) => {
     const { here } = await connected(handler);
     await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("the Store is away");
   });
 
-  it("have failed when the connection ends, those that run and those that come after", async () => {
+  it("fail when the connection ends, both running and later ones", async () => {
     const { here, there, other } = await connected(() => new Promise(() => undefined));
     const running = here.handlers.applyDeltas(eventOf("b"), context());
     other.destroy();
@@ -121,7 +117,7 @@ describe("functions in a process of their own", () => {
     await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is closed");
   });
 
-  it("answer what they have when they leave", async () => {
+  it("return what they have when they are stopped", async () => {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const { here, there, connection } = await connected(() => ended);
     const running = here.handlers.applyDeltas(eventOf("b"), context());
@@ -133,7 +129,7 @@ describe("functions in a process of their own", () => {
     await there.ended;
   });
 
-  it("end the connection over a line that is none of ours", async () => {
+  it("close the connection on an invalid line", async () => {
     const { here, there, connection } = await connected(nothing);
     connection.write("GET / HTTP/1.1\r\n");
     await Promise.all([there.ended, here.left]);

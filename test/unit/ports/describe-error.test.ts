@@ -1,4 +1,4 @@
-// Would catch: a log line with the words of an API server, of a webhook behind it, or of a text that could not be parsed.
+// Error descriptions for logs, without text of API servers, webhooks or unparsed input.
 import { expect, it } from "vitest";
 import { aggregate } from "../../../shared/controllers/kit/errors.ts";
 import { describeError } from "../../../shared/kube/client/describe-error.ts";
@@ -35,7 +35,7 @@ it.each([
     want: "[can't adopt a: 403 Forbidden, can't adopt b: 403 Forbidden]",
   },
   { name: "several alike", error: aggregate([denial(), denial()]), want: "[403 Forbidden]" },
-  { name: "a text that is no JSON", error: syntaxError(), want: "SyntaxError" },
+  { name: "a text that is not JSON", error: syntaxError(), want: "SyntaxError" },
   { name: "any other error", error: new Error("plain"), want: "Error: plain" },
   { name: "one that a minifier has named", error: Object.assign(new Error("plain"), { name: "um" }), want: "Error: plain" },
   {
@@ -43,7 +43,7 @@ it.each([
     error: new UnansweredError("no answer: reset", { cause: new Error("reset") }),
     want: "UnansweredError: no answer: reset",
   },
-  { name: "what is no error", error: "plain", want: "plain" },
-])("$name is described without foreign words", ({ error, want }) => {
+  { name: "a value that is not an error", error: "plain", want: "plain" },
+])("describes $name without foreign text", ({ error, want }) => {
   expect(describeError(error)).toBe(want);
 });

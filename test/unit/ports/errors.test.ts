@@ -1,4 +1,4 @@
-// Catches: what was never executed waited for; what may have been executed taken for refused.
+// Whether a failed call may have been executed.
 import { describe, expect, it } from "vitest";
 
 import { isUnanswered, KubeApiError, NotSentError, UnansweredError } from "../../../shared/kube/client/errors.ts";
@@ -16,15 +16,15 @@ describe("[replicaset 126] isUnanswered", () => {
     ["refused, and an earlier sending was not", answer(409, "exists", { earlierUnanswered: true }), true],
     ["500", answer(500, "Internal error occurred: etcdserver: request timed out"), true],
     ["504", answer(504, "Timeout: request did not complete within requested timeout"), true],
-    ["a webhook that is away", answer(500, AWAY), false],
-    ["a webhook that is away, and an earlier sending was not answered", answer(500, AWAY, { earlierUnanswered: true }), true],
-    ["a webhook that says no in its own way", answer(500, 'admission webhook "policy.example.com" denied the request: no'), false],
+    ["an unavailable webhook", answer(500, AWAY), false],
+    ["an unavailable webhook, and an earlier sending was not answered", answer(500, AWAY, { earlierUnanswered: true }), true],
+    ["a webhook that refuses with its own status", answer(500, 'admission webhook "policy.example.com" denied the request: no'), false],
     [
-      "a webhook that says no without a word",
+      "a webhook that refuses without a message",
       answer(503, 'admission webhook "policy.example.com" denied the request without explanation'),
       false,
     ],
-    ["a quota that was not reckoned in time", answer(500, "Internal error occurred: resource quota evaluation timed out"), false],
-    ["a text that only speaks of a webhook", answer(500, 'Internal error occurred: etcd says: failed calling webhook "x"'), true],
+    ["a quota that was not evaluated in time", answer(500, "Internal error occurred: resource quota evaluation timed out"), false],
+    ["a text that merely mentions a webhook", answer(500, 'Internal error occurred: etcd says: failed calling webhook "x"'), true],
   ])("%s", (_, error, expected) => expect(isUnanswered(error)).toBe(expected));
 });

@@ -1,4 +1,4 @@
-/** Would catch a label value that the metric table lacks or invents: the table imports no package, so it repeats their lists. */
+/** Label values of the metric table: the table imports no package, so it repeats their lists. */
 import { describe, expect, it } from "vitest";
 
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
@@ -19,7 +19,7 @@ describe("label values of the metric table", () => {
     { label: "controller", owned: CONTROLLERS },
     { label: "table", owned: NODE_TABLES },
     { label: "fate", owned: FATES },
-  ])("$label has its owner's values", ({ label, owned }) => {
+  ])("$label has the values of its owner", ({ label, owned }) => {
     const lists = listsOf(label);
     expect(lists.length).toBeGreaterThan(0);
     for (const values of lists) expect(values).toEqual(owned);

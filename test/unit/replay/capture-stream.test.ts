@@ -1,5 +1,4 @@
-// Would catch: a long capture that is held, one that is read otherwise than a short one, lines that stand out of order and are lost or let time go
-// back, a limit that is found only after half of a replay was told.
+// Streaming reads of long captures: order, truncation, limits and memory.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -53,7 +52,7 @@ describe("a capture read as a stream", () => {
     capture.close();
   });
 
-  it("wherever its bytes are cut into pieces, and in whatever order near lines stand", async () => {
+  it("for any chunking, and any order of nearby lines", async () => {
     const lines = linesOf(60);
     const want = parseCapture(lines.join("\n"), "f");
     await fc.assert(
@@ -74,7 +73,7 @@ describe("a capture read as a stream", () => {
     );
   });
 
-  it("cut off anywhere it is read until there, and says so once; compressed, too", async () => {
+  it("reads a truncated file up to the cut, and reports it once; compressed, too", async () => {
     const text = linesOf(40).join("\n");
     const whole = parseCapture(text, "f");
     const packed = gzipSync(text);
@@ -126,10 +125,10 @@ describe("a capture read as a stream", () => {
   });
 });
 
-describe("what is refused, before anything of it is told", () => {
+describe("refusals before the first event", () => {
   it.each([
     {
-      name: "a line that is far from its place",
+      name: "a line too far from its place",
       text: [...linesOf(WINDOW_LINES + 200).slice(1), ...linesOf(1)].join("\n"),
       want: /^f:\d+: is older than what stands more than 1000 lines before it; put the lines in the order of their t$/,
     },
@@ -139,7 +138,7 @@ describe("what is refused, before anything of it is told", () => {
       text: linesOf(2).join("\n").replace("2026-03-01", "2029-03-01"),
       want: /^f:2: is more than 24 hours from another line/,
     },
-    { name: "no JSON in the middle", text: `${linesOf(1).join("")}\n{"t":\n${linesOf(1).join("")}`, want: /^f:2: not JSON/ },
+    { name: "invalid JSON in the middle", text: `${linesOf(1).join("")}\n{"t":\n${linesOf(1).join("")}`, want: /^f:2: not JSON/ },
   ])("$name", async ({ text, want }) => {
     await expect(opened(text)).rejects.toThrow(CaptureError);
     await expect(opened(text)).rejects.toThrow(want);
@@ -192,7 +191,7 @@ describe("a replay of a long capture", () => {
       const query = { resourceVersion, allowWatchBookmarks: true, timeoutSeconds: 1 };
       for await (const group of cluster.watch(resource, query, ends.signal)) told += group.length;
     };
-    // Nobody watches the pods until half of it is over: whoever comes then is told that he is too late.
+    // Pods are not watched until half of it is over: later watchers receive 410.
     const watching = CACHED_RESOURCES.filter((resource) => resource !== "pods").map((resource) => watched(resource).catch(() => undefined));
     await play(capture, cluster, clock, {
       untilMs: Infinity,
@@ -211,7 +210,7 @@ describe("a replay of a long capture", () => {
     await Promise.all(watching);
   });
 
-  it("ends with the cache that the whole one ends with", async () => {
+  it("ends with the same cache as a whole read", async () => {
     const text = linesOf(1_100).join("\n");
     const options = {
       digester: createDigester("a key of this test alone"),
@@ -237,7 +236,7 @@ describe("a replay of a long capture", () => {
     });
   }, 30_000);
 
-  it("is a process that a small heap is enough for, though the file is larger than that", () => {
+  it("fits into a small heap, though the file is larger", () => {
     const pad = "x".repeat(2 ** 18);
     const pod = (i: number): string =>
       JSON.stringify({

@@ -1,5 +1,4 @@
-// Would catch: a capture line that is taken for what it is not, a mistake without its place, a bookmark taken for an object, and
-// a stranger's file that ends in a stack trace, takes all memory, or never ends.
+// Parsing of capture lines, and errors in files of other programs.
 import { gzipSync } from "node:zlib";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +24,7 @@ const nested = (depth: number): unknown => (depth === 0 ? 1 : [nested(depth - 1)
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-capture-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 
-/** A file of these bytes, as readCapture meets it. */
+/** A file of these bytes, as readCapture receives it. */
 function fileOf(name: string, bytes: Uint8Array): string {
   const path = join(mkdtempSync(join(TOP, "of-")), name);
   writeFileSync(path, bytes);
@@ -38,7 +37,7 @@ test("a gzip bomb is refused at the limit", () => {
   expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay takes no more`);
 });
 
-test("gzip data that is broken is no stack trace", () => {
+test("reports broken gzip data without a stack trace", () => {
   const whole = gzipSync(MINIMAL);
   whole.fill(0xff, 20, 40);
   const path = fileOf("broken.gz", whole);
@@ -47,7 +46,7 @@ test("gzip data that is broken is no stack trace", () => {
 
 const MANY = Array.from({ length: 40 }, (_, i) => MINIMAL.replace("web-1", `web-${i}`)).join("\n");
 
-test("a capture that was cut off anywhere is read until there, and says so", () => {
+test("reads a truncated capture up to the cut, and reports it", () => {
   const whole = parseCapture(`${MANY}\n`, "f").length;
   fc.assert(
     fc.property(fc.nat(Buffer.byteLength(MANY) - 1), (at) => {
@@ -57,7 +56,7 @@ test("a capture that was cut off anywhere is read until there, and says so", () 
       expect(records.length).toBeLessThan(whole);
       const cut = text.at(-1) !== undefined && text.at(-1) !== 0x0a && text.at(-1) !== "}".charCodeAt(0);
       if (cut) expect(notes).toEqual([expect.stringMatching(/^f:\d+: the last line is cut off and left out$/)]);
-      // Each that is there is whole, and they are the first.
+      // All lines read are whole, and are the first ones.
       expect(records).toEqual(parseCapture(`${MANY}\n`, "f").slice(0, records.length));
     }),
     { numRuns: 300 },
@@ -97,8 +96,8 @@ test.each([
   { name: "bytes", content: fc.uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes)) },
   { name: "text", content: anyText(500).map((text) => Buffer.from(text)) },
   { name: "JSON lines", content: fc.array(fc.jsonValue(), { maxLength: 5 }).map(linesOf) },
-  { name: "lines that are nearly right", content: fc.array(line, { maxLength: 5 }).map(linesOf) },
-])("whatever $name hold, they are read or refused, nothing else", ({ content }) => {
+  { name: "almost valid lines", content: fc.array(line, { maxLength: 5 }).map(linesOf) },
+])("are read or rejected with an error, whatever $name contain", ({ content }) => {
   fc.assert(
     fc.property(content, (bytes) => {
       try {
@@ -115,7 +114,7 @@ function linesOf(values: readonly unknown[]): Buffer {
   return Buffer.from(values.map((value) => JSON.stringify(value)).join("\n"));
 }
 
-test("a raw watch event with its time is enough", () => {
+test("a raw watch event with its time suffices", () => {
   expect(parseCapture(MINIMAL, "f")).toMatchObject([
     { atMs: Date.parse("2026-03-01T10:00:00.123Z"), resource: "pods", kind: "event", type: "MODIFIED" },
   ]);
@@ -131,7 +130,7 @@ test.each([
   { name: "a cut line", text: `${MINIMAL}\n{"t":"2026\n`, want: /^f:2: not JSON/ },
   { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is no RFC 3339 time/ },
   {
-    name: "a format to come",
+    name: "a future format",
     text: `{"k":"meta","format":3}`,
     want: /^f:1: is a capture of format 3; this version of deltaloop reads format 1$/,
   },
@@ -145,13 +144,17 @@ test.each([
     text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`,
     want: /^f:1: is a line of an audit log and no capture; `deltaloop import/,
   },
-  { name: "a list of kubectl's", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
+  { name: "a list by kubectl", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
   {
-    name: "an object of kubectl's",
+    name: "an object by kubectl",
     text: `{"apiVersion":"v1","kind":"Pod","metadata":{}}`,
     want: /^f:1: is an object that kubectl printed/,
   },
-  { name: "what kubectl prints over lines", text: `{\n    "apiVersion": "v1"\n}`, want: /^f:1: not JSON .*is read by `deltaloop import`$/ },
+  {
+    name: "kubectl's output over several lines",
+    text: `{\n    "apiVersion": "v1"\n}`,
+    want: /^f:1: not JSON .*is read by `deltaloop import`$/,
+  },
   {
     name: "an event without object",
     text: `{"t":"2026-03-01T10:00:00Z","r":"pods","type":"ADDED"}`,
@@ -160,27 +163,27 @@ test.each([
   { name: "an unknown kind", text: `{"t":"2026-03-01T10:00:00Z","r":"pods","k":"dance"}`, want: /^f:1: unknown kind "dance"/ },
   { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is no JSON object$/ },
   { name: "a line that is a list", text: "[]", want: /^f:1: is no JSON object$/ },
-  { name: "a time that only JavaScript reads", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is no RFC 3339 time$/ },
+  { name: "a time in a format of JavaScript only", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is no RFC 3339 time$/ },
   {
     name: "a far date",
     text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
     want: /^f:2: is more than 24 hours from another line; a replay takes no longer span$/,
   },
-  { name: "metadata that is no object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is no object$/ },
-  { name: "a name that is no string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is no string$/ },
+  { name: "metadata that is not an object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is no object$/ },
+  { name: "a name that is not a string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is no string$/ },
   {
-    name: "labels that are no strings",
+    name: "labels that are not strings",
     text: withObject({ metadata: { labels: { a: 1 } } }),
     want: /^f:1: labels are no strings by name$/,
   },
-  { name: "an object without a bottom", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
+  { name: "a deeply nested object", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
   { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
-])("$name is named with its place", ({ text, want }) => {
+])("$name is reported with its position", ({ text, want }) => {
   expect(() => parseCapture(text, "f")).toThrow(CaptureError);
   expect(() => parseCapture(text, "f")).toThrow(want);
 });
 
-test("foreign resources and notes are passed over", () => {
+test("skips other resources and notes", () => {
   const text = [
     `{"t":"2026-03-01T10:00:00Z","k":"meta"}`,
     `{"t":"2026-03-01T10:00:00Z","r":"events","type":"ADDED","object":{"kind":"Event"}}`,
@@ -229,7 +232,7 @@ async function record(raw: boolean, kept: object = deployment): Promise<readonly
     },
   );
   const { signal } = new AbortController();
-  // As a Reflector does it: a list is captured by its pages, and what is asked beside it not at all.
+  // As in a Reflector: a list is captured by its pages, other requests are not.
   expect(await kube.newestVersion("deployments", {}, signal)).toBe("7");
   const streamed = { sendInitialEvents: true, resourceVersionMatch: "NotOlderThan", allowWatchBookmarks: true, timeoutSeconds: 1 } as const;
   await expect(drained(kube.watch("deployments", streamed, signal))).rejects.toMatchObject({ code: 422 });
@@ -242,7 +245,7 @@ async function drained(lines: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of lines);
 }
 
-test("a capture holds no value of a template, annotation or denial, not even of what could not be decoded, and no key", async () => {
+test("a capture contains no value of a template, annotation or denial, not even of undecodable objects, and no key", async () => {
   const text = (await record(false)).join("\n");
   expect(text).not.toContain(SECRET);
   expect(text).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 6));
@@ -250,7 +253,7 @@ test("a capture holds no value of a template, annotation or denial, not even of 
   expect(parseCapture(text, "f").map(({ kind }) => kind)).toEqual(["item", "listed", "event", "event", "close"]);
 });
 
-/** After all that the lines tell. */
+/** After the content of the lines. */
 function clusterOf(lines: readonly string[]): CaptureCluster {
   const records = parseCapture(lines.join("\n"), "f");
   const cluster = captureCluster(heldCapture(records), ["pods"], { now: () => Infinity, after: () => Promise.resolve() });
@@ -259,7 +262,7 @@ function clusterOf(lines: readonly string[]): CaptureCluster {
   return cluster;
 }
 
-describe("a list that is not the first", () => {
+describe("a list after the first one", () => {
   const pod = (name: string, resourceVersion: string): object => ({
     kind: "Pod",
     metadata: { namespace: "shop", name, uid: `u-${name}`, resourceVersion },
@@ -291,7 +294,7 @@ describe("a list that is not the first", () => {
     return { lines, recorder };
   }
 
-  test("stands behind a gap that says between which versions, why and for how long", async () => {
+  test("follows a gap with both versions, cause and duration", async () => {
     const { lines } = await relisted(false);
     const gap = lines.map((each) => JSON.parse(each) as { readonly k?: string }).filter(({ k }) => k === "gap");
     expect(gap).toMatchObject([{ r: "pods", from: "8", to: "20", why: "Expired", ms: expect.any(Number) as number }]);
@@ -305,7 +308,7 @@ describe("a list that is not the first", () => {
     ]);
   });
 
-  test("shows a replay what happened in the gap", async () => {
+  test("lets a replay see what happened in the gap", async () => {
     const { lines } = await relisted(false);
     const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
@@ -320,7 +323,7 @@ describe("a list that is not the first", () => {
     expect(changes.map(({ name, kind }) => `${name} ${kind}`)).toEqual(["a stands", "b stands", "c appears", "a goes"]);
   });
 
-  test("another file begins with what stands there, and can be read alone", async () => {
+  test("starts another file with the current state, which can be read alone", async () => {
     const { lines, recorder } = await relisted(true);
     const before = lines.length;
     expect(recorder.isListing).toBe(false);
@@ -333,13 +336,13 @@ describe("a list that is not the first", () => {
   });
 });
 
-test("a raw capture says so and holds what came", async () => {
+test("a raw capture says so and contains everything received", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);
 });
 
-test("a raw capture holds every digit of a template, so that it digests as the cache did", async () => {
+test("a raw capture keeps every digit of a template, so that its digest equals the cache's", async () => {
   const { template, ...spec } = deployment.spec;
   const long = {
     ...deployment,

@@ -1,4 +1,4 @@
-// Would catch: a controller's write done again as a person's, or a person's left out; two ends that differ and are said to agree.
+// Closed replays: classification of user writes, and comparison of two final states.
 import { describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { parseCapture } from "../../../shared/replay/capture-format/capture.ts";
@@ -35,11 +35,11 @@ function userRequests(...lines: readonly Line[]): UserRequests {
   );
 }
 
-describe("HP1 HP2 people", () => {
+describe("HP1 HP2 users", () => {
   const revised = { annotations: { note: "x", "deployment.kubernetes.io/revision": "1" } };
   it.each<{ name: string; lines: readonly Line[]; want: readonly string[]; left?: readonly string[] }>([
     { name: "create a Deployment", lines: [["ADDED", object("Deployment", 1)]], want: ["create deployments"] },
-    { name: "not what stood there before", lines: [["item", object("Deployment", 1)]], want: [] },
+    { name: "not objects that existed before", lines: [["item", object("Deployment", 1)]], want: [] },
     { name: "not a Deployment's ReplicaSet", lines: [["ADDED", object("ReplicaSet", 1, { metadata: byDeployment })]], want: [] },
     {
       name: "not its size",
@@ -99,7 +99,7 @@ describe("HP1 HP2 people", () => {
       want: ["create pods"],
     },
     {
-      name: "label a pod of their own that is adopted by now",
+      name: "label a pod of their own that is adopted meanwhile",
       lines: [
         ["ADDED", object("Pod", 1)],
         ["MODIFIED", object("Pod", 2, { metadata: byReplicaSet })],
@@ -139,11 +139,11 @@ describe("HP1 HP2 people", () => {
   });
 });
 
-describe("two ends", () => {
+describe("two final states", () => {
   const live = (...args: Parameters<typeof object>): LiveObject => object(...args) as unknown as LiveObject; // of one capture
   const available = { type: "Available", status: "True", reason: "MinimumReplicasAvailable", lastUpdateTime: T };
 
-  it("agree whatever names were drawn, versions and times", () => {
+  it("agree regardless of random names, versions and times", () => {
     const recorded = [
       live("Deployment", 1, { status: { replicas: 1, unavailableReplicas: 0, conditions: [available] } }),
       live("Pod", 2, { metadata: { ...byReplicaSet, name: "web-abcde" } }),

@@ -1,5 +1,4 @@
-// Would catch: a secret of a template or an annotation in a story; a change that is told twice or by the wrong hand; a decision said to
-// have been carried out that was not; a wrong name or time that ends in a stack trace or an empty story.
+// Explanations of an object's history: authors, outcomes, redaction and invalid input.
 import { describe, expect, it } from "vitest";
 import { asJson, storyText } from "../../../cli/explain/explain-text.ts";
 import { summaryJson, summaryText } from "../../../cli/explain/summary-text.ts";
@@ -100,7 +99,7 @@ const failed = (message: string): Fields => ({
 });
 const QUOTA = 'pods "c-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2';
 
-describe("what the recording did with a decision", () => {
+describe("the recorded outcome of a decision", () => {
   const changes = changesIn(
     event("ADDED", 0, object("Deployment", "web", 1)),
     event("ADDED", 0.5, object("ReplicaSet", "web-a", 2, { metadata: ownedBy("Deployment", "web"), spec: { replicas: 1 } })),
@@ -119,30 +118,30 @@ describe("what the recording did with a decision", () => {
   } as const;
 
   it.each<{ name: string; write: Write; want: object | undefined }>([
-    { name: "a size like ours", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
+    { name: "a matching size", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
     {
       name: "another size",
       write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
       want: { kind: "other", afterMs: 1000, what: "replicas 4" },
     },
-    { name: "annotations alone are not looked for", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
+    { name: "annotations alone are ignored", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
     { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
     {
-      name: "one pod of two, for less are wanted meanwhile",
+      name: "one pod of two, because fewer are wanted meanwhile",
       write: { ...pods, count: 2 },
       want: { kind: "overtaken", afterMs: 1000, what: "replicas became 4", made: 1 },
     },
     {
-      name: "a pod that goes",
+      name: "a deleted pod",
       write: { kind: "DeletePod", ...of, name: "web-a-1", size: { generation: 1, replicas: 0 } },
       want: { kind: "same", afterMs: 2000 },
     },
     {
-      name: "a pod that stays",
+      name: "a remaining pod",
       write: { kind: "DeletePod", ...of, name: "web-a-9", size: { generation: 1, replicas: 0 } },
       want: { kind: "nothing" },
     },
-    { name: "a ReplicaSet that stays", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
+    { name: "a remaining ReplicaSet", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
   ])("$name", ({ write, want }) => {
     expect(recorded(write)).toEqual(want === undefined ? [] : [want]);
   });
@@ -176,7 +175,7 @@ it("prints no secret from any field, as text or as JSON", () => {
   expect(text).not.toContain("CANARY");
 });
 
-describe("what became of pods that were to be created", () => {
+describe("outcome of requested creates", () => {
   const rs = (rv: number, fields: Readonly<Record<string, Fields>> = {}): Fields => object("ReplicaSet", "web-a", rv, fields);
   const created = (name: string, rv: number): Fields => object("Pod", name, rv, { metadata: ownedBy("ReplicaSet", "web-a") });
   const decided = (count: number, saw: number): ReplayedSync => ({
@@ -215,7 +214,7 @@ describe("what became of pods that were to be created", () => {
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("done, after it was refused", () => {
+  it("done, after a refusal", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
@@ -226,7 +225,7 @@ describe("what became of pods that were to be created", () => {
   });
 });
 
-describe("who wrote it", () => {
+describe("the author of a change", () => {
   const entry = (manager: string, time: string, fieldsV1: object, subresource?: string): object => ({
     ...{ manager, operation: "Update", time, fieldsV1 },
     ...(subresource !== undefined && { subresource }),
@@ -242,21 +241,21 @@ describe("who wrote it", () => {
 
   it.each([
     {
-      name: "who has a new entry, though another lost the fields",
+      name: "the manager with a new entry, though another lost the fields",
       before: [entry("create", "a", { "f:spec": { "f:replicas": {}, "f:template": {} } })],
       after: [entry("create", "a", template), entry("scale", "b", size)],
       changed: { spec: { replicas: 5 } },
       want: "scale",
     },
     {
-      name: "who holds the fields, where two writes fall into one second",
+      name: "the manager that owns the fields, when two writes share a second",
       before: [entry("create", "a", size), entry("manager", "b", status, "status")],
       after: [entry("create", "a", size), entry("manager", "b", status, "status")],
       changed: { status: { readyReplicas: 2 } },
       want: "manager",
     },
     {
-      name: "nobody, where several hold them",
+      name: "none, when several own them",
       before: [entry("create", "a", size), entry("apply", "a", size)],
       after: [entry("create", "a", size), entry("apply", "a", size)],
       changed: { spec: { replicas: 5 } },
@@ -270,7 +269,7 @@ describe("who wrote it", () => {
   });
 });
 
-describe("a story in short", () => {
+describe("a summary", () => {
   const changes = changesIn(
     event("ADDED", 0, object("ReplicaSet", "web-a", 1)),
     event("ADDED", 1, object("Pod", "web-a-1", 2, { metadata: ownedBy("ReplicaSet", "web-a") })),
@@ -320,7 +319,7 @@ describe("a story in short", () => {
     );
   });
 
-  it("is the first line for programs", () => {
+  it("is the first line of machine-readable output", () => {
     expect(summaryJson(summaryOf(subject, storyOf(subject, changes, [own(9, [])])), startMs)).toMatchObject({
       kind: "summary",
       wishes: [{ sinceMs: 0 }, { sinceMs: 9000, differences: [{ field: "replicas", from: "3", to: "1" }] }],
@@ -347,7 +346,7 @@ it("a repeated decision stays at its first position and is marked as repeated", 
   ]);
 });
 
-describe("a moment", () => {
+describe("a point in time", () => {
   const endMs = startMs + 60_000;
   it.each([
     ["+12.3s", 12_300],

@@ -1,5 +1,4 @@
-// Would catch: a stranger's file that ends in a stack trace or takes all memory, a secret in what is written or said, an audit log
-// without answers taken for a whole one, a time or a deletion made up without a word.
+// Imports of watches, audit logs and queue messages: order, losses, secrets and invalid files.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -132,7 +131,7 @@ describe("a long integer of a template", () => {
 });
 
 describe("a watch", () => {
-  it("is put in the order of versions, across files", async () => {
+  it("is ordered by version, across files", async () => {
     const { lines } = await imported([
       fileOf(json({ type: "ADDED", object: pod("a", 12) }, { type: "DELETED", object: pod("a", 15) })),
       fileOf(
@@ -158,7 +157,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
-  it("goes forward, also where a newer version knows of an older time alone", async () => {
+  it("is monotonic, also where a newer version has an older time", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -173,7 +172,7 @@ describe("a watch", () => {
     ]);
   });
 
-  it('may have bare Events and Secrets beside it, whose field "type" is their own', async () => {
+  it('may contain bare Events and Secrets, whose field "type" is their own', async () => {
     const event = { apiVersion: "v1", kind: "Event", type: "Normal", reason: "Scaled", metadata: { name: "e", namespace: "shop" } };
     const secret = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata: { name: "s", namespace: "shop" } };
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4))), fileOf(json(event, secret))]);
@@ -233,17 +232,17 @@ describe("an audit log", () => {
       versions: [10, 15],
       torn: "lost: once, a last value",
     },
-  ])("$title loses those lines alone", async ({ files, versions, torn }) => {
+  ])("$title loses only those lines", async ({ files, versions, torn }) => {
     const { lines, report } = await imported(files.map(fileOf));
     expect(events(lines).map((event) => Number(event.split(" ").at(-1)))).toEqual(versions);
     expect(report.join("\n")).toContain(torn);
   });
 
-  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("that is none is refused by its first line: %j", async (text) => {
+  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("is rejected by its first line when invalid: %j", async (text) => {
     await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is no JSON object$/);
   });
 
-  it("below level RequestResponse is refused in one line", async () => {
+  it("below level RequestResponse is rejected in one line", async () => {
     const path = fileOf(
       json(
         written("create", pod("a", 3), 1),
@@ -261,7 +260,7 @@ describe("an audit log", () => {
         json(
           written("create", pod("a", 3), 1),
           written("patch", pod("a", 5), 2),
-          written("patch", pod("a", 4), 4), // answered later than what followed it
+          written("patch", pod("a", 4), 4), // answered later than its successor
           written("update", pod("a", 5), 5), // changed nothing
           written("patch", pod("b", 9), 6, { responseStatus: { code: 409 } }),
           written("patch", pod("b", 9), 6, { requestURI: "/api/v1/x?dryRun=All" }),
@@ -295,7 +294,7 @@ describe("an audit log", () => {
     expect(report).toEqual(["invented: once, the version of a deletion, which its answer does not tell"]);
   });
 
-  it("keeps spec and status where the garbage collector was answered with metadata alone", async () => {
+  it("keeps spec and status where the garbage collector received only metadata", async () => {
     const bare = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: workload("Deployment", "web", 4)["metadata"] };
     const { lines } = await imported([
       fileOf(
@@ -324,7 +323,7 @@ describe("messages of the queue", () => {
   };
   const received = (...bodies: readonly string[]): string => fileOf(json({ Messages: bodies.map((Body) => ({ MessageId: "m", Body })) }));
 
-  it("each state is an event, once, in the order of versions; a deletion has its item's version", async () => {
+  it("yield each state as an event, once, in version order; a deletion has its item's version", async () => {
     const { lines, report } = await imported([
       received(
         pack(2, { items: [item("M", "a", 5)] }),
@@ -349,7 +348,7 @@ describe("messages of the queue", () => {
     expect(events((await imported([fileOf(json(wrap(pack(1, { items: [item("A", "a", 3)] }))))])).lines)).toEqual(["ADDED a 3"]);
   });
 
-  it("QM2 a hole in a lane's numbers is a gap, another lane or fence is none", async () => {
+  it("QM2 report a gap in a lane's numbers, but not another lane or fence", async () => {
     const { lines, report } = await imported([
       received(
         pack(1, { items: [item("A", "a", 3)] }),
@@ -390,15 +389,15 @@ describe("messages of the queue", () => {
   it.each([
     { name: "an object too large for a message", items: [item("M", "b", 4, { o: undefined, tooBig: true })], want: "an object too large" },
     { name: "an item of another type", items: [item("X", "b", 4)], want: "an item without type, version or object" },
-    { name: "what is no item", items: [7], want: "an item without type, version or object" },
-  ])("$name is lost, and said so", async ({ items, want }) => {
+    { name: "an invalid item", items: [7], want: "an item without type, version or object" },
+  ])("report $name as lost", async ({ items, want }) => {
     const { lines, report } = await imported([received(pack(1, { items: [item("A", "a", 3), ...items] }))]);
     expect(events(lines)).toEqual(["ADDED a 3"]);
     expect(report.join("\n")).toContain(`lost: once, ${want}`);
   });
 
   it.each([
-    { name: "a stranger's message", body: "hello", want: "holds a message that no watcher has framed" },
+    { name: "a message of another system", body: "hello", want: "holds a message that no watcher has framed" },
     {
       name: "another cluster's",
       body: pack(2, { c: "000000000000", items: [] }),
@@ -406,7 +405,7 @@ describe("messages of the queue", () => {
     },
     { name: "no body", body: 7, want: "is no message with a body" },
     { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is no time" },
-  ])("$name is refused in one line", async ({ body, want }) => {
+  ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
     await expect(imported([path])).rejects.toThrow(new RegExp(`^${path}:2: ${want}`));
   });
@@ -453,21 +452,24 @@ describe("a .kshrk archive", () => {
 
   it.each([
     {
-      name: "an entry that unpacks to more than 64 MiB",
+      name: "an entry that inflates to more than 64 MiB",
       entries: [["records/x/0.json.zst", zstdCompressSync(Buffer.alloc(65 * 2 ** 20))]],
     },
     {
-      name: "entries that unpack to more than 256 MiB",
+      name: "entries that inflate to more than 256 MiB",
       entries: Array.from({ length: 5 }, (_, i) => [
         `records/x/${i}.json.zst`,
         zstdCompressSync(Buffer.from(json({ pad: "x".repeat(63 * 2 ** 20) }))),
       ]),
     },
-  ] as readonly { readonly name: string; readonly entries: readonly [string, Uint8Array][] }[])("$name is refused", async ({ entries }) => {
-    await expect(imported([fileOf(zipOf(entries))])).rejects.toThrow(/MiB unpacked$/);
-  });
+  ] as readonly { readonly name: string; readonly entries: readonly [string, Uint8Array][] }[])(
+    "$name is rejected",
+    async ({ entries }) => {
+      await expect(imported([fileOf(zipOf(entries))])).rejects.toThrow(/MiB unpacked$/);
+    },
+  );
 
-  it("cut off at any place it is refused, not thrown over", async () => {
+  it("is rejected with an error when truncated anywhere", async () => {
     const whole = zipOf([poll(PODS, 1, 10, [pod("a", 3)])]);
     for (let length = 4; length < whole.length; length += 7)
       await expect(imported([fileOf(whole.subarray(0, length))])).rejects.toThrow(CaptureError);
@@ -535,13 +537,13 @@ it.each([
     want: /no event of a watched resource in it$/,
   },
   { name: "an unknown event", content: json({ type: canary("type"), object: pod("a", 3) }), want: /f:1: unknown type of a watch event$/ },
-])("$name is refused in a line that quotes nothing", async ({ content, want }) => {
+])("$name is rejected in a line that quotes nothing", async ({ content, want }) => {
   const refusal = imported([fileOf(content)]);
   await expect(refusal).rejects.toThrow(CaptureError);
   await expect(refusal).rejects.toThrow(want);
 });
 
-it("whatever a file holds, it is read or refused, nothing else", async () => {
+it("reads or rejects arbitrary content without another error", async () => {
   const seed = readFileSync(new URL("../../captures/kshrk/crash-loop.kshrk", import.meta.url));
   const content = fc.oneof(
     fc.uint8Array({ maxLength: 300 }),

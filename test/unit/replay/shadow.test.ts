@@ -1,5 +1,4 @@
-// Would catch: a person's write taken for upstream's; a secret in a difference; a list that is taken for writes; a live judge that says
-// something else than that of the whole recording; a stranger's capture that ends in a stack trace.
+// Shadow mode on recordings: upstream's writes, comparison, streaming and live reports.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -54,17 +53,17 @@ const changed = (...lines: readonly string[]): readonly Change[] => changesOf(pa
 const rs = (rv: number, more?: Parameters<typeof workload>[3]): Fields => workload("ReplicaSet", "rs", rv, more);
 const owned = { ownerReferences: deploymentRef };
 
-describe("what the changes tell of upstream's writes", () => {
+describe("upstream's writes, derived from changes", () => {
   const told = (...lines: readonly string[]): readonly string[] =>
     writesOfChanges(changed(...lines)).map((write) => `${write.controller}: ${labelOf(write)}${write.isCertain ? "" : "?"}`);
   const added = lineOf(rs(1, { metadata: owned }), { type: "ADDED" });
 
   it.each([
     { name: "a ReplicaSet for a Deployment", lines: [added], want: ["deployment: create replicasets shop/rs"] },
-    { name: "one that was listed", lines: [lineOf(rs(1, { metadata: owned }), { k: "item" })], want: [] },
-    { name: "one that somebody made", lines: [lineOf(rs(1), { type: "ADDED" })], want: [] },
+    { name: "a listed object", lines: [lineOf(rs(1, { metadata: owned }), { k: "item" })], want: [] },
+    { name: "an object created by a user", lines: [lineOf(rs(1), { type: "ADDED" })], want: [] },
     {
-      name: "one that is old",
+      name: "an old object",
       lines: [lineOf(rs(1, { metadata: { ...owned, creationTimestamp: "2026-03-01T09:00:00Z" } }), { type: "ADDED" })],
       want: [],
     },
@@ -74,7 +73,7 @@ describe("what the changes tell of upstream's writes", () => {
       want: ["deployment: create replicasets shop/rs", "deployment: update replicasets shop/rs"],
     },
     {
-      name: "a size by a person's hand",
+      name: "a scale by a user",
       lines: [
         lineOf(rs(1, { metadata: { ...owned, ...byUpstream } }), { k: "item" }),
         lineOf(
@@ -93,7 +92,7 @@ describe("what the changes tell of upstream's writes", () => {
       want: ["replicaset: update replicasets/status shop/rs"],
     },
     {
-      name: "an owner that is taken away",
+      name: "a removed owner reference",
       lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2))],
       want: ["deployment: update replicasets shop/rs?"],
     },
@@ -104,7 +103,7 @@ describe("what the changes tell of upstream's writes", () => {
     },
   ])("UW2 UW3 $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
 
-  it("UW1 an audit log below RequestResponse is refused", () => {
+  it("UW1 rejects an audit log below RequestResponse", () => {
     const event = {
       ...{ apiVersion: "audit.k8s.io/v1", level: "Metadata", stage: "ResponseComplete", verb: "create", requestReceivedTimestamp: NOW },
       user: { username: "system:serviceaccount:kube-system:replicaset-controller" },
@@ -115,8 +114,8 @@ describe("what the changes tell of upstream's writes", () => {
   });
 });
 
-describe("what is compared", () => {
-  it("long integers of a template are, to the last digit", () => {
+describe("compared values", () => {
+  it("include long integers of a template, to the last digit", () => {
     const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
     const path = "spec.template.spec.activeDeadlineSeconds";
     expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "ours")).toEqual([`${path}: not alike`]);
@@ -151,7 +150,7 @@ describe("what is compared", () => {
     );
   });
 
-  it("stripped objects are refused, malformed ones are left out and named", () => {
+  it("are complete: stripped objects are rejected, malformed ones omitted and reported", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -163,7 +162,7 @@ describe("what is compared", () => {
     expect(heard).toEqual([expect.stringContaining("replicasets")]);
   });
 
-  it("a resource of which there is not even an empty list is missing", () => {
+  it("require a list of each resource, even an empty one", () => {
     const list = (r: string, rv: string): string => JSON.stringify({ t: NOW, r, k: "listend", rv });
     const census = new MissingCensus();
     for (const record of parseCapture([lineOf(rs(1)), list("pods", "7"), list("deployments", "0")].join("\n"), "f")) census.see(record);
@@ -181,7 +180,7 @@ const found = async (findings: AsyncGenerator<Finding>): Promise<readonly string
   return told.toSorted();
 };
 
-/** In batches of so many records, and with room for so many changes. */
+/** In batches of this many records, with room for this many changes. */
 async function* streamed(path: string, { batch, keptMax }: { readonly batch: number; readonly keptMax: number }): AsyncGenerator<Finding> {
   const records = parseCapture(gunzipSync(readFileSync(path)), path);
   const { firstLists } = heldCapture(records);
@@ -192,7 +191,7 @@ async function* streamed(path: string, { batch, keptMax }: { readonly batch: num
   for await (const changes of changesIn({ firstLists, batches }, options)) yield* recorded.take(changes);
 }
 
-describe("read piece by piece", () => {
+describe("streamed", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },
@@ -203,7 +202,7 @@ describe("read piece by piece", () => {
     expect(whole.length).toBeGreaterThan(10);
   });
 
-  it("CQ2 a change behind a later version is put in its place", async () => {
+  it("CQ2 sorts a change after a later version into its place", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const size = (rv: number, replicas: number): Fields => rs(rv, { metadata: owned, spec: { replicas } });
     const lines = [
@@ -229,7 +228,7 @@ it("SH1 a status that is sent again after a resize belongs to the version before
   const changes = changed(
     lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
     lineOf(rs(2, resized)),
-    // Worked out on version 1, whose generation it names; what it left has the size of version 2.
+    // Computed from version 1, whose generation it carries; the stored object has the size of version 2.
     lineOf(rs(3, { ...resized, status: { replicas: 0, terminatingReplicas: 0, observedGeneration: 1 } })),
   );
   const findings: Finding[] = [];
@@ -238,7 +237,7 @@ it("SH1 a status that is sent again after a resize belongs to the version before
   expect(verdicts).toContainEqual(["update replicasets/status shop/rs", "older"]);
 });
 
-it("UW1 a deletion is that of the object that it names, not of another of that name before", async () => {
+it("UW1 relates a deletion to the object with its uid, not to an earlier one of that name", async () => {
   const pod = (uid: string, rv: number, metadata: Fields = {}): Fields => ({
     kind: "Pod",
     metadata: {
@@ -251,7 +250,7 @@ it("UW1 a deletion is that of the object that it names, not of another of that n
   const changes = changed(
     lineOf(rs(1), { k: "item" }),
     lineOf(pod("first", 2), { k: "item" }),
-    lineOf(pod("first", 3), { type: "DELETED" }), // by a person: one is wanted
+    lineOf(pod("first", 3), { type: "DELETED" }), // by a user: one is wanted
     lineOf(pod("second", 4), { type: "ADDED" }),
     lineOf(rs(5, { spec: { replicas: 0 } })),
     lineOf(pod("second", 6, { deletionTimestamp: NOW })),
@@ -272,7 +271,7 @@ it("UW1 a deletion is that of the object that it names, not of another of that n
   expect(told).toContain(`${nowMs} delete pods shop/web-1 exact`);
 });
 
-describe("beside upstream", () => {
+describe("live comparison", () => {
   const records = parseCapture(gunzipSync(readFileSync(CAPTURE)), "rolling-update");
   const endOfLists = ["deployments", "replicasets", "replicationcontrollers", "pods"].flatMap((r) =>
     parseCapture(JSON.stringify({ t: new Date((records[0]?.atMs ?? 0) - 1).toISOString(), r, k: "listend", rv: "1" }), "f"),
@@ -304,7 +303,7 @@ describe("beside upstream", () => {
     expect(seen.filter(({ kind }) => kind === "rest").length).toBeGreaterThan(0);
   });
 
-  it("LV2 says nothing before everything was listed once", async () => {
+  it("LV2 reports nothing before everything was listed once", async () => {
     expect(await live([...endOfLists.slice(1), ...records])).toEqual([]);
   });
 
@@ -338,7 +337,7 @@ describe("the command", () => {
     return path;
   };
 
-  it("names a status that ours would not have written, and ends with 1", () => {
+  it("reports a status that ours would not have written, and exits with 1", () => {
     const lines = gunzipSync(readFileSync(CAPTURE)).toString().split("\n");
     const forged = lines.map((line) =>
       line.includes('"MODIFIED"') && line.includes('"r":"deployments"') ? line.replace('"updatedReplicas":3', '"updatedReplicas":2') : line,
@@ -356,7 +355,7 @@ describe("the command", () => {
       args: ["a", "--context", "prod", "--metrics", "127.0.0.1:0"],
       says: "a capture needs no cluster access: leave out --context, --metrics",
     },
-  ])("$name: refused in one line, with 2", ({ args, says }) => {
+  ])("$name: rejected in one line, with exit code 2", ({ args, says }) => {
     const { code, stdout, stderr } = run(...args);
     expect({ code, stdout, stderr: stderr.split("\n")[0] }).toEqual({ code: 2, stdout: "", stderr: `deltaloop: ${says}` });
   });
@@ -368,8 +367,8 @@ describe("the command", () => {
       says: /objects are stripped/,
     },
     { name: "no capture", content: "\u001B[2J", says: /:1: not JSON/ },
-    { name: "nothing of ours", content: "", says: /no event of a watched resource/ },
-  ])("$name is refused in one line, with 2", ({ content, says }) => {
+    { name: "no recording of ours", content: "", says: /no event of a watched resource/ },
+  ])("$name is rejected in one line, with exit code 2", ({ content, says }) => {
     const { code, stdout, stderr } = run(fileOf(content));
     expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
     expect(stderr).toMatch(says);

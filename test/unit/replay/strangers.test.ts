@@ -1,4 +1,4 @@
-/** Catches a capture that is well formed, but whose objects crash a replay or keep it from ending. */
+/** Captures that are well formed, but contain invalid objects. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-// Would catch: an owner that is not woken, one that is woken for nothing, and a change that matters treated as one that can wait.
+// Event handlers of the ReplicaSet and ReplicationController: affected keys by delta, with delay.
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
@@ -15,7 +15,7 @@ function lookupsOf(...sets: CachedReplicaSet[]): Lookups {
     get: () => undefined,
     primaries: <R extends CachedResource>(resource: R, namespace: string) => {
       const found: readonly Cached[] = resource === "replicasets" ? sets.filter(({ metadata }) => metadata.namespace === namespace) : [];
-      return found as readonly Cached<R>[]; // only replica sets are asked for
+      return found as readonly Cached<R>[]; // only replica sets are looked up
     },
   };
 }
@@ -36,13 +36,13 @@ describe("pods", () => {
   const table: { id: string; name: string; delta: Delta; want: string[] }[] = [
     {
       id: "[replicaset 1]",
-      name: "a pod that is gone wakes its owner",
+      name: "a deleted pod enqueues its owner",
       delta: { resource: "pods", old: owned("1") },
       want: ["default/rs1 act"],
     },
     {
       id: "[replicaset 3]",
-      name: "a finished pod that appears wakes its owner",
+      name: "a finished pod that appears enqueues its owner",
       delta: { resource: "pods", new: owned("1", { phase: "Failed" }) },
       want: ["default/rs1 act"],
     },
@@ -54,7 +54,7 @@ describe("pods", () => {
     },
     {
       id: "[replicaset 5]",
-      name: "released by the one that still selects it",
+      name: "released by an owner that still selects it",
       delta: update(owned("2", { labels: { bar: "foo" } }), orphan({ labels: { bar: "foo" } })),
       want: ["default/rs2 act"],
     },
@@ -66,7 +66,7 @@ describe("pods", () => {
     },
     {
       id: "[replicaset 7]",
-      name: "owned, labels change towards the owner",
+      name: "owned, labels change to match the owner",
       delta: update(owned("2"), owned("2", { labels: { bar: "foo" } })),
       want: ["default/rs2 act"],
     },
@@ -80,7 +80,7 @@ describe("pods", () => {
     { id: "[replicaset 10]", name: "an orphan that is selected", delta: { resource: "pods", new: orphan() }, want: ["default/rs1 act"] },
     {
       id: "(deletion)",
-      name: "an owned pod that appears while being deleted",
+      name: "an owned pod first seen while being deleted",
       delta: { resource: "pods", new: owned("1", { deletionTimestamp: ago(0) }) },
       want: ["default/rs1 act"],
     },
@@ -92,13 +92,13 @@ describe("pods", () => {
     },
     {
       id: "(deletion)",
-      name: "one that was being deleted already: no hurry",
+      name: "one that was already being deleted: delayed",
       delta: update(owned("1", { deletionTimestamp: ago(9) }), owned("1", { deletionTimestamp: ago(9), ready: false })),
       want: ["default/rs1 status"],
     },
     {
       id: "(deletion)",
-      name: "one that was being deleted is gone",
+      name: "one that was being deleted is deleted",
       delta: { resource: "pods", old: owned("1", { deletionTimestamp: ago(9) }) },
       want: ["default/rs1 act"],
     },
@@ -116,25 +116,25 @@ describe("pods", () => {
     },
     {
       id: "(status)",
-      name: "Ready, node, phase and restarts can wait",
+      name: "Ready, node, phase and restarts: delayed",
       delta: update(owned("1", { ready: false, phase: "Pending" }), owned("1", { restarts: 2 })),
       want: ["default/rs1 status"],
     },
     {
       id: "[replicaset 6]",
-      name: "handed from one owner to another: both",
+      name: "moved from one owner to another: both",
       delta: update(owned("1"), owned("2")),
       want: ["default/rs1 act", "default/rs2 act"],
     },
     {
       id: "[replicaset 11]",
-      name: "an owner of another kind is nobody of ours",
+      name: "an owner of another kind enqueues nothing",
       delta: { resource: "pods", new: pod({ owner: { kind: "StatefulSet", name: "rs1", uid: "1" } }) },
       want: [],
     },
     {
       id: "[replicaset 10]",
-      name: "an orphan that neither changes labels nor owner",
+      name: "an orphan whose labels and owner are unchanged",
       delta: update(orphan(), orphan({ ready: false })),
       want: [],
     },
@@ -150,29 +150,32 @@ describe("pods", () => {
       delta: { resource: "pods", new: orphan({ deletionTimestamp: ago(0) }) },
       want: [],
     },
-    { id: "[replicaset 1]", name: "an orphan's death concerns nobody", delta: { resource: "pods", old: orphan() }, want: [] },
+    { id: "[replicaset 1]", name: "a deleted orphan enqueues nothing", delta: { resource: "pods", old: orphan() }, want: [] },
   ];
   it.each(table)("$id $name", ({ delta, want }) => {
     expect(keysOf(delta, rs1, rs2)).toEqual(want);
   });
 
-  it.each(["", "/", "a/b", "default/rs1"])("an owner that no object can be (%j) is nobody, and its pod no orphan", (name) => {
-    const odd = pod({ owner: { kind: "ReplicaSet", name, uid: "1" } });
-    for (const delta of [{ resource: "pods", new: odd }, { resource: "pods", old: odd }, update(odd, { ...odd, nodeName: "n" })] as const)
-      expect(keysOf(delta, rs1, rs2)).toEqual([]);
-    expect(keysOf(update(odd, owned("1")), rs1, rs2)).toEqual(["default/rs1 act"]);
-    const ofControllers = { ...odd, owner: { kind: "ReplicationController", name, uid: "1" } };
-    expect(replicationControllerAffectedKeys({ resource: "pods", new: ofControllers }, lookupsOf())).toEqual([]);
-  });
+  it.each(["", "/", "a/b", "default/rs1"])(
+    "treats an impossible owner reference (%j) as no owner, and does not offer the pod for adoption",
+    (name) => {
+      const odd = pod({ owner: { kind: "ReplicaSet", name, uid: "1" } });
+      for (const delta of [{ resource: "pods", new: odd }, { resource: "pods", old: odd }, update(odd, { ...odd, nodeName: "n" })] as const)
+        expect(keysOf(delta, rs1, rs2)).toEqual([]);
+      expect(keysOf(update(odd, owned("1")), rs1, rs2)).toEqual(["default/rs1 act"]);
+      const ofControllers = { ...odd, owner: { kind: "ReplicationController", name, uid: "1" } };
+      expect(replicationControllerAffectedKeys({ resource: "pods", new: ofControllers }, lookupsOf())).toEqual([]);
+    },
+  );
 
-  it("[replicaset 11] of nine owners with one selector only the fourth, whose pod it is, by its uid", () => {
+  it("[replicaset 11] enqueues only the owner by uid among nine with one selector", () => {
     const sets = Array.from({ length: 9 }, (_, i) => rs({ name: `rs${i}`, uid: String(i) }));
     expect(replicaSetAffectedKeys({ resource: "pods", new: owned("3") }, lookupsOf(...sets))).toEqual([
       { controller: "replicaset", key: "default/rs3", uid: "3", urgency: "act" },
     ]);
   });
 
-  it("wakes everybody who selects an orphan, but not who selects everything, nothing, or in vain", () => {
+  it("enqueues every owner that selects an orphan, except those with a selector that is empty, matches nothing or is invalid", () => {
     const others = [
       rs({ name: "all", selector: {} }),
       rs({ name: "invalid", selector: { matchExpressions: [{ key: "a", operator: "Near" }] } }),
@@ -184,7 +187,7 @@ describe("pods", () => {
   });
 });
 
-it("compiles a primary's selector once, however many orphans ask for it", () => {
+it("compiles a primary's selector once, however many orphans are matched", () => {
   let read = 0;
   const spec = { ...rs1.spec };
   Object.defineProperty(spec, "selector", { get: () => (read++, rs1.spec.selector) });
@@ -225,12 +228,12 @@ describe("the primary itself", () => {
     ]);
   });
 
-  it("concerns nobody when another kind changes", () => {
+  it("enqueues nothing when another kind changes", () => {
     expect(replicationControllerAffectedKeys({ resource: "replicasets", new: base }, lookupsOf())).toEqual([]);
     expect(keysOf({ resource: "replicationcontrollers", new: { metadata: base.metadata, spec: {}, status: {} } })).toEqual([]);
   });
 
-  it("a ReplicationController's pods and itself wake the ReplicationController", () => {
+  it("a ReplicationController and its pods enqueue the ReplicationController", () => {
     const effect = { controller: "replicationcontroller", key: "default/rc", uid: "9", urgency: "act" };
     expect(
       replicationControllerAffectedKeys(

@@ -1,4 +1,4 @@
-/** Cached objects with defaults. Every object is frozen: a decision that changes its input throws. */
+/** Cached objects with defaults. Every object is frozen, so a decision that changes its input throws. */
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/kube/objects/cached.ts";
 import { deepFreeze } from "../../../shared/base/freeze.ts";
 import type { Labels, OwnerReference } from "../../../shared/kube/objects/wire.ts";
@@ -7,7 +7,7 @@ import type { Owner } from "../../../shared/controllers/kit/writes.ts";
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const OWNER: Owner = { resource: "replicasets", namespace: "default", name: "rs", uid: "rs-1" };
 
-/** RFC 3339, so long before NOW_MS. */
+/** RFC 3339, this long before NOW_MS. */
 export function ago(seconds: number): string {
   return new Date(NOW_MS - seconds * 1000).toISOString().replace(".000Z", "Z");
 }

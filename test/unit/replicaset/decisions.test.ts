@@ -1,4 +1,4 @@
-// Would catch: wrong counts, a condition that flickers, a status write too many or too few, wrong bursts, wrong claims.
+// Decisions of the ReplicaSet controller: status, conditions, bursts and claims.
 import { describe, expect, it } from "vitest";
 import { getCondition, removeCondition, setReplicaSetCondition } from "../../../shared/kube/objects/conditions.ts";
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "../../../shared/kube/objects/cached.ts";
@@ -87,7 +87,7 @@ describe("calculateStatus", () => {
     { id: "[replicaset 84]", name: "none", replicas: 1, want: [] },
     {
       id: "[replicaset 86]",
-      name: "beside a foreign one",
+      name: "beside another client's condition",
       replicas: 2,
       before: [foreign],
       error: new Error("no"),
@@ -126,7 +126,7 @@ describe("statusWrite", () => {
     expect(write(rs({ status: stored }))).toBeUndefined();
   });
 
-  it("writes the first status of a new owner, all of it, on the version it was decided on", () => {
+  it("writes the first status of a new owner completely, with the version it was decided on", () => {
     expect(
       statusWrite(rs({ replicas: 0 }), OWNER, calculateStatus(rs({ replicas: 0 }), { claimed: [], terminating: [], nowMs: NOW_MS })),
     ).toEqual({
@@ -153,7 +153,7 @@ describe("statusWrite", () => {
       owner: rs({ status: { replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1, observedGeneration: 1 } }),
     },
     { name: "a new generation alone [replicaset 99]", owner: rs({ status: stored, generation: 2 }) },
-    { name: "a condition that goes", owner: rs({ status: { ...stored, conditions: [{ type: "ReplicaFailure", status: "True" }] } }) },
+    { name: "a removed condition", owner: rs({ status: { ...stored, conditions: [{ type: "ReplicaFailure", status: "True" }] } }) },
   ])("writes $name", ({ owner }) => {
     expect(write(owner)).toMatchObject({ kind: "UpdateStatus", status: { replicas: 1, observedGeneration: owner.metadata.generation } });
   });
@@ -190,13 +190,13 @@ describe("manageReplicas", () => {
     expect(decide({ ...rs(), spec }, [])).toEqual([create(1)]);
   });
 
-  it("[replicaset 22] [replicaset 37] nothing while a call may be in flight, for an owner being deleted, and when all is there", () => {
+  it("[replicaset 22] [replicaset 37] nothing while a call may be in flight, for an owner being deleted, and when the count matches", () => {
     expect(decide(rs({ replicas: 2 }), [], { pending: 1 })).toEqual([]);
     expect(decide(rs({ replicas: 2, deletionTimestamp: NOW }), [])).toEqual([]);
     expect(decide(rs({ replicas: 2 }), pods(2))).toEqual([]);
   });
 
-  it("deletes by name, uid and version, the unready first, and says which size it saw", () => {
+  it("deletes by name, uid and version, unready pods first, and records the observed size", () => {
     const pods = [pod({ name: "a", uid: "1" }), pod({ name: "b", uid: "2", resourceVersion: "7", ready: false })];
     expect(decide(rs({ replicas: 1, generation: 4 }), pods)).toEqual([
       { kind: "DeletePod", owner: OWNER, name: "b", uid: "2", resourceVersion: "7", size: { generation: 4, replicas: 1 } },
@@ -218,11 +218,11 @@ describe("claimPods", () => {
     pending: 0,
   });
 
-  it("[replicaset 44] of five, the three that have neither ended nor are being deleted are active", () => {
+  it("[replicaset 44] counts three of five pods as active: those not finished and not being deleted", () => {
     expect([pod({ phase: "Succeeded" }), pod({ phase: "Failed" }), pod(), pod(), pod()].filter(isActive)).toHaveLength(3);
   });
 
-  it("[replicaset 45] of seven, two are terminating", () => {
+  it("[replicaset 45] counts two of seven as terminating", () => {
     const pods = [
       pod({ phase: "Succeeded" }),
       pod({ phase: "Failed" }),
@@ -245,7 +245,7 @@ describe("claimPods", () => {
     ).toEqual([]);
   });
 
-  it("[replicaset 46] claims controlled and matching ones only", () => {
+  it("[replicaset 46] claims only controlled and matching ones", () => {
     const mine = pod({ uid: "1" });
     const { claimed, writes } = claimPods(
       observed(
@@ -261,7 +261,7 @@ describe("claimPods", () => {
     ]);
   });
 
-  it("[replicaset P19] [replicaset P20] leaves what ended or is being deleted, other namespaces, and everything while being deleted itself", () => {
+  it("[replicaset P19] [replicaset P20] ignores finished pods, pods being deleted and other namespaces, and claims nothing while being deleted itself", () => {
     const none = { claimed: [], writes: [], why: [] };
     expect(
       claimPods(observed(rs(), [], [orphan({ phase: "Failed" }), orphan({ deletionTimestamp: NOW }), orphan({ namespace: "other" })])),
@@ -270,7 +270,7 @@ describe("claimPods", () => {
     expect(claimPods(observed(rs(), [pod({ deletionTimestamp: NOW, labels: {} })]))).toEqual(none);
   });
 
-  it("[replicaset 35] [replicaset 96] [replicaset 97] leaves what is controlled already, by us or by others", () => {
+  it("[replicaset 35] [replicaset 96] [replicaset 97] ignores pods that already have a controller", () => {
     expect(claimPods(observed(rs(), [pod()])).writes).toEqual([]);
     expect(claimPods(observed(rs(), [pod({ owner: { kind: "ReplicaSet", name: "x", uid: "x" } })]))).toEqual({
       claimed: [],
@@ -305,12 +305,12 @@ describe("nextAvailabilityCheck", () => {
     expect(nextAvailabilityCheck(owner, now, { claimed, ...at }).next).toEqual(want);
   });
 
-  it("does not count from a pod that is available already", () => {
+  it("ignores a pod that is already available", () => {
     const claimed = [pod({ ready: ago(9) }), pod({ ready: ago(1) })];
     expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at }).next).toEqual({ kind: "again", afterMs: 4000 });
   });
 
-  it("is due at once if the time passed while the status was written; without minReadySeconds nothing is due", () => {
+  it("is due at once if the time passed during the status write; nothing is due without minReadySeconds", () => {
     expect(
       nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }).next,
     ).toEqual({ kind: "again", afterMs: 0 });
@@ -322,7 +322,7 @@ describe("observe", () => {
   const row = { key: "default/rs", uid: "rs-1", rv: "10", gone: false, object: rs() };
   const snapshot = { dependents: [], orphans: [], intents: [], failures: 0 };
 
-  it("leaves out rows whose delete was answered, and waits for pending calls only", () => {
+  it("omits rows whose delete was answered, and waits only for pending calls", () => {
     const dependents = [pod({ uid: "1" }), pod({ uid: "2" })].map((object, i) => ({
       key: "default/pod",
       uid: object.uid,
@@ -341,7 +341,7 @@ describe("observe", () => {
     expect(observe({ ...snapshot, primary: { ...row, gone: true } }, REPLICA_SET)).toEqual({ kind: "Gone" });
   });
 
-  it("reads a ReplicationController's map as matchLabels, and its absence as nothing", () => {
+  it("reads a ReplicationController's map as matchLabels, and its absence as an empty selector", () => {
     const { selector: _, ...spec } = rs().spec;
     const rc = { ...rs(), spec: { ...spec, selector: { foo: "bar" } } };
     expect(convertRCtoRS(rc)).toEqual(rs());

@@ -1,4 +1,4 @@
-// Would catch: a pod deleted for an owner that wants it, or that is not the pod that was chosen; a healthy pod counted as gone.
+// Deletes of a ReplicaSet: live checks, retries and intents.
 import { beforeEach, describe, expect, it } from "vitest";
 import { WRITE_MARGIN_MS } from "../../../shared/base/times.ts";
 import { refusal, type Fate } from "../../support/scripted-api.ts";
@@ -11,7 +11,7 @@ const KINDS = [
   { controller: "replicationcontroller", resource: "replicationcontrollers", kind: "ReplicationController" },
 ] as const;
 
-describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) => {
+describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) => {
   let harness: SyncHarness;
   const ownerNow = () => ({ kind, uid: harness.api.uid(resource, "web") });
   const sent = (): readonly string[] =>
@@ -28,7 +28,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
   };
   const row = async (name: string): Promise<object | undefined> =>
     (await harness.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
-  /** What the next run would wait for. Takes the key, so it comes last. */
+  /** What the next run would wait for. Takes the key, so it is called last. */
   const pending = async (): Promise<readonly object[]> => {
     await harness.clock.advance(5_000); // past the back-off, before any deadline
     const key = "shop/web";
@@ -64,8 +64,11 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
-      { name: "gone: nothing more", spoil: () => harness.api.remove(resource, "web") },
-      { name: "another one of that name: nothing more", spoil: async () => (await harness.api.remove(resource, "web"), create(1)) },
+      { name: "deleted: nothing more", spoil: () => harness.api.remove(resource, "web") },
+      {
+        name: "replaced by another of the same name: nothing more",
+        spoil: async () => (await harness.api.remove(resource, "web"), create(1)),
+      },
       {
         name: "of another generation: runs again at once",
         spoil: () => harness.api.change(resource, "web", ({ spec }) => ({ spec: { ...spec, minReadySeconds: 1 } })),
@@ -73,8 +76,8 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       },
       { name: "of another size: runs again at once", spoil: () => resize(2), queuedInMs: 0 },
       {
-        name: "of another size, at a version older than the cached one: runs again in a second, the cache has to change first",
-        // What a restore of etcd brings back, and no watch tells of.
+        name: "of another size, at a version older than the cached one: runs again in a second, after the cache has changed",
+        // Occurs after a restore of etcd, which no watch reports.
         spoil: async () => {
           const { metadata, ...live } = harness.api.find(resource, "web");
           const then = { ...live, metadata: { ...metadata, resourceVersion: "1" }, spec: { ...live.spec, replicas: 2 } };
@@ -82,7 +85,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
         },
         queuedInMs: 1_000,
       },
-      { name: "being deleted: its pods are the garbage collector's", spoil: () => harness.api.terminate(resource, "web") },
+      { name: "being deleted: leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
     ];
     it.each(table)("$name", async ({ spoil, queuedInMs }) => {
       await spoil();
@@ -100,7 +103,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       expect(harness.api.writes).toEqual([`patch ${resource}/status`]);
     });
 
-    it("that cannot be read: the sync fails, and nothing was registered", async () => {
+    it("unreadable: the sync fails, and nothing was registered", async () => {
       harness.api.script = { [`get ${resource}`]: "never" };
       await harness.sync();
       expect(harness.api.writes).toEqual([]);
@@ -109,8 +112,8 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("whose chosen pod has changed", () => {
-    it("and still is its own: deletes it as it stands now, with one write-through for all", async () => {
+  describe("with a changed pod", () => {
+    it("still owned: deletes the current version, with one write-through for all", async () => {
       await touch("a");
       harness.storeCalls.length = 0;
       await harness.sync();
@@ -138,7 +141,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("and is $name: skips it with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
-      // The first answer is the precondition's, also for what is gone by the time of the look.
+      // The first answer is the precondition's, also for a pod deleted before the read.
       harness.api.script = { "delete pods": CONFLICT };
       await spoil();
       const live = gone ? undefined : harness.api.find("pods", "a");
@@ -185,7 +188,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
       expect(await pending()).toHaveLength(want.pending);
     });
 
-    it("and the look is not answered: refused, for nothing was deleted", async () => {
+    it("and the read is not answered: refused, because nothing was deleted", async () => {
       harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -195,7 +198,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
-      harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would begin after 4.5 s
+      harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would start after 4.5 s
       harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
       harness.api.latencyMs = 1_500;
       await harness.sync();
@@ -206,7 +209,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("[replicaset 127] and is not answered: sends it once more", () => {
+  describe("[replicaset 127] without an answer: sends it once more", () => {
     const OOPS = refusal(500, "InternalError", "oops");
     const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, pending: 0 };
     const pendingAfter = (message: string) => ({
@@ -225,10 +228,10 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     }[] = [
       { name: "5xx, then done", first: OOPS, second: undefined, sent: twice, want: deleted },
       { name: "no answer, then done", first: "never", second: undefined, sent: twice, want: deleted },
-      // The first was executed: the second meets what it left, and a look says that it is being deleted.
+      // The first was executed: the second meets its effect, and a read shows the pod being deleted.
       { name: "a lost answer, then a conflict with itself", first: "lost", second: undefined, sent: [...twice, "get a"], want: quiet },
       { name: "5xx, then gone", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
-      // Which refuses nothing of the first, that may still be under way.
+      // Refuses nothing of the first, which may still be in flight.
       {
         name: "5xx, then forbidden: pending",
         first: OOPS,
@@ -236,9 +239,9 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
         sent: twice,
         want: pendingAfter("oops"),
       },
-      // By admission, say: the pod stands as it stood, so the first may still land.
+      // For example by admission: the pod is unchanged, so the first may still be executed.
       {
-        name: "5xx, then a conflict for no reason that the pod shows: pending",
+        name: "5xx, then a conflict without a cause in the pod: pending",
         first: OOPS,
         second: CONFLICT,
         sent: [...twice, "get a", "delete a"],
@@ -257,7 +260,7 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
 
     it("but not when the lease ends first: pending", async () => {
-      harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would begin after 3 s
+      harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
       await harness.sync();
@@ -266,8 +269,8 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     });
   });
 
-  it("after a lost answer: whoever has the name by then is looked up, left alone and not taken for gone", async () => {
-    // One that no node runs goes at once.
+  it("after a lost answer: reads the current pod of that name, and neither deletes it nor counts it as deleted", async () => {
+    // A pod without a node is deleted at once.
     await harness.api.remove("pods", "a");
     await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
     await harness.stream();
@@ -283,14 +286,14 @@ describe.each(KINDS)("a $kind that shrinks", ({ controller, resource, kind }) =>
     expect(await pending()).toEqual([]);
   });
 
-  it("in shadow: decides, and reads nothing", async () => {
+  it("in shadow mode: decides, and reads nothing", async () => {
     await start("shadow");
     await harness.sync();
     expect(harness.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
     expect(harness.api.calls).toEqual([]);
   });
 
-  it("all at once: 500 stale rows cost 500 looks and one write-through", async () => {
+  it("all at once: 500 stale rows cost 500 reads and one write-through", async () => {
     await resize(0);
     for (let i = 0; i < 498; i++) await harness.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
     await harness.stream();

@@ -1,4 +1,4 @@
-// Would catch: a pod too many after a lost answer, an intent that blocks for ever, a key that falls asleep one pod short.
+// Random faults: surplus pods after lost answers, intents that block, keys that are never enqueued.
 import { describe, expect, it } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { refusal, type Intercept, type LiveObject } from "../../support/scripted-api.ts";
@@ -7,7 +7,7 @@ import { pod, replicaSet } from "../../support/workloads.ts";
 import { shareOf } from "../../support/share.ts";
 
 const SEEDS = Array.from({ length: 150 }, (_, index) => index + 1);
-/** Of them in a check; all in the project `long`. */
+/** Number of seeds run in `check`; the project `long` runs all. */
 const CHECKED = 25;
 const STEPS = 40;
 
@@ -18,7 +18,10 @@ function active(harness: SyncHarness): readonly LiveObject[] {
   );
 }
 
-/** One life of a ReplicaSet: lost, missing and refused answers, an idle stream, other people's deletes, relabels and orphans. */
+/**
+ * One random life of a ReplicaSet: lost, missing and refused answers, an interrupted stream, deletes, relabels and
+ * orphans by users.
+ */
 async function live(seed: number): Promise<void> {
   const random = createSeededRandom(seed);
   const chance = (p: number): boolean => random.next() < p;
@@ -39,7 +42,7 @@ async function live(seed: number): Promise<void> {
   };
   for (let step = 0; step < STEPS; step++) {
     harness.api.script = { "*": faults };
-    // What a node runs is deleted gracefully, what none runs at once.
+    // A pod on a node is deleted gracefully, one without a node at once.
     for (const { metadata, spec } of active(harness))
       if (spec?.["nodeName"] === undefined && chance(0.2)) await harness.api.bind(metadata.name, "n1");
     const some = pick(active(harness))?.metadata.name;
@@ -70,9 +73,9 @@ async function live(seed: number): Promise<void> {
   expect(harness.api.find("replicasets", "web").status, `seed ${seed}`).not.toHaveProperty("conditions");
 }
 
-describe("a life full of faults", () => {
+describe("random faults", () => {
   it(
-    `never has a pod too many and ends with as many as wanted (${SEEDS.length} seeds, in a check ${CHECKED})`,
+    `never creates surplus pods and ends with the wanted number (${SEEDS.length} seeds, in a check ${CHECKED})`,
     { timeout: 60_000 },
     async () => {
       for (const seed of shareOf(SEEDS, CHECKED)) await live(seed);

@@ -1,5 +1,4 @@
-// Would catch: a second worker that writes, a wake-up that is lost or comes before its news, a sync on a cache nobody feeds any more, an
-// availability that a lost message leaves unsaid, a sync for every one of many changes.
+// A lagging cache: concurrent workers, lost doorbells, a silent watch, collapsed changes.
 import { describe, expect, it } from "vitest";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet, type ReplicaOptions } from "../../support/workloads.ts";
@@ -17,14 +16,14 @@ const creates = (harness: SyncHarness): number => harness.api.writes.filter((wri
 const queue = (harness: SyncHarness): Promise<unknown> => harness.store.add(EPOCH, "replicaset", KEY, 0);
 
 describe("two workers on one key", () => {
-  it("[replicaset P4] the second one writes nothing while the first has the lease; the key runs again after it", async () => {
+  it("[replicaset P4] the second one writes nothing while the first holds the lease; the key runs again after it", async () => {
     const harness = await worldOf({ replicas: 3 });
     let asked: readonly unknown[] | undefined;
     harness.api.script = {
       "create pods": async (_, nth) => {
         if (nth !== 1) return;
         const before = harness.api.calls.length;
-        await queue(harness); // somebody else has news
+        await queue(harness); // another client has changed it
         await harness.ring();
         asked = harness.api.calls.slice(before);
       },
@@ -38,7 +37,7 @@ describe("two workers on one key", () => {
     expect(await harness.queuedInMs()).toBeUndefined();
   });
 
-  it("[replicaset P9] what comes while a sync runs leads to another one, which knows it", async () => {
+  it("[replicaset P9] a change during a sync enqueues another sync, which sees it", async () => {
     const harness = await worldOf({ replicas: 1 });
     harness.api.script = {
       "create pods": async (_, nth) => {
@@ -55,8 +54,8 @@ describe("two workers on one key", () => {
   });
 });
 
-describe("a cache that nobody feeds", () => {
-  it("[replicaset P8] for five minutes is no ground to act on, whoever rings; once it is fed, on what it has heard by then", async () => {
+describe("a cache without a watch", () => {
+  it("[replicaset P8] is not acted on after five minutes of silence; once it resumes, syncs use what it received until then", async () => {
     const harness = await worldOf({ replicas: 2 });
     await harness.clock.advance(301_000);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 5 } }));
@@ -68,13 +67,13 @@ describe("a cache that nobody feeds", () => {
   });
 });
 
-describe("messages", () => {
-  it("[replicaset P12] that are all lost delay no availability: the sweeper finds the key when it is due", async () => {
+describe("lost messages", () => {
+  it("[replicaset P12] delay no availability: the sweeper finds the key when it is due", async () => {
     const harness = await worldOf({ replicas: 1, minReadySeconds: 3600 });
     const owner = { uid: harness.api.uid("replicasets", "web") };
     await harness.api.put("pods", pod({ name: "web-a", owner, readySince: "2026-03-01T10:00:00Z" }));
     await harness.stream();
-    await harness.sync(); // whose doorbell for later rings in nobody's ears: this harness has none
+    await harness.sync(); // whose delayed doorbell is lost: this harness delivers none
     const available = (): unknown => harness.api.find("replicasets", "web").status?.["availableReplicas"] ?? 0;
     const swept = async (): Promise<readonly string[]> => {
       await harness.stream(); // heartbeats
@@ -89,7 +88,7 @@ describe("messages", () => {
     expect(available()).toBe(1);
   });
 
-  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods are one sync, of the last of them", async () => {
+  it("[replicaset P16] hundreds of changes of one ReplicaSet's pods cause one sync, of the last state", async () => {
     const harness = await worldOf({ replicas: 10 });
     await harness.sync();
     await harness.stream();
@@ -101,7 +100,7 @@ describe("messages", () => {
       await harness.stream();
     }
     const before = harness.api.calls.length;
-    await harness.clock.advance(1_000); // a status waits a little for others
+    await harness.clock.advance(1_000); // a status change is delayed to collapse with others
     await harness.stream();
     await harness.ring();
     expect(harness.api.calls.slice(before).map(({ verb, subresource }) => `${verb} ${subresource}`)).toEqual(["patch status"]);

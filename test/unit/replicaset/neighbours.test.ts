@@ -1,12 +1,11 @@
-// Would catch: a pod that its owner should have replaced, one that two owners count, a pod template of which a part is left behind, a
-// delete that is not written down by the pod it means.
+// ReplicaSets that share a selector, pods with finalizers, private images, and recorded deletes.
 import { describe, expect, it, vi } from "vitest";
 import { SyncHarness } from "../../harness/sync/sync.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
 
 const statusOf = (harness: SyncHarness, name: string) => harness.api.find("replicasets", name).status;
 
-it("[replicaset 100] a pod that something holds while it is deleted, and one that has failed, are replaced and left there", async () => {
+it("[replicaset 100] replaces pods that finalizers hold during deletion and failed pods, and leaves them in place", async () => {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
   await harness.stream();
@@ -24,7 +23,7 @@ it("[replicaset 100] a pod that something holds while it is deleted, and one tha
   expect(statusOf(harness, "web")).toMatchObject({ replicas: 2, terminatingReplicas: 1 });
 });
 
-it("[replicaset 102] two ReplicaSets with one selector have each its own pods, and count no other's", async () => {
+it("[replicaset 102] two ReplicaSets with one selector each own and count only their own pods", async () => {
   const harness = await SyncHarness.create();
   for (const [name, replicas] of [["a", 1] as const, ["b", 2] as const])
     await harness.api.put("replicasets", replicaSet({ name, replicas }));
@@ -37,7 +36,7 @@ it("[replicaset 102] two ReplicaSets with one selector have each its own pods, a
   expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.map(({ name }) => name))).toEqual([["a"], ["b"], ["b"]]);
 });
 
-it("[replicaset 43] deletes are written down by name and uid of each pod before the first call, and none where there are none", async () => {
+it("[replicaset 43] registers deletes by name and uid of each pod before the first call, and none when there are none", async () => {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet({ replicas: 0 }));
   const owner = { uid: harness.api.uid("replicasets", "web") };
@@ -62,7 +61,7 @@ describe("a private image", () => {
   it.each([
     { id: "[replicaset 111]", resource: "replicasets", controller: "replicaset", selector: { matchLabels: { app: "web" } } },
     { id: "[replicaset 119]", resource: "replicationcontrollers", controller: "replicationcontroller", selector: { app: "web" } },
-  ] as const)("$id of $resource is asked for with the template's own credentials", async ({ resource, controller, selector }) => {
+  ] as const)("$id of $resource is pulled with the template's own credentials", async ({ resource, controller, selector }) => {
     const harness = await SyncHarness.create({ controller });
     const { metadata, spec } = replicaSet();
     await harness.api.put(resource, { metadata, spec: { ...spec, selector, template: privately } });

@@ -1,4 +1,4 @@
-// Would catch: a ranking rule in the wrong place, a bucket that is off by one, victims that depend on the order of the input.
+// Ranking of the pods to delete.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
@@ -33,21 +33,21 @@ describe("related pods", () => {
   const table = [
     {
       id: "[replicaset 47] [replicaset 50]",
-      name: "an owner that is being deleted still has its pod, and no other",
+      name: "include a pod whose owner is being deleted, and no other",
       siblings: [rs({ deletionTimestamp: ago(1) })],
       pods: [own[0], unrelated],
       want: ["a"],
     },
     {
       id: "[replicaset 48] [replicaset 51]",
-      name: "own pods, not the unrelated one",
+      name: "include own pods, not the unrelated one",
       siblings: [rs()],
       pods: [...own, unrelated],
       want: ["a", "b"],
     },
     {
       id: "[replicaset 49] [replicaset 52]",
-      name: "own pods and the sibling's",
+      name: "include own pods and the sibling's",
       siblings: [rs(), rs({ uid: "rs-2", selector: { matchLabels: { foo: "baz" } } })],
       pods: [...own, sibling, unrelated],
       want: ["a", "b", "c"],
@@ -111,7 +111,7 @@ describe("getPodsToDelete", () => {
     expect(names(getPodsToDelete([ready1, ready2], related, { count: 1, nowMs: NOW_MS }).victims)).toEqual(["ready2"]);
   });
 
-  it("[replicaset 61] orders the ten of upstream's test, however they are shuffled", () => {
+  it("[replicaset 61] orders the ten pods of upstream's test, for every input order", () => {
     const sorted = [
       unscheduled,
       pending,
@@ -130,10 +130,10 @@ describe("getPodsToDelete", () => {
     }
   });
 
-  it("[replicaset P15] chooses the same victim of three of which each goes before another, for every order of the input", () => {
+  it("[replicaset P15] chooses the same one of three cyclically ordered pods for every input order", () => {
     const a = pod({ uid: "3", ready: ago(5 * HOUR), restarts: 2 }); // before b: more restarts, ready since the same time
     const b = pod({ uid: "1", ready: ago(5 * HOUR) }); // before c: lower uid, ready for about as long
-    const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // before a: the same
+    const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // c before a: the same
     const orders = [
       [a, b, c],
       [a, c, b],
@@ -150,7 +150,7 @@ describe("getPodsToDelete", () => {
     expect(new Set(victims).size).toBe(1);
   });
 
-  it("[replicaset P15] chooses the same victims for every order of the input", () => {
+  it("[replicaset P15] chooses the same pods for every input order", () => {
     const arbitrary = fc.record({
       uid: fc.uuid(),
       ready: fc.constantFrom(true, false, ago(1), ago(60), ago(HOUR), ago(5 * HOUR), ago(8 * HOUR)),
@@ -278,15 +278,15 @@ describe("comparePods", () => {
     expect([forth, back]).toEqual(equal ? [0, 0] : [-1, 1]);
   });
 
-  it("within one bucket the lower uid decides, before restarts are looked at", () => {
+  it("compares uids within one bucket before restarts", () => {
     const first = pod({ uid: "a", ready: ago(8 * HOUR) });
     const second = pod({ uid: "b", ready: ago(5 * HOUR), restarts: 9 });
     expect(comparePods(first, second, { rankA: 0, rankB: 0, nowMs: NOW_MS })).toBeLessThan(0);
   });
 });
 
-describe("parts", () => {
-  it("reads a deletion cost as upstream does", () => {
+describe("helpers", () => {
+  it("parses a deletion cost as upstream does", () => {
     const costs = ["10", "-5", "0", "2147483647", "-2147483648", "2147483648", "+1", "08", "", "1.5", "x"];
     expect(costs.map((cost) => deletionCost(pod({ deletionCost: cost })))).toEqual([10, -5, 0, 2147483647, -2147483648, 0, 0, 0, 0, 0, 0]);
     expect(deletionCost(pod())).toBe(0);
@@ -296,7 +296,7 @@ describe("parts", () => {
     expect([0, -1, 1_073, 1_074, 2 * HOUR * 1000, 5 * HOUR * 1000, 8 * HOUR * 1000].map(ageBucket)).toEqual([-1, -1, 29, 30, 42, 44, 44]);
   });
 
-  it("asks for the siblings' pods only where there is a choice", () => {
+  it("reads the siblings' pods only where there is a choice", () => {
     const two = [pod({ uid: "a" }), pod({ uid: "b" })];
     const ask = (replicas: number, pending = 0, deletionTimestamp?: string): boolean =>
       choosesVictims({ rs: rs({ replicas, ...(deletionTimestamp !== undefined && { deletionTimestamp }) }), pending }, two);
@@ -315,13 +315,13 @@ describe("deletionAgeRatios", () => {
       want: [4, 2],
     },
     {
-      name: "one that is not ready is neither youngest nor told",
+      name: "an unready pod is neither the youngest nor reported",
       pods: [aged("a", 8), aged("b", 1, false)],
       victims: ["a", "b"],
       want: [1],
     },
-    { name: "nobody to compare with", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
-    { name: "one that was made just now has no age to divide by", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
+    { name: "no other pod to compare with", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
+    { name: "one created just now has no age to divide by", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
   ];
   it.each(table)("$name", ({ pods, victims, want }) => {
     expect(deletionAgeRatios(pods, new Set(victims), NOW_MS)).toEqual(want);

@@ -1,4 +1,4 @@
-// Would catch: a reason that does not name what the decision hung on, or a victim explained by another rule than the one that chose it.
+// Reasons of the ReplicaSet controller's decisions.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { nextAvailabilityCheck } from "../../../shared/controllers/replicaset/availability.ts";
@@ -7,7 +7,7 @@ import { getPodsToDelete } from "../../../shared/controllers/replicaset/pods-to-
 import { expectChangesExplained } from "../../support/perturbed.ts";
 import { ago, NOW_MS, OWNER, pod, rs } from "./builders.ts";
 
-it("how many pods: each input that changes the decision stands in its reasons", () => {
+it("number of pods: the reasons contain each input that changes the decision", () => {
   expectChangesExplained(
     {
       replicas: { values: fc.nat(9), facts: ["replicas"] },
@@ -24,9 +24,9 @@ it("how many pods: each input that changes the decision stands in its reasons", 
   );
 });
 
-it("[replicaset P15] which pod: each input that changes the victim stands in its reason", () => {
+it("[replicaset P15] choice of pod: the reason contains each input that changes it", () => {
   const facts = ["its", "others", "by", "survivor"];
-  // Later rules decide only where the earlier ones do not.
+  // Later rules decide only where earlier ones do not.
   const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
     fc.constantFrom(...Array.from({ length: 8 }, () => usual), ...others);
   expectChangesExplained(
@@ -59,7 +59,7 @@ it("[replicaset P15] which pod: each input that changes the victim stands in its
   );
 });
 
-it("when to look again: each input that changes it stands in its reason", () => {
+it("requeue: the reason contains each input that changes it", () => {
   expectChangesExplained(
     {
       minReadySeconds: { values: fc.constantFrom(0, 10, 30), facts: ["minReadySeconds"] },
@@ -87,14 +87,14 @@ it.each([
   { by: "created", one: { creationTimestamp: ago(1) }, its: ago(1), others: ago(60) },
   { by: "about as old", one: { creationTimestamp: ago(61) }, its: ago(61), others: ago(60) },
   { by: "uid", one: {}, its: "a", others: "b" },
-])("says by $by why one goes and not the other", ({ by, one, its, others }) => {
+])("gives $by as the rule that ranks one pod before the other", ({ by, one, its, others }) => {
   const equal = { ready: ago(60), restarts: 1, creationTimestamp: ago(60) };
   const pods = [pod({ ...equal, name: "other", uid: "b", nodeName: "n2" }), pod({ ...equal, name: "one", uid: "a", ...one })];
   const { why } = getPodsToDelete(pods, pods, { count: 1, nowMs: NOW_MS });
   expect(why).toEqual([{ rule: "goes first", about: "one", facts: { by, its, others, survivor: "other" } }]);
 });
 
-it("says of those that stay by which rule, and how many it spares", () => {
+it("gives the rule and the number of the remaining pods", () => {
   const pods = [
     pod({ name: "goes", uid: "a", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),
     pod({ name: "next", uid: "b", nodeName: "n1", ready: ago(10), creationTimestamp: ago(10) }),

@@ -1,4 +1,4 @@
-// Would catch: a sync that creates twice, adopts blindly, forgets an intent, hides an error from the status, or writes too often.
+// A sync of the ReplicaSet controller: creates, claims, intents, Events and status.
 import { describe, expect, it } from "vitest";
 import { NotSentError } from "../../../shared/kube/client/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../../../shared/kube/client/kube.ts";
@@ -23,7 +23,7 @@ function ownerIn(harness: SyncHarness): { readonly uid: string } {
 }
 
 describe("creating", () => {
-  it("[replicaset 39] posts the template's labels and spec under a name of ours, with one controller reference", async () => {
+  it("[replicaset 39] posts the template's labels and spec under a generated name, with one controller reference", async () => {
     const harness = await harnessOf({ replicas: 1 });
     await harness.sync();
     const body = harness.api.calls.find(({ verb, resource }) => verb === "create" && resource === "pods")?.body;
@@ -45,7 +45,7 @@ describe("creating", () => {
     expect(harness.api.events).toEqual([`Normal SuccessfulCreate Created pod: ${harness.pods[0]?.metadata.name}`]);
   });
 
-  it("[replicaset 31] stops after the batch in which the quota ended: 10 pods, 15 calls", async () => {
+  it("[replicaset 31] stops after the batch in which the quota is exhausted: 10 pods, 15 calls", async () => {
     const harness = await harnessOf({ replicas: 100 });
     harness.api.script = quota(10);
     await harness.sync();
@@ -53,11 +53,11 @@ describe("creating", () => {
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(15);
     expect(await harness.failures()).toBe(1);
     harness.api.script = {};
-    await harness.sync(); // what was not tried is not waited for
+    await harness.sync(); // does not wait for calls that were not tried
     expect(harness.pods).toHaveLength(100);
   });
 
-  it("[replicaset 125] while a quota refuses the others, a ready pod becomes available on time", async () => {
+  it("[replicaset 125] a ready pod becomes available on time while a quota refuses the others", async () => {
     const harness = await harnessOf({ replicas: 3, minReadySeconds: 5 }, [
       { name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" },
     ]);
@@ -87,7 +87,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(limit === 10 ? 0 : 1);
   });
 
-  it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 a sync: 1,200 wanted come in 500, 500, 200", async () => {
+  it("[replicaset 26] [replicaset 27] [replicaset 28] creates 500 per sync: 500, 500, 200 of 1,200", async () => {
     const harness = await harnessOf({ replicas: 1200 });
     const counts: number[] = [];
     for (let i = 0; i < 4; i++) {
@@ -104,7 +104,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1]);
   });
 
-  it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may land, then finds them and makes only the rest", async () => {
+  it("[replicaset 22] [replicaset P5] [informer T74] [informer T77] neither creates nor deletes while calls of a dead run may be executed, then finds their pods and creates only the rest", async () => {
     const harness = await harnessOf({ replicas: 5 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
@@ -130,7 +130,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(names);
   });
 
-  it("looks up more than ten calls of a dead run by one list", async () => {
+  it("finds more than ten calls of a dead run with one list", async () => {
     const harness = await harnessOf({ replicas: 12 });
     const token = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
     await harness.store.take(token, ownerIn(harness));
@@ -150,7 +150,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
-  it("[replicaset P6] [informer T74] [informer T75] a create whose answer is lost is repeated under its own name: no pod too many", async () => {
+  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost answer under its own name: no surplus pod", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await harness.sync();
@@ -165,7 +165,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
-  it("a name that an unanswered call may still take is kept when the next try is refused, and used again", async () => {
+  it("keeps a name that an unanswered call may have used when the next try is refused, and uses it again", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
     await harness.sync();
@@ -178,7 +178,7 @@ describe("creating", () => {
     expect(names).toHaveLength(3);
   });
 
-  it("a quota refusal of a name whose pod was made long ago, unseen by a silent stream: no pod too many", async () => {
+  it("creates no surplus pod when the quota refuses a name whose pod exists unseen", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "lost" };
     await harness.sync();
@@ -191,7 +191,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(1);
   });
 
-  it("a refused name is given up", async () => {
+  it("drops a refused name", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = quota(0);
     await harness.sync();
@@ -201,7 +201,7 @@ describe("creating", () => {
     ).toBe(2);
   });
 
-  it("[replicaset P13] a namespace that goes away is no failure: no Event, no condition, no retry", async () => {
+  it("[replicaset P13] ignores a terminating namespace: no Event, condition or retry", async () => {
     const harness = await harnessOf({ replicas: 50 });
     harness.api.script = {
       "create pods": refusal(403, "Forbidden", "namespace shop is being terminated", [{ reason: "NamespaceTerminating" }]),
@@ -212,7 +212,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).toEqual(EMPTY_STATUS);
     expect(await harness.queuedInMs()).toBeUndefined();
 
-    // Whatever brings the key back meanwhile, the pods are still expected, so nothing is created or deleted.
+    // The pods are still expected, so a requeued key neither creates nor deletes.
     const posts = (): number => harness.api.writes.filter((write) => write === "create pods").length;
     for (let passedMs = 0; passedMs < EXPECTATION_MS - 20_000; passedMs += 20_000) {
       await harness.clock.advance(20_000);
@@ -222,13 +222,13 @@ describe("creating", () => {
     }
     await harness.clock.advance(20_000);
     await harness.stream();
-    await harness.sync(); // the expectations are over: looks whether there is anything of them
+    await harness.sync(); // the expectations have expired: reads whether any of them exist
     await harness.ring();
     expect(posts()).toBe(100);
     expect(harness.api.events).toEqual([]);
   });
 
-  it("[replicaset P14] tells a quota failure in the status once, and takes it back", async () => {
+  it("[replicaset P14] reports a quota failure in the status once, and removes it", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = quota(2);
     await harness.sync();
@@ -255,14 +255,14 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
-  it("[replicaset P7] [informer T73] trusts its own answers: with the watch stopped it neither creates again nor misjudges the status", async () => {
+  it("[replicaset P7] [informer T73] uses its own writes: with the watch stopped it neither creates again nor miscounts the status", async () => {
     const harness = await harnessOf({ replicas: 2 });
     for (let i = 0; i < 3; i++) await harness.sync();
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
-  it("creates nothing of a template that the decision did not see, and decides again at once", async () => {
+  it("creates nothing from a template that the decision did not see, and decides again at once", async () => {
     const harness = await harnessOf({ replicas: 1 });
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
     await harness.sync();
@@ -272,7 +272,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(3);
   });
 
-  it("creates nothing for an owner that is gone, that has been replaced, or that is being deleted", async () => {
+  it("creates nothing for an owner that is deleted, replaced, or being deleted", async () => {
     const gone = await harnessOf({ replicas: 1 });
     await gone.api.remove("replicasets", "web");
     await gone.sync();
@@ -290,7 +290,7 @@ describe("creating", () => {
     expect(deleting.api.writes.filter((write) => write === "create pods")).toEqual([]);
   });
 
-  it("stops before the next batch when the lease ends, and keeps no intent of what it did not try", async () => {
+  it("stops before the next batch when the lease ends, and keeps no intent of untried calls", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 7_000;
@@ -304,13 +304,13 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(3);
   });
 
-  it("begins no delete that could not land any more, and blames nobody for those left over", async () => {
+  it("starts no delete that could not finish in time, and reports no failure for the rest", async () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owned: true }));
     const harness = await harnessOf({ replicas: 0 }, pods);
     harness.api.latencyMs = 4_000;
     harness.invocationMs = WRITE_MARGIN_MS + 11_000;
     await harness.sync();
-    // The owner is read first. Two rounds, begun after 4 and 8 s; a third would begin after 12.
+    // The owner is read first. Two rounds start after 4 and 8 s; a third would start after 12.
     expect(harness.api.writes).toEqual(Array.from({ length: 2 * CALLS_AT_ONCE_MAX }, () => "delete pods"));
     expect(harness.logged.join()).toContain("lease ends");
     expect(harness.api.events.filter((event) => event.startsWith("Warning"))).toEqual([]);
@@ -321,7 +321,7 @@ describe("creating", () => {
     expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(100);
   });
 
-  it("a call that was never sent is nobody's failure: no Event, no condition, and it is sent by the next run", async () => {
+  it("does not report a call that was never sent: no Event or condition, and the next run sends it", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? new NotSentError("not sent") : undefined) };
     await harness.sync();
@@ -339,7 +339,7 @@ describe("creating", () => {
     expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
   });
 
-  it("adopts more orphans than one write-through takes", async () => {
+  it("adopts more orphans than fit into one write-through", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
     const harness = await harnessOf({ replicas: 1_100 }, pods);
     harness.storeCalls.length = 0;
@@ -351,7 +351,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("[informer T80] [informer T81] of 40 pods that one sync makes ten Events tell: nine, and one for the other 16 that may be told", async () => {
+  it("[informer T80] [informer T81] records ten Events for 40 pods of one sync: nine, and one for the remaining 16 within the limit", async () => {
     const harness = await harnessOf({ replicas: 40 });
     await harness.sync();
     expect(harness.pods).toHaveLength(40);
@@ -362,7 +362,7 @@ describe("creating", () => {
     ]);
   });
 
-  it("[informer T82] a failure that stays the same is one Event, counted, whichever run meets it", async () => {
+  it("[informer T82] counts a repeated failure in one Event, across runs", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "exceeded quota: small") };
     for (let attempt = 0; attempt < 30; attempt++) {
@@ -376,7 +376,7 @@ describe("creating", () => {
     expect(harness.api.events).toHaveLength(30);
   });
 
-  it("an Event that is gone is made anew, as it stands", async () => {
+  it("creates an expired Event again, in its current state", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no"), "patch events": refusal(404, "NotFound", "gone") };
     await harness.sync();
@@ -389,7 +389,7 @@ describe("creating", () => {
     ]);
   });
 
-  it("a Store that remembers nothing of Events any more: they are made as if nothing had been told", async () => {
+  it("creates Events anew when the Store has lost its record of them", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
     harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));
@@ -400,7 +400,7 @@ describe("creating", () => {
     expect(harness.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
   });
 
-  it("an Event that is refused fails nothing", async () => {
+  it("a refused Event fails nothing", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create events": refusal(403, "Forbidden", "no events") };
     await harness.sync();
@@ -428,7 +428,7 @@ describe("creating", () => {
 describe("intents", () => {
   const dead = { epoch: "epoch-1", controller: "replicaset", key: "shop/web", token: "dead" } as const;
 
-  /** A run that has registered its deletes and died. */
+  /** A run that registered its deletes and died. */
   async function deletesOf(harness: SyncHarness, names: readonly string[]): Promise<void> {
     await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
     await harness.store.take(dead, ownerIn(harness));
@@ -441,7 +441,7 @@ describe("intents", () => {
     await harness.store.done(dead, { kind: "ok" });
   }
 
-  /** Names of the calls that are still waited for, as a run would see them. */
+  /** Names of the pending calls, as a run would see them. */
   async function waitedFor(harness: SyncHarness): Promise<readonly string[]> {
     await harness.store.add("epoch-1", "replicaset", "shop/web", 0);
     const take = await harness.store.take({ ...dead, token: "look" }, ownerIn(harness));
@@ -456,7 +456,7 @@ describe("intents", () => {
     else await harness.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
   }
 
-  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are answered by the pod they name, and by no other one", async () => {
+  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are fulfilled by the pod they name, and by no other", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
@@ -477,34 +477,31 @@ describe("intents", () => {
   it.each([
     { verb: "registerIntents", named: "a create", pods: 0, made: 10 },
     { verb: "registerIntents", named: "a delete", pods: 2, made: 0 },
-    // The batches of 1 and 2 were on their way when the first answer was missed.
+    // The batches of 1 and 2 were in flight when the first answer was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
-  ] as const)(
-    "$named whose $verb was carried out, but not answered, holds nobody: its calls are not made",
-    async ({ verb, pods, made }) => {
-      const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
-      const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
-      const carriedOut = harness.store[verb];
-      Object.assign(harness.store, {
-        async [verb](...given: unknown[]) {
-          Object.assign(harness.store, { [verb]: carriedOut });
-          await (carriedOut as (...each: unknown[]) => unknown)(...given);
-          throw new Error("timed out");
-        },
-      });
-      await harness.sync();
-      expect(await harness.failures()).toBe(1);
-      await harness.stream();
-      harness.api.calls.length = 0;
-      await harness.sync();
-      const calls = harness.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
-      expect(calls).toHaveLength(made === 0 ? pods : made);
-      expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
-      expect(await waitedFor(harness)).toEqual([]);
-    },
-  );
+  ] as const)("$named whose $verb was executed without an answer blocks nothing: its calls are not sent", async ({ verb, pods, made }) => {
+    const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
+    const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
+    const carriedOut = harness.store[verb];
+    Object.assign(harness.store, {
+      async [verb](...given: unknown[]) {
+        Object.assign(harness.store, { [verb]: carriedOut });
+        await (carriedOut as (...each: unknown[]) => unknown)(...given);
+        throw new Error("timed out");
+      },
+    });
+    await harness.sync();
+    expect(await harness.failures()).toBe(1);
+    await harness.stream();
+    harness.api.calls.length = 0;
+    await harness.sync();
+    const calls = harness.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
+    expect(calls).toHaveLength(made === 0 ? pods : made);
+    expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
+    expect(await waitedFor(harness)).toEqual([]);
+  });
 
-  it("a delete of a dead run whose pod is gone, or another one by now, is over", async () => {
+  it("a delete of a dead run ends when its pod is deleted or replaced", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", owned: true },
       { name: "b", owned: true },
@@ -521,7 +518,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("a planned name that somebody else has taken is forgotten, and another one used", async () => {
+  it("drops a planned name that another object uses, and uses a new one", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
     await harness.sync();
@@ -534,7 +531,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 13] are answered by a pod that appears while being deleted", async () => {
+  it("[replicaset 13] are fulfilled by a pod first seen while being deleted", async () => {
     const harness = await harnessOf({ replicas: 0 });
     await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
     await deletesOf(harness, ["pod1"]);
@@ -561,7 +558,7 @@ describe("intents", () => {
 });
 
 describe("recreation", () => {
-  it("[replicaset 23] a deleted owner's late answers have no effect and its key does nothing", async () => {
+  it("[replicaset 23] late answers for a deleted owner have no effect and its key does nothing", async () => {
     const harness = await harnessOf({ replicas: 1 });
     const { uid } = ownerIn(harness);
     await harness.sync();
@@ -579,7 +576,7 @@ describe("recreation", () => {
   it.each([
     { id: "[replicaset 24]", collapsed: false },
     { id: "[replicaset 25]", collapsed: true },
-  ])("$id [replicaset P10] a new owner of the old name creates its own pod (seen as one change: $collapsed)", async ({ collapsed }) => {
+  ])("$id [replicaset P10] a new owner with the old name creates its own pod (seen as one change: $collapsed)", async ({ collapsed }) => {
     const harness = await harnessOf({ replicas: 1 });
     const old = ownerIn(harness);
     await harness.sync();
@@ -593,7 +590,7 @@ describe("recreation", () => {
 });
 
 describe("claiming", () => {
-  it("[replicaset 30] does nothing when all is as wanted", async () => {
+  it("[replicaset 30] does nothing when the count matches", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -617,7 +614,7 @@ describe("claiming", () => {
     expect(harness.storeCalls).toEqual(["take", "take", "done"]);
   });
 
-  it("[replicaset 35] leaves a matching pod that somebody else controls", async () => {
+  it("[replicaset 35] ignores a matching pod of another controller", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a", owner: { uid: "rs-9", name: "other" } }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["create pods", "create pods", "patch replicasets/status"]);
@@ -647,7 +644,7 @@ describe("claiming", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
   });
 
-  it("[replicaset 36] a failed adoption ends the sync: every orphan is tried, nothing is created, no status written", async () => {
+  it("[replicaset 36] a failed adoption ends the sync: tries every orphan, creates nothing, writes no status", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     harness.api.script = { "patch pods": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -667,7 +664,7 @@ describe("claiming", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("[replicaset 38] an owner that turns out to be deleted adopts nothing, in upstream's words", async () => {
+  it("[replicaset 38] adopts nothing when the live owner is being deleted, and returns upstream's message", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }]);
     await harness.api.terminate("replicasets", "web");
     await harness.sync();
@@ -716,7 +713,7 @@ describe("claiming", () => {
     expect(harness.api.find("pods", "a").metadata).not.toHaveProperty("ownerReferences");
   });
 
-  it("[replicaset P19] leaves orphans that are being deleted or finished, and those of other namespaces", async () => {
+  it("[replicaset P19] ignores orphans that are being deleted or finished, and other namespaces", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", deleting: true },
       { name: "b", phase: "Succeeded" },
@@ -734,7 +731,7 @@ describe("claiming", () => {
     expect(harness.api.writes).toEqual(["patch pods", "create pods", "patch replicasets/status"]);
   });
 
-  it("[replicaset 107] adopts what is too many and deletes the surplus in the same sync", async () => {
+  it("[replicaset 107] adopts surplus pods and deletes them in the same sync", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     await harness.sync();
     expect(harness.api.writes).toEqual(["patch pods", "patch pods", "patch pods", "delete pods", "patch replicasets/status"]);
@@ -748,7 +745,7 @@ describe("deleting", () => {
     { name: "c", owned: true },
   ] as const;
 
-  it("[replicaset 99] deletes the surplus with the uid as precondition, tells it, and counts it as terminating", async () => {
+  it("[replicaset 99] deletes the surplus with the uid as precondition, records an Event, and counts it as terminating", async () => {
     const [a, b, c] = three;
     const harness = await harnessOf({ replicas: 1 }, [{ ...a, phase: "Pending" }, { ...b, phase: "Pending" }, c]);
     await harness.sync();
@@ -758,7 +755,7 @@ describe("deleting", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 2 });
   });
 
-  it("[replicaset 42] a pod that is gone already is no failure and no Event, and is not counted again", async () => {
+  it("[replicaset 42] ignores a pod already deleted: no failure or Event, and does not count it again", async () => {
     const harness = await harnessOf({ replicas: 0 }, three.slice(0, 1));
     harness.api.script = { "delete pods": refusal(404, "NotFound", "gone") };
     await harness.sync();
@@ -769,7 +766,7 @@ describe("deleting", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
   });
 
-  it("[replicaset 81] a refused delete is told in Event and condition", async () => {
+  it("[replicaset 81] reports a refused delete in an Event and a condition", async () => {
     const harness = await harnessOf({ replicas: 2 }, three);
     harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
     await harness.sync();
@@ -779,7 +776,7 @@ describe("deleting", () => {
     });
   });
 
-  it("[informer T76] after an unanswered delete nobody else is deleted until it is known what became of it", async () => {
+  it("[informer T76] deletes no other pod after an unanswered delete until its outcome is known", async () => {
     const harness = await harnessOf({ replicas: 2 }, three);
     harness.api.script = { "delete pods": "never" };
     await harness.sync();
@@ -794,8 +791,8 @@ describe("deleting", () => {
     expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
   });
 
-  it("[informer T76] a pod deleted without grace stays deleted in our eyes before the stream says so", async () => {
-    // One that no node runs has nobody to wait for.
+  it("[informer T76] treats a pod deleted without grace as deleted before the watch reports it", async () => {
+    // A pod without a node has no kubelet to wait for.
     const harness = await harnessOf({ replicas: 2 }, [...three.slice(0, 2), { name: "c", owned: true, phase: "Pending", nodeName: "" }]);
     await harness.sync();
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(["a", "b"]);
@@ -804,7 +801,7 @@ describe("deleting", () => {
     expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(1);
   });
 
-  it("spares the node on which siblings have fewer pods, reading their slices twice", async () => {
+  it("spares the node on which siblings have fewer pods, and reads their slices twice", async () => {
     const owner = [{ apiVersion: "apps/v1", kind: "Deployment", name: "d", uid: "d-1", controller: true }];
     const harness = await harnessOf({ replicas: 1, ownerReferences: owner }, [
       { name: "a", owned: true, nodeName: "n1" },
@@ -836,7 +833,7 @@ describe("status", () => {
     expect(await harness.queuedInMs()).toBeDefined();
   });
 
-  it("[replicaset P18] a condition that a client sets meanwhile is kept", async () => {
+  it("[replicaset P18] keeps a condition that another client sets meanwhile", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     await harness.api.change("replicasets", "web", () => ({ status: { conditions: [{ type: "StatusUpdate", status: "True" }] } }));
     await harness.sync();
@@ -858,7 +855,7 @@ describe("status", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
   });
 
-  it("[replicaset 29] writes what it saw before it created, and the rest with the next sync", async () => {
+  it("[replicaset 29] writes the counts from before its creates, and the rest with the next sync", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -885,7 +882,7 @@ describe("status", () => {
     expect(harness.api.writes.slice(2)).toEqual(["create pods", "patch replicasets/status", "create pods"]);
   });
 
-  it("[replicaset 18] looks again when the first ready pod becomes available", async () => {
+  it("[replicaset 18] requeues for the moment when the first ready pod becomes available", async () => {
     const status = {
       replicas: 4,
       fullyLabeledReplicas: 4,
@@ -905,10 +902,10 @@ describe("status", () => {
     expect(await harness.queuedInMs()).toBe(700);
   });
 
-  it("an invalid selector and a missing owner end the sync quietly", async () => {
+  it("an invalid selector and a missing owner end the sync without an error", async () => {
     const harness = await harnessOf({});
     const live = harness.api.find("replicasets", "web");
-    // No API server lets one in today.
+    // Today's API servers reject it.
     const spec = { ...live.spec, selector: { matchExpressions: [{ key: "a", operator: "Near" }] } };
     harness.forge("replicasets", { ...live, spec });
     await harness.stream();
@@ -944,7 +941,7 @@ describe("the ReplicationController", () => {
 });
 
 describe("shadow", () => {
-  it("decides, sends nothing, registers nothing, and says what it could not decide", async () => {
+  it("decides, sends nothing, registers nothing, and reports what it could not decide", async () => {
     const harness = await SyncHarness.create({ mode: "shadow" });
     await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
     await harness.stream();

@@ -1,4 +1,4 @@
-// Would catch: a runtime that stands still and takes its callers' time limits along, a long grace that ends at once, a connection used up for ever.
+// The connection to the container runtime: time-outs, long calls and aborts.
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createHttp2Server } from "node:http2";
@@ -34,7 +34,7 @@ async function listening(made: Server): Promise<void> {
   await new Promise<void>((resolve) => made.listen(path, resolve));
 }
 
-it("a runtime that reads nothing keeps nobody longer than asked for, however many wait", async () => {
+it("a runtime that stops reading times out every waiting call", async () => {
   await listening(createServer((socket) => socket.pause()));
   const connection = connect(path);
   const calls = Array.from({ length: MANY }, () =>
@@ -45,7 +45,7 @@ it("a runtime that reads nothing keeps nobody longer than asked for, however man
   connection.close();
 });
 
-it("a call that may take a month is not ended at once, and is when it is aborted", async () => {
+it("a call of a month is not ended early, and ends when aborted", async () => {
   await listening(createServer((socket) => socket.pause()));
   const connection = connect(path);
   const abort = new AbortController();
@@ -58,7 +58,7 @@ it("a call that may take a month is not ended at once, and is when it is aborted
   connection.close();
 });
 
-it("tells the server of no more time than fits into eight digits", async () => {
+it("sends a time-out of at most eight digits", async () => {
   const told: unknown[] = [];
   const http2 = createHttp2Server();
   http2.on("stream", (stream, headers) => {

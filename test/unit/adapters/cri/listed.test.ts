@@ -1,9 +1,9 @@
-// Would catch: a change that is not seen, or is shown of another item; an item that stays when it is gone; all read again each second.
+// Lists of the runtime: which items are decoded again.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ListReader } from "../../../../shared/node-agent/cri/listed.ts";
 
-/** By id, which each reader here gives its item as text: `<id>=<state>`. */
+/** By id, which each reader here renders as text: `<id>=<state>`. */
 type States = Readonly<Record<string, string>>;
 
 /** Of less than 128 bytes, or of less than 16,384. */
@@ -35,7 +35,7 @@ const ALL = { isOfAll: true };
 const SOME = { isOfAll: false };
 
 describe("[node-agent 481] a list of the runtime", () => {
-  it("is read where it has changed, in whatever order it comes, and shared where not", () => {
+  it("decodes changed items, in any order, and reuses the others", () => {
     const { list, read } = reader();
     const first = list.items(answerOf({ a: "up", b: "up" }), ALL);
     const second = list.items(answerOf({ a: "up", b: "down" }, ["b", "a"]), ALL);
@@ -45,7 +45,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(second.every(Object.isFrozen)).toBe(true);
   });
 
-  it("keeps no part of the answer", () => {
+  it("retains no part of the answer", () => {
     const { list } = reader();
     const answer = answerOf({ a: "up" });
     const [before] = list.items(answer, ALL);
@@ -53,7 +53,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(list.items(answerOf({ a: "up" }), ALL)[0]).toBe(before);
   });
 
-  it("forgets what the last of everything did not have, and nothing after one of some", () => {
+  it("forgets items missing in the last full list, and none after a partial one", () => {
     const { list, read } = reader();
     list.items(answerOf({ a: "up", b: "up" }), ALL);
     list.items(answerOf({ a: "up" }), SOME);
@@ -64,7 +64,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(read).toEqual(["a=up", "b=up", "b=up"]);
   });
 
-  it("reads what a list of some has shown no second time", () => {
+  it("decodes nothing again that a partial list has shown", () => {
     const { list, read } = reader();
     list.items(answerOf({ a: "up" }), ALL);
     list.items(answerOf({ b: "up" }), SOME);
@@ -73,7 +73,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(read).toEqual(["a=up", "b=up"]);
   });
 
-  it("passes over fields that it does not know, and reads items that begin with another", () => {
+  it("skips unknown fields, and reads items that begin with another field", () => {
     const { list } = reader();
     const odd = Buffer.concat([field(2, Buffer.from("x")), field(2, Buffer.from("y"))]);
     const answer = Buffer.concat([field(7, Buffer.from("new")), field(1, itemOf(["a", "up"])), field(1, odd), field(1, Buffer.alloc(0))]);
@@ -81,7 +81,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(list.items(answer, ALL)).toHaveLength(3);
   });
 
-  it("reads those whose ids begin alike as those whose do not", () => {
+  it("reads items whose ids share a prefix", () => {
     const { list } = reader();
     const alike = (state: string): Buffer => field(1, Buffer.concat([field(1, Buffer.from("a".repeat(64))), field(2, Buffer.from(state))]));
     for (const states of [
@@ -92,7 +92,7 @@ describe("[node-agent 481] a list of the runtime", () => {
       expect(list.items(Buffer.concat(states.map(alike)), ALL).map(({ text }) => text)).toEqual(states.map((state) => `a=${state}`));
   });
 
-  it("is always what reading all of it would make", () => {
+  it("equals a full decode at all times", () => {
     const states = fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom("", "up", "down", "uq"), { maxKeys: 3 });
     const law = fc.property(fc.array(fc.tuple(states, fc.boolean()), { maxLength: 8 }), (answers) => {
       const { list } = reader();
@@ -105,8 +105,8 @@ describe("[node-agent 481] a list of the runtime", () => {
   });
 });
 
-describe("[node-agent 504] an item whose labels come in another order", () => {
-  /** An id, and labels as field 8: what is read of it is their sorted text. */
+describe("[node-agent 504] an item with its labels in another order", () => {
+  /** An id, and labels as field 8, read as sorted text. */
   const labelled = (id: string, labels: readonly string[]): Buffer =>
     field(1, Buffer.concat([field(1, Buffer.from(id.repeat(64))), ...labels.map((label) => field(8, Buffer.from(label)))]));
 
@@ -124,7 +124,7 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     return made;
   }
 
-  it("is not read again", () => {
+  it("is not decoded again", () => {
     const read = labelReader();
     const labels = ["app=web", "tier=a", "pod=1", "app=web"];
     const [first] = read.list.items(labelled("a", labels), ALL);
@@ -136,7 +136,7 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     expect(read.count).toBe(1);
   });
 
-  it("is read where the fields of two have changed places", () => {
+  it("is decoded when fields of two items are swapped", () => {
     const { list, read } = reader();
     const both = (first: number, second: number): Buffer =>
       field(1, Buffer.concat([field(1, Buffer.from("a".repeat(64))), field(first, Buffer.from("x=1")), field(second, Buffer.from("y=2"))]));
@@ -150,7 +150,7 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     expect(read).toHaveLength(4);
   });
 
-  it("is read where one of them has another value as long, or comes once more instead of another", () => {
+  it("is decoded when a value changes at equal length, or a field is repeated in place of another", () => {
     const read = labelReader();
     const texts = [
       ["k=1", "l=2"],
@@ -162,7 +162,7 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     expect(read.count).toBe(4);
   });
 
-  it("is read with more fields than can be compared soon", () => {
+  it("is decoded with more fields than can be compared cheaply", () => {
     const read = labelReader();
     const many = (count: number): string[] => Array.from({ length: count }, (_, index) => `l${100 + index}`);
     for (const [count, reads] of [
@@ -175,7 +175,7 @@ describe("[node-agent 504] an item whose labels come in another order", () => {
     }
   });
 
-  it("is always what reading it anew would make", () => {
+  it("equals a new decode at all times", () => {
     const labels = fc.array(fc.constantFrom("a=1", "a=2", "b=1", "b=22"), { maxLength: 5 });
     fc.assert(
       fc.property(fc.array(labels, { minLength: 1, maxLength: 8 }), (answers) => {

@@ -1,4 +1,4 @@
-/** Would catch: a plugin that is not told what it must know, an address that is not given back, a network that is taken for one that it is not. */
+/** CNI plugins for Docker's pods: input, order, release and refusals. */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,13 +24,13 @@ const PORT: PortMapping = { protocol: "TCP", containerPort: 80, hostPort: 8080 }
 const cni = () => createCni({ confDir, binDirs: [join(folder, "none"), binDir] });
 const configure = (name: string, content: object | string): void =>
   writeFileSync(join(confDir, name), typeof content === "string" ? content : JSON.stringify(content));
-/** A program that notes what it was told and answers. */
+/** A program that records its input and answers. */
 const plugin = (type: string, answer: string, code = 0): void => {
   const script = `#!/bin/sh\necho "$CNI_COMMAND ${type} $CNI_CONTAINERID $CNI_NETNS $CNI_IFNAME $CNI_ARGS" >> ${folder}/calls\ncat >> ${folder}/calls\necho >> ${folder}/calls\necho '${answer}'\nexit ${code}\n`;
   writeFileSync(join(binDir, type), script);
   chmodSync(join(binDir, type), 0o755);
 };
-/** By turns what a plugin was called with and what it read. */
+/** For each plugin call: its environment, then its standard input. */
 const calls = (): readonly string[] => readFileSync(join(folder, "calls"), "utf8").trimEnd().split("\n");
 const commands = (): readonly string[] =>
   calls().flatMap((line, index) => (index % 2 === 0 ? [line.split(" ").slice(0, 2).join(" ")] : []));
@@ -46,7 +46,7 @@ const LIST = {
 };
 
 describe("the pod network of Docker [node-agent 409]", () => {
-  it("comes from one plugin after the other, each told what the one before made, and goes in the other order", async () => {
+  it("calls the plugins in order, each with the previous result, and in reverse for the release", async () => {
     configure("10-pods.conflist", LIST);
     plugin("bridge", '{"ips":[{"address":"10.1.0.2/24"},{"address":"fd00::2/64"}]}');
     plugin("ports", '{"ips":[{"address":"10.1.0.2/24"},{"address":"fd00::2/64"}],"ports":1}');
@@ -64,10 +64,10 @@ describe("the pod network of Docker [node-agent 409]", () => {
       runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp", hostIP: "" }] },
     });
     expect(gone).toMatchObject({ prevResult: { ports: 1 } });
-    expect(calls()[6]).toContain("DEL bridge 5a  eth0"); // its namespace is gone
+    expect(calls()[6]).toContain("DEL bridge 5a  eth0"); // its namespace is deleted
   });
 
-  it("is taken back when a later plugin fails, whose words are told", async () => {
+  it("is released when a later plugin fails, and the error has its message", async () => {
     configure("10-pods.conflist", LIST);
     plugin("bridge", "{}");
     plugin("ports", '{"code":7,"msg":"no more ports","details":"8080"}', 1);
@@ -76,7 +76,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(commands()).toContain("DEL ports");
   });
 
-  it("is the first of the folder that is one", async () => {
+  it("is the first valid one of the folder", async () => {
     expect(await cni().problem()).toContain("cni config uninitialized");
     configure("20-later.conflist", { ...LIST, name: "later" });
     configure("05-broken.conf", "{");
@@ -87,7 +87,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(await cni().network()).toEqual({ cniVersion: "0.3.1", name: "one", plugins: [{ type: "bridge", mtu: 9 }] });
   });
 
-  it("refuses ports of the host that nobody maps, and plugins that are not there or no names", async () => {
+  it("rejects host ports without portmap, and plugins that are missing or have invalid names", async () => {
     configure("10-pods.conf", { name: "pods", type: "bridge" });
     await expect(cni().add(POD, [PORT])).rejects.toMatchObject({ code: "Unimplemented", message: expect.stringContaining("pods") });
     await expect(cni().add(POD, [])).rejects.toThrow('failed to find plugin "bridge"');

@@ -1,4 +1,4 @@
-/** Would catch: a container that failed to start and is taken for one that is yet to be started, a time or a reason that is lost, another's image. */
+/** Docker's container states as the runtime port reports them. */
 import { Readable } from "node:stream";
 
 import { describe, expect, it } from "vitest";
@@ -24,7 +24,7 @@ const [START, END] = ["2026-03-01T10:00:00.123456789Z", "2026-03-01T12:00:01+02:
 
 function inspected(state: Partial<State>): Inspected {
   const at = { Running: false, ExitCode: 0, Error: "", OOMKilled: false, StartedAt: NEVER, FinishedAt: NEVER, ...state };
-  return { Id: "1f", Image: "sha256:2e", State: at, HostConfig: { Memory: 9 }, Mounts: [] } as unknown as Inspected; // what is read of it
+  return { Id: "1f", Image: "sha256:2e", State: at, HostConfig: { Memory: 9 }, Mounts: [] } as unknown as Inspected; // the decoded fields
 }
 
 describe("a container as Docker shows it [node-agent 410]", () => {
@@ -36,18 +36,18 @@ describe("a container as Docker shows it [node-agent 410]", () => {
       want: { state: "CONTAINER_RUNNING", startedAtMs: Date.parse("2026-03-01T10:00:00Z") + 123.456789, reason: "" },
     },
     {
-      name: "has ended well",
+      name: "exited with code 0",
       state: { StartedAt: START, FinishedAt: END },
       want: { state: "CONTAINER_EXITED", exitCode: 0, reason: "Completed", finishedAtMs: Date.parse("2026-03-01T10:00:01Z") },
     },
     { name: "has failed", state: { StartedAt: START, FinishedAt: END, ExitCode: 3 }, want: { exitCode: 3, reason: "Error" } },
     {
-      name: "was killed for memory",
+      name: "was OOM-killed",
       state: { StartedAt: START, FinishedAt: END, ExitCode: 137, OOMKilled: true },
       want: { reason: "OOMKilled" },
     },
     {
-      name: "did not start",
+      name: "failed to start",
       state: { ExitCode: 127, Error: "no such file" },
       want: {
         state: "CONTAINER_EXITED",
@@ -65,7 +65,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
     expect(inspectedState(inspected(state))).toBe(status.state);
   });
 
-  it("is in a list, where one that was made must be looked at", () => {
+  it("is in a list, where created ones must be inspected", () => {
     const words = ["running", "paused", "exited", "dead", "created", "newer"];
     expect(words.map(listedState)).toEqual([
       ...["CONTAINER_RUNNING", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_EXITED"],
@@ -74,9 +74,9 @@ describe("a container as Docker shows it [node-agent 410]", () => {
     ]);
   });
 
-  it("uses what it cannot give back, by both versions of cgroups, or says nothing", () => {
+  it("reads memory usage less reclaimable pages in both cgroup versions, or reports nothing", () => {
     const stats = (memory: object) =>
-      ({ read: START, cpu_stats: { cpu_usage: { total_usage: 8 } }, memory_stats: { usage: 100, stats: memory } }) as never; // what is read of it
+      ({ read: START, cpu_stats: { cpu_usage: { total_usage: 8 } }, memory_stats: { usage: 100, stats: memory } }) as never; // the decoded fields
     expect(containerStats("1f", KEPT, stats({ total_inactive_file: 30, inactive_file: 1 }), 7)).toMatchObject({
       cpu: { usageCoreNanoSeconds: 8 },
       memory: { usageBytes: 100, workingSetBytes: 70 },
@@ -87,7 +87,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
   });
 });
 
-it("an image's user is a number or a name, and what is nameless has none [node-agent 410]", () => {
+it("reads an image's user as number or name, and none of an untagged one [node-agent 410]", () => {
   const found = { Id: "sha256:2e", RepoTags: ["<none>:<none>"], RepoDigests: null, Size: 4 };
   expect(image(found, "12:34")).toEqual({
     id: "sha256:2e",
@@ -102,7 +102,7 @@ it("an image's user is a number or a name, and what is nameless has none [node-a
   expect(image(found)).toMatchObject({ username: "" });
 });
 
-describe("output in pieces [node-agent 402]", () => {
+describe("output in chunks [node-agent 402]", () => {
   const piece = (stream: number, text: string): Buffer => {
     const header = Buffer.from([stream, 0, 0, 0, 0, 0, 0, 0]);
     header.writeUInt32BE(text.length, 4);
@@ -115,12 +115,12 @@ describe("output in pieces [node-agent 402]", () => {
   };
   const bytes = Buffer.concat([piece(1, "one "), piece(2, "err"), piece(1, ""), piece(1, "two")]);
 
-  it("is the same, wherever it is cut", async () => {
+  it("is equal for any chunking", async () => {
     for (const size of [1, 3, 8, 11, bytes.length]) {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
       expect(await all(chunks)).toEqual(["stdout one two", "stderr err"]);
     }
   });
 
-  it("is one stream as it stands, where there is a terminal", async () => expect(await all([bytes], true)).toHaveLength(1));
+  it("is one raw stream with a terminal", async () => expect(await all([bytes], true)).toHaveLength(1));
 });

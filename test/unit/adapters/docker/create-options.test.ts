@@ -1,4 +1,4 @@
-/** Would catch: a wish of a pod that Docker is not told, or told in other words, and one that it cannot grant and is not refused. */
+/** Docker's create options for pods and containers. */
 import { describe, expect, it } from "vitest";
 
 import { containerOptions, sandboxOptions, updateOptions } from "../../../../shared/docker/create-options.ts";
@@ -29,13 +29,13 @@ function sandbox(securityContext: NonNullable<NonNullable<PodSandboxConfig["linu
   return sandboxOptions(config, sandboxRecord(config, 7), { image: "pause", machine });
 }
 
-describe("a container as Docker is asked for it [node-agent 407]", () => {
-  it("leaves the image its own command and arguments, where the pod says none", () => {
+describe("create options of a container [node-agent 407]", () => {
+  it("keep the image's command and arguments by default", () => {
     expect([container({ command: [], args: [] }).Entrypoint, container({ command: [], args: [] }).Cmd]).toEqual([undefined, undefined]);
     expect(container({ command: ["a"], args: ["b"] })).toMatchObject({ Entrypoint: ["a"], Cmd: ["b"] });
   });
 
-  it("joins its sandbox, has its cgroup beside it, and its log in Docker's own file", () => {
+  it("join the sandbox, with a cgroup beside it, and the log in Docker's own file", () => {
     expect(container({}).HostConfig).toMatchObject({
       NetworkMode: "container:5a",
       IpcMode: "container:5a",
@@ -49,16 +49,16 @@ describe("a container as Docker is asked for it [node-agent 407]", () => {
   });
 
   const namespaces = [
-    { name: "its own processes", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
+    { name: "the container's own processes", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
     { name: "the pod's processes", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
     { name: "the node's processes", given: { pid: "NODE" }, want: { PidMode: "host" } },
     { name: "another's processes", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
     { name: "the node's network", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
     { name: "the node's IPC", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
   ] as const;
-  it.each(namespaces)("has $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
+  it.each(namespaces)("have $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
 
-  it("runs as who the pod says, with what it says and no more", () => {
+  it("set the pod's user and groups, and no other", () => {
     const security: Security = {
       runAsUser: { value: 1 },
       runAsGroup: { value: 2 },
@@ -88,14 +88,14 @@ describe("a container as Docker is asked for it [node-agent 407]", () => {
     expect(container({ linux: { securityContext: { runAsGroup: { value: 2 } } } }).User).toBeUndefined();
   });
 
-  it("has the seccomp profile that is meant, and hides nothing from a privileged one", () => {
+  it("set the seccomp profile, and unmask all paths of a privileged container", () => {
     expect(secured({ seccomp: { profileType: "Unconfined" } })?.SecurityOpt).toEqual(["seccomp=unconfined"]);
     const profile = { ...MACHINE, seccompProfile: '{"a":1}' };
     expect(secured({ seccomp: { profileType: "Localhost", localhostRef: "/p" } }, profile)?.SecurityOpt).toEqual(['seccomp={"a":1}']);
     expect(secured({ privileged: true, maskedPaths: ["/proc/kcore"] })).toMatchObject({ Privileged: true, MaskedPaths: [] });
   });
 
-  it("has its mounts, colons in their paths and all", () => {
+  it("set its mounts, with colons in paths", () => {
     const mounts = [
       { hostPath: "/a:b", containerPath: "/c", readonly: true, propagation: "PROPAGATION_HOST_TO_CONTAINER" },
       { hostPath: "/d", containerPath: "/e" },
@@ -106,7 +106,7 @@ describe("a container as Docker is asked for it [node-agent 407]", () => {
     ]);
   });
 
-  it("has its limits, no swap beyond its memory, and no score below what may be set", () => {
+  it("set its limits, no swap beyond its memory, and no OOM score below the permitted one", () => {
     const resources = { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 5, memoryLimitInBytes: 9, oomScoreAdj: -997 };
     const host = { CpuShares: 2, CpuPeriod: 100_000, CpuQuota: 5, Memory: 9, MemorySwap: 9, OomScoreAdj: -997 };
     expect(container({ linux: { resources } }).HostConfig).toMatchObject(host);
@@ -116,17 +116,17 @@ describe("a container as Docker is asked for it [node-agent 407]", () => {
 
   const refused: readonly { readonly name: string; readonly resources: LinuxContainerResources; readonly words: string }[] = [
     { name: "huge pages", resources: { hugepageLimits: [{ pageSize: "2MB", limit: 1 }] }, words: "huge pages" },
-    { name: "the whole container out of memory", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
-    { name: "another file of its cgroup", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
+    { name: "OOM-killing the whole container", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
+    { name: "another cgroup file", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
   ];
-  it.each(refused)("is refused, where Docker cannot: $name", ({ resources, words }) => {
+  it.each(refused)("are rejected where Docker cannot: $name", ({ resources, words }) => {
     expect(() => container({ linux: { resources } })).toThrow(words);
     expect(() => container({ linux: { resources: { hugepageLimits: [{ pageSize: "2MB", limit: 0 }] } } })).not.toThrow();
   });
 });
 
-describe("a sandbox as Docker is asked for it [node-agent 407]", () => {
-  it("has no network but what comes by CNI, and namespaces that others may join", () => {
+describe("create options of a sandbox [node-agent 407]", () => {
+  it("set no network but CNI's, and namespaces that containers may join", () => {
     expect(sandbox({})).toMatchObject({
       Image: "pause",
       Hostname: "web",
@@ -143,17 +143,17 @@ describe("a sandbox as Docker is asked for it [node-agent 407]", () => {
     expect(sandbox({}, { oomScoreAdjMin: 0 }).HostConfig?.OomScoreAdj).toBe(0);
   });
 
-  it("has the node's, and no name of its own, where the pod says so", () => {
+  it("use the node's namespaces, without a hostname, where the pod asks for it", () => {
     const all = sandbox({ namespaceOptions: { network: "NODE", pid: "NODE", ipc: "NODE" } });
     expect(all.HostConfig).toMatchObject({ NetworkMode: "host", UTSMode: "host", IpcMode: "host", PidMode: "host" });
     expect(all.Hostname).toBeUndefined();
   });
 });
 
-describe("what is kept of a container [node-agent 408]", () => {
+describe("the stored record of a container [node-agent 408]", () => {
   const labels = container({ labels: { app: "web" }, annotations: { note: "kept" } }).Labels ?? {};
 
-  it("is read from our own record, whatever the image's labels say", () => {
+  it("is read from our own label, whatever the image's labels contain", () => {
     const mixed = { ...labels, "annotation.io.kubernetes.container.preStopHandler": "{}", "image.says": "x" };
     expect(readContainer("/k8s_main_web_shop_u1_1", mixed)).toEqual({
       metadata: { name: "main", attempt: 1 },
@@ -166,7 +166,7 @@ describe("what is kept of a container [node-agent 408]", () => {
     });
   });
 
-  it("is nobody else's: another name, another type, no record", () => {
+  it("ignores other objects: another name, another type, no record", () => {
     expect(readContainer("/mine", labels)).toBeUndefined();
     expect(readContainer("/k8s_main_web_shop_u1_1", { ...labels, "io.kubernetes.docker.type": "podsandbox" })).toBeUndefined();
     expect(readContainer("/k8s_main_web_shop_u1_1", { "io.kubernetes.docker.type": "container" })).toBeUndefined();

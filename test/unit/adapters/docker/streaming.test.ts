@@ -1,7 +1,4 @@
-/**
- * Would catch: an address that is good twice, a stream that loses bytes or its end, an exit code that comes late, never, or in other words; a
- * terminal that keeps its size; a connection to a pod that takes another one's bytes, or is refused without a word.
- */
+/** Streams of exec, attach and port-forward on Docker. */
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -27,7 +24,7 @@ beforeEach(() => void (server = createStreamingServer()));
 afterEach(() => server.close());
 const execAt = (docker: Docker): Promise<string> => server.address(execSession(docker, REQUEST));
 
-/** A daemon with one command: it says back what it is told, and how much that was on its other stream when that ends. */
+/** A daemon with one command: it echoes its input, and reports the number of bytes on its other stream at the end. */
 function daemon(exitCode: number): Docker {
   const piece = (stream: number, data: Buffer): Buffer => Buffer.concat([Buffer.from([stream, 0, 0, 0]), uint32(data.length), data]);
   let bytes = 0;
@@ -45,10 +42,13 @@ function daemon(exitCode: number): Docker {
     },
   });
   const exec = { start: async () => command, inspect: async () => ({ Running: false, ExitCode: exitCode }) };
-  return { getContainer: () => ({ exec: async () => exec, attach: async () => command }) } as unknown as Docker; // what is called of it
+  return { getContainer: () => ({ exec: async () => exec, attach: async () => command }) } as unknown as Docker; // the methods used
 }
 
-/** The client's side: opens all streams, writes `input` and ends it; what came on each stream until the connection ended. */
+/**
+ * The client's side: opens all streams, writes `input` and ends it; returns each stream's data until the connection
+ * ended.
+ */
 async function run(address: string, input: Buffer): Promise<Readonly<Record<string, string>>> {
   const socket = await upgrade(address);
   await open(
@@ -56,7 +56,7 @@ async function run(address: string, input: Buffer): Promise<Readonly<Record<stri
     STREAMS.map((streamtype) => ({ streamtype })),
   );
   socket.write(frame(0x8003_0006, 0, uint32(9)));
-  // Torn where no frame ends.
+  // Split within frames.
   const sent = Buffer.concat([frame(3, 0, input), frame(3, 1, Buffer.alloc(0))]);
   for (let from = 0; from < sent.length; from += 7_001) socket.write(sent.subarray(from, from + 7_001));
   return read(await collect(socket));
@@ -101,8 +101,8 @@ async function upgrade(address: string, protocol = "v4.channel.k8s.io", to = "SP
   const refused = once(call, "response").then(([response]: { readonly statusCode?: number }[]) => {
     throw new Error(`refused: ${response?.statusCode}`);
   });
-  refused.catch(() => undefined); // told below, if at all
-  const [, socket] = (await Promise.race([once(call, "upgrade"), refused])) as [unknown, Socket]; // as node:http has it
+  refused.catch(() => undefined); // reported below, if at all
+  const [, socket] = (await Promise.race([once(call, "upgrade"), refused])) as [unknown, Socket]; // as in node:http
   return socket;
 }
 
@@ -119,7 +119,7 @@ function uint32(value: number): Buffer {
 }
 
 describe("a command with streams on Docker [node-agent 402]", () => {
-  it("gets all of its input, says all of its output, and then how it ended", async () => {
+  it("receives all of its input, returns all of its output, and then its exit status", async () => {
     const input = Buffer.from("line\n".repeat(60_000));
     const said = await run(await execAt(daemon(7)), input);
     expect(said["stdout"] === `${input.toString()}|`).toBe(true);
@@ -129,20 +129,20 @@ describe("a command with streams on Docker [node-agent 402]", () => {
       reason: "NonZeroExitCode",
       details: { causes: [{ reason: "ExitCode", message: "7" }] },
     });
-    expect([said["control 2"], said["control 6"]]).toEqual(["++++", "+"]); // each stream is answered, and the ping
+    expect([said["control 2"], said["control 6"]]).toEqual(["++++", "+"]); // answers each stream and the ping
   });
 
-  it("has ended well, when its code is 0", async () => {
+  it("succeeds at exit code 0", async () => {
     expect((await run(await execAt(daemon(0)), Buffer.from("x")))["error"]).toBe('{"metadata":{},"status":"Success"}|');
   });
 
-  it("is told what went wrong before it began", async () => {
+  it("reports a failure before the start", async () => {
     const away = { getContainer: () => ({ exec: async () => Promise.reject(Object.assign(new Error("gone"), { code: "ECONNREFUSED" })) }) };
-    const address = await execAt(away as unknown as Docker); // what is called of it
+    const address = await execAt(away as unknown as Docker); // the methods used
     expect((await run(address, Buffer.from("x")))["error"]).toContain('"reason":"InternalError"');
   });
 
-  it("DX1 has an address for one connection, in the protocol it speaks", async () => {
+  it("DX1 has an address for one connection, in the requested protocol", async () => {
     const address = await execAt(daemon(0));
     await expect(upgrade(address.replace(/[^/]+$/u, "guessed"))).rejects.toThrow("404");
     await expect(upgrade(address, "v4.channel.k8s.io", "websocket")).rejects.toThrow("400");
@@ -152,7 +152,7 @@ describe("a command with streams on Docker [node-agent 402]", () => {
   });
 });
 
-describe("a client that says what no client says [node-agent 497]", () => {
+describe("a malicious client [node-agent 497]", () => {
   const closed = (socket: Socket): Promise<void> =>
     new Promise(
       (resolve) =>
@@ -163,28 +163,28 @@ describe("a client that says what no client says [node-agent 497]", () => {
     );
   const opening = (block: Buffer): Buffer => frame(0x8003_0001, 0, Buffer.concat([uint32(1), uint32(0), Buffer.alloc(2), block]));
 
-  it("ends its own connection by headers that are none", async () => {
+  it("closes its own connection with invalid headers", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     socket.write(opening(Buffer.from("no zlib at all")));
     await closed(socket);
     expect((await run(await execAt(daemon(0)), Buffer.from("x")))["stdout"]).toBe("x|");
   });
 
-  it("ends it by headers of megabytes in few bytes", async () => {
+  it("closes it with headers that inflate to megabytes", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(socket, [{ streamtype: "x".repeat(10_000_000) }]);
     await ends;
   });
 
-  it("has its headers read when they are merely long", async () => {
+  it("may send long headers", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     await open(socket, [{ streamtype: "error", long: "x".repeat(40_000) }, ...STREAMS.slice(1).map((streamtype) => ({ streamtype }))]);
     socket.write(frame(3, 1, Buffer.from("x")));
     expect(read(await collect(socket))["stdout"]).toBe("x|");
   });
 
-  it("ends it by streams without end", async () => {
+  it("closes it with too many streams", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(
@@ -195,21 +195,21 @@ describe("a client that says what no client says [node-agent 497]", () => {
   });
 });
 
-describe("a container's own process on Docker [node-agent 461]", () => {
-  it("is told all that is sent, says what it says, and its end is no failure", async () => {
+describe("attach to a container's process on Docker [node-agent 461]", () => {
+  it("forwards all input and output, and its end is no failure", async () => {
     const { cmd: _cmd, ...request } = REQUEST;
     const said = await run(await server.address(attachSession(daemon(7), request)), Buffer.from("hello"));
     expect(said).toMatchObject({ stdout: "hello|", stderr: "5 bytes\n|", error: '{"metadata":{},"status":"Success"}|' });
   });
 
-  it("has one output with a terminal, as it stands, which is as large as the client says", async () => {
+  it("has one raw output with a terminal, in the client's size", async () => {
     const sizes: object[] = [];
     const screen = new PassThrough();
     const container = {
       attach: async () => Duplex.from({ readable: screen, writable: new PassThrough() }),
       resize: async (size: object) => sizes.push(size),
     };
-    const docker = { getContainer: () => container } as unknown as Docker; // what is called of it
+    const docker = { getContainer: () => container } as unknown as Docker; // the methods used
     const socket = await upgrade(await server.address(attachSession(docker, { ...REQUEST, tty: true, stderr: false })));
     await open(
       socket,
@@ -238,10 +238,10 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     socket.write(prefix);
     socket.pipe(socket);
   };
-  /** In the network that this test is in. */
+  /** In the network of this test. */
   const session = (): Promise<string> => server.address(portForwardSession("sandbox-1", "/proc/self/ns/net"));
 
-  /** What came on data and error of each, until all have ended. */
+  /** Data and error stream of each, until all have ended. */
   async function forwarded(connections: readonly { readonly port: string; readonly input: string }[]): Promise<readonly string[]> {
     const socket = await upgrade(await session(), "portforward.k8s.io");
     const names = connections.flatMap((_one, index) => [`error ${index}`, `data ${index}`]);
@@ -260,7 +260,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     return connections.map((_one, index) => `${said[`data ${index}`]}${said[`error ${index}`]}`);
   }
 
-  it("carries several connections at once, each its own bytes, also to the loopback alone", async () => {
+  it("carries several connections at once without mixing bytes, also to the loopback address", async () => {
     const [four, six] = [await listen("127.0.0.1", echo("four:")), await listen("::1", echo("six:"))];
     const long = "x".repeat(2_000_000);
     const said = await forwarded([
@@ -272,7 +272,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     expect(said.slice(1)).toEqual(["six:second||", "four:third||"]);
   });
 
-  it("says why a port cannot be reached, and what is none", async () => {
+  it("reports an unreachable port and an invalid one", async () => {
     const port = await listen("127.0.0.1", () => undefined);
     servers.pop()?.close();
     expect(await forwarded([{ port, input: "" }])).toEqual([
@@ -281,14 +281,14 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
     expect(await forwarded([{ port: "0;ls", input: "" }])).toEqual(["|error forwarding port 0;ls to pod sandbox-1, uid : invalid port|"]);
   });
 
-  it("takes what is sent after the pod has said its last", async () => {
+  it("accepts data after the pod has closed its side", async () => {
     let bytes = 0;
     const port = await listen("127.0.0.1", (socket) => socket.on("data", (chunk) => (bytes += chunk.length)).end("bye"));
     expect(await forwarded([{ port, input: "x".repeat(300_000) }])).toEqual(["bye||"]);
     expect(bytes).toBe(300_000);
   });
 
-  it("leaves no program behind when the client goes, whatever the pod does", async () => {
+  it("leaves no process behind when the client disconnects", async () => {
     const port = await listen("127.0.0.1", (socket) => {
       socket.write("there");
       socket.on("error", () => undefined).resume();
@@ -314,7 +314,7 @@ describe.skipIf(!isRoot)(isRoot ? "ports of a pod on Docker [node-agent 461]" : 
   });
 });
 
-/** Without the part of a frame at its end. */
+/** Without the last part of a frame. */
 function whole(bytes: Buffer): Buffer {
   let at = 0;
   while (at + 8 <= bytes.length && at + 8 + (bytes.readUInt32BE(at + 4) & 0xff_ffff) <= bytes.length)

@@ -1,4 +1,4 @@
-/** Catches a splitter that cuts characters, drops or invents lines, or buffers without bound. [informer T23] */
+/** Splitting a byte stream into lines. [informer T23] */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 
@@ -32,7 +32,7 @@ it("parses a line of 3 MiB that came in chunks of 64 KiB [informer T23]", () => 
   expect(seen).toEqual([line]);
 });
 
-it("refuses a line over the limit, whether or not it ends", () => {
+it("rejects a line over the limit, whether or not it ends", () => {
   expect(() => createLineSplitter(10).push(Buffer.from("x".repeat(11)))).toThrow(RangeError);
   const splitter = createLineSplitter(10);
   splitter.push(Buffer.from("x".repeat(8)));
@@ -40,7 +40,7 @@ it("refuses a line over the limit, whether or not it ends", () => {
   expect(createLineSplitter(10).push(Buffer.from("123456789\n\n1234567890\n"))).toEqual(["123456789", "1234567890"]);
 });
 
-it("keeps a tail without newline to itself", () => {
+it("does not yield a tail without newline", () => {
   const splitter = createLineSplitter();
   expect(splitter.push(Buffer.from("a\nb"))).toEqual(["a"]);
   expect(splitter.pendingBytes()).toBe(1);

@@ -1,4 +1,4 @@
-// Would catch: a list that fills the memory, because a server's continue tokens never end.
+// Paged lists with endless or repeated continue tokens.
 import { expect, it } from "vitest";
 import type { Call } from "../../../../shared/kube/http/calls.ts";
 import type { KubeClient } from "../../../../shared/kube/http/client.ts";
@@ -15,7 +15,7 @@ function endless(last: number) {
       return { metadata, items: [{ metadata: { name: `p${calls}`, uid: "u", resourceVersion: "1" } }] };
     },
   };
-  // A list asks for nothing else.
+  // The only request of a list.
   return { reader: createReader(client as unknown as KubeClient), calls: () => calls };
 }
 
@@ -34,7 +34,7 @@ function narrow(count: number, fits: number) {
   return createReader(client as unknown as KubeClient); // as above
 }
 
-it("[informer T112] a list is read by as small pages as it takes: by more than 400, too, and down to single objects", async () => {
+it("[informer T112] reads a list with pages as small as necessary: more than 400 pages, and single objects", async () => {
   const names = async (count: number, fits: number) =>
     (await narrow(count, fits).list("pods", "shop")).items.map(({ metadata }) => metadata.name);
   expect(await names(900, 1)).toEqual(Array.from({ length: 900 }, (_, i) => `p${i}`));
@@ -42,7 +42,7 @@ it("[informer T112] a list is read by as small pages as it takes: by more than 4
   await expect(names(1, 0)).rejects.toThrow(AnswerTooLargeError);
 });
 
-it("a list has as many pages as the server says, up to 400", async () => {
+it("reads as many pages as the server has, up to 400", async () => {
   const long = endless(400);
   expect((await long.reader.list("pods", "shop")).items).toHaveLength(400);
   const forever = endless(Infinity);
@@ -50,7 +50,7 @@ it("a list has as many pages as the server says, up to 400", async () => {
   expect(forever.calls()).toBe(400);
 });
 
-it("a list whose continue token comes back is given up at the second page", async () => {
+it("gives up a list with a repeated continue token at the second page", async () => {
   let calls = 0;
   const json = async () => {
     calls++;

@@ -1,6 +1,6 @@
 /**
- * What is sent again and after how long, row by row as client-go's rest/request_test.go and with_retry_test.go have it. Catches:
- * a write repeated without having been asked for, a refusal waited for in vain, an answer that is passed on too early.
+ * What is sent again and after how long, row by row as client-go's rest/request_test.go and with_retry_test.go have
+ * it.
  */
 import { describe, expect, it } from "vitest";
 
@@ -30,7 +30,7 @@ describe("retryAfterMs", () => {
     expect(retryAfterMs(method, ending, 0)).toBe(want);
   });
 
-  it("sends again ten times and no more", () => {
+  it("retries at most ten times", () => {
     expect(retryAfterMs("POST", answer(429, "1"), 9)).toBe(1_000);
     expect(retryAfterMs("POST", answer(429, "1"), 10)).toBeUndefined();
     expect(retryAfterMs("GET", noAnswer("ECONNRESET"), 10)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Would catch: an agent that ends by what busctl writes, and a shutdown that is not heard among it. */
+/** logind through busctl: invalid lines, shutdown signals and termination. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** In the place of busctl: it answers what it is asked, and writes `lines` while it listens. */
+/** Replaces busctl: it answers requests, and writes `lines` while it listens. */
 function busctlWrites(lines: readonly string[]): void {
   const file = join(folder, "busctl");
   const [last = "", ...others] = lines.toReversed();
@@ -25,7 +25,7 @@ function busctlWrites(lines: readonly string[]): void {
   process.env["PATH"] = `${folder}:${path}`;
 }
 
-it("[node-agent 498] hears a shutdown among lines that are no messages, and ends with busctl alone", async () => {
+it("[node-agent 498] detects a shutdown among invalid lines, and ends only with busctl", async () => {
   const signal = (payload: string): string => `{"type":"signal","member":"PrepareForShutdown","payload":${payload}}`;
   busctlWrites(["not json", "null", "7", signal("null"), signal('{"data":[true]}'), '{"type":"signal","member":"Prep']);
   const told: boolean[] = [];

@@ -9,7 +9,7 @@ const TOP = mkdtempSync(join(tmpdir(), "deltaloop-shell-"));
 afterAll(() => rmSync(TOP, { recursive: true }));
 const LONG_MS = 60_000;
 
-/** Leaves a line per start in `starts`, so that it shows how many shells there were. */
+/** Appends a line per start to `starts`, so that the number of shells is visible. */
 function countedShell(): { readonly program: string; readonly starts: () => number } {
   const [program, log] = [join(TOP, `sh-${Math.random()}`), join(TOP, `log-${Math.random()}`)];
   writeFileSync(log, "");
@@ -17,7 +17,7 @@ function countedShell(): { readonly program: string; readonly starts: () => numb
   return { program, starts: () => readFileSync(log, "utf8").split("\n").length - 1 };
 }
 
-it("runs programs by one shell, and tells their exit codes", async () => {
+it("runs programs in one shell, and returns their exit codes", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   const codes = ["0", "32", "1"].map((code) => shell.run("sh", ["-c", `exit ${code}`], LONG_MS));
@@ -26,7 +26,7 @@ it("runs programs by one shell, and tells their exit codes", async () => {
 });
 
 it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch made #', "*", ""])(
-  "hands over a word as it is: %j",
+  "passes a word unchanged: %j",
   async (word) => {
     const path = join(TOP, "word");
     expect(await createCommandShell().run("sh", ["-c", `printf %s "$1" >"$2"`, "sh", word, path], LONG_MS)).toBe(0);
@@ -34,7 +34,7 @@ it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch mad
   },
 );
 
-it("MS1 MS2 one that hangs keeps no other, and does nothing any more once it was given up", async () => {
+it("MS1 MS2 a hanging one blocks no other, and has no effect after it was given up", async () => {
   const shell = createCommandShell();
   const late = join(TOP, "late");
   const hanging = shell.run("sh", ["-c", 'sleep 1; touch "$1"', "sh", late], 300);
@@ -46,13 +46,13 @@ it("MS1 MS2 one that hangs keeps no other, and does nothing any more once it was
   expect(existsSync(late)).toBe(false);
 });
 
-it("MS2 one that waited behind it is not begun later", async () => {
+it("MS2 a command queued behind it is not started later", async () => {
   const shell = createCommandShell();
   for (let time = 0; time < 3; time++) expect(await shell.run("sleep", ["30"], 100)).toBeUndefined();
   expect(await shell.run("true", [], 5_000)).toBe(0);
 });
 
-it("looks for programs where this process does now", async () => {
+it("uses the current PATH of this process", async () => {
   const before = process.env["PATH"];
   const shell = createCommandShell();
   expect(await shell.run("env", [], LONG_MS)).toBe(0);
@@ -64,7 +64,7 @@ it("looks for programs where this process does now", async () => {
   }
 });
 
-it("says that it does not know when the shell dies, and takes another", async () => {
+it("reports an unknown result when the shell dies, and starts another", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   const hanging = shell.run("sleep", ["1"], LONG_MS);
@@ -73,11 +73,11 @@ it("says that it does not know when the shell dies, and takes another", async ()
   expect([await shell.run("true", [], LONG_MS), starts()]).toEqual([0, 2]);
 });
 
-it("cannot run anything without a shell", async () => {
+it("fails without a shell", async () => {
   expect(await createCommandShell(join(TOP, "none")).run("true", [], LONG_MS)).toBeUndefined();
 });
 
-it("ends when nothing was wanted for a while", async () => {
+it("ends after an idle time", async () => {
   const { program, starts } = countedShell();
   const shell = createCommandShell(program);
   await shell.run("sh", ["-c", `cut -d" " -f4 /proc/$PPID/stat >'${join(TOP, "pid")}'`], LONG_MS);

@@ -1,4 +1,4 @@
-// Would catch: an acknowledgement for what only the primary has, a WAIT for each of many writes, one in a class that needs none.
+// Durability classes: WAIT for replicas.
 import { expect, it } from "vitest";
 
 import { createBarrier, NotReplicatedError } from "../../../../shared/store/redis/durable.ts";
@@ -14,7 +14,7 @@ function connection(replicas: number): { readonly waits: number[]; replicated(co
   };
 }
 
-it("class B waits for one replica, once for all who ask in one turn", async () => {
+it("class B waits for one replica, once for all writes of one tick", async () => {
   const server = connection(1);
   const durable = createBarrier(server, "B");
   await Promise.all([durable(), durable(), durable()]);
@@ -23,7 +23,7 @@ it("class B waits for one replica, once for all who ask in one turn", async () =
   expect(server.waits).toHaveLength(2);
 });
 
-it("class B refuses to go on when no replica has it, and asks anew the next time", async () => {
+it("class B fails when no replica has the write, and waits again the next time", async () => {
   const server = connection(0);
   const durable = createBarrier(server, "B");
   await expect(durable()).rejects.toThrow(NotReplicatedError);

@@ -1,4 +1,4 @@
-// Would catch: a write for each command of one turn, a command that waits past its turn, a cork left on a socket that was replaced.
+// One socket write for the commands of one tick.
 import { Writable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ function setUp() {
       },
     });
   const client = { status: "ready", stream: socket() };
-  const before = corkPerTurn(client as unknown as Corkable); // of a socket, what can be written to
+  const before = corkPerTurn(client as unknown as Corkable); // the writable part of a socket
   const send = (command: string): void => {
     before();
     client.stream.write(command);
@@ -23,7 +23,7 @@ function setUp() {
   return { writes, client, socket, send };
 }
 
-test("commands of one turn leave in one write, those of the next in another, in their order", async () => {
+test("commands of one tick leave in one write, those of the next in another, in order", async () => {
   const { writes, send } = setUp();
   send("a");
   await Promise.resolve();
@@ -37,7 +37,7 @@ test("commands of one turn leave in one write, those of the next in another, in 
   expect(writes).toEqual(["a b c", "d e"]);
 });
 
-test("records that are handled side by side share their writes as long as their answers come together", async () => {
+test("concurrent records share writes while their answers arrive together", async () => {
   const { writes, send } = setUp();
   const answers = turn();
   await Promise.all(
@@ -51,7 +51,7 @@ test("records that are handled side by side share their writes as long as their 
   expect(writes).toEqual(["read-x read-y read-z", "apply-x apply-y apply-z"]);
 });
 
-test("a connection that is replaced within a turn holds nothing back", async () => {
+test("a connection that is replaced within a tick delays nothing", async () => {
   const { writes, client, socket, send } = setUp();
   send("a");
   const lost = client.stream;
@@ -64,7 +64,7 @@ test("a connection that is replaced within a turn holds nothing back", async () 
   expect(writes.join(" ").split(" ").toSorted()).toEqual(["a", "b", "c"]);
 });
 
-test("a connection that is not ready is left alone: its handshake must not wait", async () => {
+test("ignores a connection that is not ready: its handshake must not wait", async () => {
   const { client, send } = setUp();
   client.status = "connect";
   send("hello");

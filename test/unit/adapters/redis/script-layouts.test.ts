@@ -1,7 +1,4 @@
-/**
- * Names of KEYS and ARGV: the table of scripts/layouts.ts against the scripts. Catches: an argument that a script reads by its position,
- * a head that lists other arguments than the table, a name that a script or library declares again, a field that no list has.
- */
+/** Names of KEYS and ARGV: the table of scripts/layouts.ts against the scripts. */
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -14,7 +11,7 @@ const GROUPS: Readonly<Record<string, object>> = { GATE, READERS, CHANGES };
 const layouts = Object.entries<{ readonly keys: object; readonly args: object }>(LAYOUTS);
 const names = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
 
-/** Names that the head of a script lists after `what`: the first word of each part between dots. */
+/** Names that the header of a script lists after `what`: the first word of each part between dots. */
 function listed(lua: string, what: "KEYS" | "ARGV"): readonly string[] {
   const head = /^(?:--.*\n)+/.exec(lua)?.[0].replace(/^-- ?/gm, "") ?? "";
   const [, section = ""] = new RegExp(`^${what}  ([^]*?)^(?:ARGV|Returns)`, "m").exec(head) ?? [];
@@ -22,12 +19,12 @@ function listed(lua: string, what: "KEYS" | "ARGV"): readonly string[] {
   return words.flatMap((word) => (word === "none" ? [] : GROUPS[word] ? Object.keys(GROUPS[word]) : [word]));
 }
 
-it("looks at every script and library", () => {
+it("covers every script and library", () => {
   expect(FILES.length).toBe(layouts.length + globSync("shared/store/redis/scripts/lib/*.lua").length);
   expect(layouts.length).toBeGreaterThan(30);
 });
 
-it.each(FILES)("$path reads no argument by its position", ({ lua }) => {
+it.each(FILES)("$path reads no argument by position", ({ lua }) => {
   expect(lua.match(/\b(?:ARGV|KEYS)\[\d.*?\]/g)).toBeNull();
 });
 
@@ -37,13 +34,13 @@ describe.each(layouts)("%s", (script, { keys, args }) => {
   );
   const text = (SCRIPTS[script as keyof typeof SCRIPTS] ?? []).join("\n").replace(/--.*$/gm, "");
 
-  it("has a head that lists the names of the table, in its order", () => {
+  it("has a header with the names of the table, in order", () => {
     expect(file?.lua).toMatch(new RegExp(`^-- ${script}: `));
     expect(listed(file?.lua ?? "", "KEYS")).toEqual(Object.keys(keys));
     expect(listed(file?.lua ?? "", "ARGV")).toEqual(Object.keys(args));
   });
 
-  it("declares each name once, and uses no constant that is not declared", () => {
+  it("declares each name once, and uses no undeclared constant", () => {
     const declared = [...text.matchAll(/^local (?:function )?([\w, ]+)/gm)].flatMap(([, list = ""]) =>
       list.split(/, */).map((name) => name.trim()),
     );
@@ -55,7 +52,7 @@ describe.each(layouts)("%s", (script, { keys, args }) => {
   });
 });
 
-it("orders names, counts lists, and leaves what is absent empty", () => {
+it("orders names, counts lists, and leaves absent values empty", () => {
   const queue = ["q", "p", "f", "u", "b", "z"];
   const done = new KeyTable("done", "ep", { limiter: "rl", queue });
   expect(done.call("e1", { delayMs: undefined, outcome: "ok", token: "t", key: "shop/web" })).toEqual({

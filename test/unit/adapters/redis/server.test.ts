@@ -1,20 +1,20 @@
-// Would catch: a Redis that evicts the cache's truth and is used all the same, or one that is refused though it does not say; INFO misread.
+// Checks of the Redis server's eviction policy and INFO.
 import { expect, it } from "vitest";
 
 import { evictionProblem, serverFacts } from "../../../../shared/store/redis/server.ts";
 
 const info = (policy: string): string => `# Memory\r\nused_memory:1\r\nmaxmemory_policy:${policy}\r\nallocator:x\r\n`;
 
-it.each(["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])("%s is refused, by name and with what to do", (policy) => {
+it.each(["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])("rejects %s with a remedy", (policy) => {
   expect(evictionProblem(info(policy))).toMatch(new RegExp(`maxmemory-policy ${policy} .* set it to noeviction`));
 });
 
-it("noeviction is fine, and so is a service that does not say", () => {
+it("accepts noeviction, and a service that does not report its policy", () => {
   expect(evictionProblem(info("noeviction"))).toBeUndefined();
   expect(evictionProblem("# Memory\r\nused_memory:1\r\n")).toBeUndefined();
 });
 
-it("INFO is read as far as it says something", () => {
+it("reads INFO leniently", () => {
   const lines = [
     "# Server",
     "redis_version:7.2.4",

@@ -1,7 +1,4 @@
-/**
- * Our own calls of SQS, against a server that does as it is told. Catches: a refusal taken for an answer, a passing one not tried
- * again, one that tries for ever, a body in an error, a call that hangs or outlives its signal, a signature AWS would not take.
- */
+/** Our own calls of SQS, against a server that does as it is told. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -33,9 +30,9 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-beforeEach(() => void vi.spyOn(Math, "random").mockReturnValue(0)); // between two tries
+beforeEach(() => void vi.spyOn(Math, "random").mockReturnValue(0)); // between two attempts
 
-/** A server that gives each request the next answer, and what it was asked. */
+/** A server that gives each request the next answer, and records requests. */
 async function scripted(...answers: readonly Answer[]) {
   const asked: { readonly head: IncomingMessage; readonly body: string; readonly from: number | undefined }[] = [];
   const server = createServer((request, response) => {
@@ -60,7 +57,7 @@ async function scripted(...answers: readonly Answer[]) {
 }
 
 describe("QC1 a call", () => {
-  it("is one signed POST to the endpoint, over a kept connection, and its answer", async () => {
+  it("is one signed POST to the endpoint, over a kept-alive connection, and its answer", async () => {
     const { send, asked } = await scripted(says(200, '{"Successful":[{"Id":"0"}],"Failed":[]}'));
     expect(await send()).toEqual({ Successful: [{ Id: "0" }], Failed: [] });
     await send();
@@ -76,14 +73,14 @@ describe("QC1 a call", () => {
   });
 
   it.each([
-    { name: "a connection that ends", answer: hangsUp },
-    { name: "an answer that ends halfway", answer: hangsUpHalfway },
+    { name: "a closed connection", answer: hangsUp },
+    { name: "an incomplete answer", answer: hangsUpHalfway },
     { name: "500", answer: says(500, "oops") },
     { name: "503", answer: says(503, '{"__type":"com.amazonaws.sqs#ServiceUnavailable"}') },
     { name: "429", answer: says(429, "") },
     { name: "throttling", answer: says(400, '{"__type":"com.amazonaws.sqs#RequestThrottled"}') },
     { name: "a throttled KMS", answer: says(400, '{"__type":"com.amazonaws.sqs#KmsThrottled"}') },
-  ])("is tried again after $name, three times in all", async ({ answer }) => {
+  ])("is retried after $name, three attempts in all", async ({ answer }) => {
     const once = await scripted(answer);
     expect([await once.send(), once.asked.length]).toEqual([{ Successful: [] }, 2]);
     const always = await scripted(answer, answer, answer, answer);
@@ -99,7 +96,7 @@ describe("QC1 a call", () => {
     },
     { name: "no right", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
     { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
-  ])("is not tried again after a refusal: $name (QC2)", async ({ answer, want }) => {
+  ])("is not retried after a refusal: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(AwsError);
@@ -107,13 +104,13 @@ describe("QC1 a call", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("ends when its time is over, after three tries, and says so", async () => {
+  it("fails at its deadline after three attempts, with the reason", async () => {
     const { send, asked } = await scripted(silent, silent, silent);
     await expect(send({ timeoutMs: 30 })).rejects.toThrow("SendMessageBatch: no answer within 30 ms");
     expect(asked).toHaveLength(3);
   });
 
-  it("ends with its signal's reason, in the middle and before, and is not tried again", async () => {
+  it("ends with its signal's reason, during and before the call, without a retry", async () => {
     const { send, asked } = await scripted(silent);
     const ending = new AbortController();
     const reason = new Error("over");
@@ -132,7 +129,7 @@ describe("the signature", () => {
     sessionToken: "a session token",
   };
 
-  it("is botocore's for the same request", async () => {
+  it("equals botocore's for the same request", async () => {
     vi.useFakeTimers({ now: Date.parse("2026-01-02T03:04:05Z") });
     const body = '{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/1/q","MaxNumberOfMessages":1,"WaitTimeSeconds":2,"ä":"🙂"}';
     const headers = await createAwsSigner(SQS, { credentials, region: "eu-central-1" })("127.0.0.1:4566", "ReceiveMessage", body);
@@ -151,12 +148,12 @@ describe("the signature", () => {
     { host: "sqs.us-gov-west-1.amazonaws.com", want: "us-gov-west-1" },
     { host: "vpce-0a1b-2c3d.sqs.ap-southeast-2.vpce.amazonaws.com", want: "ap-southeast-2" },
     { host: "queue.example.com", want: "eu-west-3" },
-  ])("is for the region in the host, else of the environment: $host", async ({ host, want }) => {
+  ])("uses the region in the host, or else of the environment: $host", async ({ host, want }) => {
     vi.stubEnv("AWS_REGION", "eu-west-3");
     expect((await createAwsSigner(SQS, { credentials })(host, "SendMessageBatch", "{}"))["authorization"]).toContain(`/${want}/sqs/`);
   });
 
-  it("is refused where no region is known, by name", async () => {
+  it("fails without a region, and reports the host", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createAwsSigner(SQS, { credentials })("queue.example.com", "SendMessageBatch", "{}")).rejects.toThrow(
@@ -164,7 +161,7 @@ describe("the signature", () => {
     );
   });
 
-  it("is made with the environment's credentials where none are given", async () => {
+  it("uses the environment's credentials by default", async () => {
     vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDENVIRONMENT");
     vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
     vi.stubEnv("AWS_SESSION_TOKEN", "t");

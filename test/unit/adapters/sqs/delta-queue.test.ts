@@ -1,4 +1,4 @@
-// Would catch: a call for each stream, entries of two streams that fail for each other, an answer that only one of them hears.
+// The delta queue on SQS: batches shared by several streams.
 import { describe, expect, it } from "vitest";
 
 import type { SqsCalls } from "../../../../shared/store/sqs/calls.ts";
@@ -9,11 +9,11 @@ interface Sent {
   readonly Entries: readonly { readonly Id: string; readonly MessageDeduplicationId: string }[];
 }
 
-/** Refuses those ids, or does not answer at all. */
+/** Rejects those ids, or does not answer at all. */
 function harness(refused: readonly string[] | "all" = []) {
   const calls: (readonly string[])[] = [];
   const call = async (_: string, input: unknown): Promise<unknown> => {
-    const { Entries } = input as Sent; // of SendMessageBatch, the only call there is
+    const { Entries } = input as Sent; // SendMessageBatch, the only call
     calls.push(Entries.map((entry) => entry.MessageDeduplicationId));
     if (refused === "all") throw new Error("no answer");
     const bad = Entries.filter((entry) => refused.includes(entry.MessageDeduplicationId));
@@ -26,8 +26,8 @@ function harness(refused: readonly string[] | "all" = []) {
 const entries = (name: string, count: number, body = "x"): readonly QueueEntry[] =>
   Array.from({ length: count }, (_, i) => ({ group: name, id: `${name}${i}`, body }));
 
-describe("what several streams send in one turn", () => {
-  it("is one call, and each hears of its own", async () => {
+describe("messages that several streams send in one tick", () => {
+  it("share one call, and each stream receives its own results", async () => {
     const { calls, queue } = harness(["b0"]);
     const answers = await Promise.all([queue.send(entries("a", 2)), queue.send(entries("b", 1)), queue.send(entries("c", 1))]);
     expect(calls).toEqual([["a0", "a1", "b0", "c0"]]);
@@ -35,22 +35,22 @@ describe("what several streams send in one turn", () => {
   });
 
   it.each([
-    { what: "more entries than a call takes", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
+    { what: "more entries than one call holds", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
     { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
-  ])("is as many calls as it needs, and no stream is parted: $what", async ({ sent, calls: expected }) => {
+  ])("are split into calls without separating a stream: $what", async ({ sent, calls: expected }) => {
     const { calls, queue } = harness();
     await Promise.all(sent.map((each) => queue.send(each)));
     expect(calls.map(({ length }) => length)).toEqual(expected);
   });
 
-  it("fails for all whose call was not answered", async () => {
+  it("fail for every stream when the call was not answered", async () => {
     const { queue } = harness("all");
     const answers = await Promise.allSettled([queue.send(entries("a", 1)), queue.send(entries("b", 1))]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 });
 
-it("what is sent in another turn is another call", async () => {
+it("messages of another tick use another call", async () => {
   const { calls, queue } = harness();
   await queue.send(entries("a", 1));
   await queue.send(entries("b", 1));

@@ -1,4 +1,4 @@
-// Would catch: a token of a kubeconfig, or a value of a static pod's environment, that stands in a log because its file is not YAML.
+// YAML errors must not quote the file, which may hold a token.
 import { expect, it, vi } from "vitest";
 import { parseYaml } from "../../../../shared/kube/yaml/yaml.ts";
 
@@ -8,12 +8,12 @@ it.each([
   ["a: hunter2: b", "not YAML: block as implicit key at line 1, column 4"],
   ["a: 1\nhunter2\n", "not YAML: missing char at line 2, column 1"],
   ["token: *hunter2\n", "not YAML: an alias has no anchor, or there are too many"],
-])("what is wrong with %j is said without any of it", (text, problem) => {
+])("describes the error in %j without quoting it", (text, problem) => {
   expect(() => parseYaml(text)).toThrow(problem);
   expect(() => parseYaml(text)).not.toThrow("hunter2");
 });
 
-it("a tag that nobody knows is read as what it stands before, and nothing is printed", () => {
+it("ignores an unknown tag and prints nothing", () => {
   const warn = vi.spyOn(process, "emitWarning");
   expect(parseYaml("token: !hunter2 x\n")).toEqual({ token: "x" });
   expect(warn).not.toHaveBeenCalled();

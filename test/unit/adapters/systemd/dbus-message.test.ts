@@ -1,4 +1,4 @@
-// Would catch: a message that systemd takes for none, one of its that is read wrongly, and a length that swallows the next message.
+// D-Bus messages: encoding, decoding and limits.
 import { expect, it } from "vitest";
 import { decodeMessage, encodeMessage } from "../../../../shared/node-agent/systemd/dbus-message.ts";
 import type { DBusMessage } from "../../../../shared/node-agent/systemd/dbus-message.ts";
@@ -14,7 +14,7 @@ const CALL: DBusMessage = {
   body: ["a.slice", "replace"],
 };
 
-/** As systemd 252 took it. */
+/** As systemd 252 accepted it. */
 const STOP = `
   6c01000118000000 02000000a0000000 01016f0019000000 2f6f72672f667265 656465736b746f70 2f73797374656d64
   3100000000000000 0201730020000000 6f72672e66726565 6465736b746f702e 73797374656d6431 2e4d616e61676572
@@ -22,13 +22,13 @@ const STOP = `
   6465736b746f702e 73797374656d6431 0000000000000000 0801670002737300 07000000612e736c 6963650007000000
   7265706c61636500`.replaceAll(/\s/gu, "");
 
-it("[node-agent 283] writes a call as D-Bus has it", () => {
+it("[node-agent 283] encodes a call as D-Bus specifies", () => {
   const bytes = encodeMessage(CALL).toString("hex");
   expect(bytes).toBe(STOP);
   expect(decodeMessage(Buffer.from(STOP, "hex"))?.message).toEqual(CALL);
 });
 
-it("[node-agent 283] reads what it writes, of every type, and not more than one message", () => {
+it("[node-agent 283] decodes what it encodes, of every type, and only one message", () => {
   const properties = [
     ["Description", ["s", "slice ä"]],
     ["Wants", ["as", ["-.slice"]]],
@@ -43,7 +43,7 @@ it("[node-agent 283] reads what it writes, of every type, and not more than one 
   for (const length of [0, 15, 16, 100, bytes.length - 1]) expect(decodeMessage(bytes.subarray(0, length)), `${length}`).toBeUndefined();
 });
 
-it("[node-agent 283] reads the other order of bytes, and types that only systemd says", () => {
+it("[node-agent 283] decodes the other byte order, and types that only systemd sends", () => {
   const body = Buffer.alloc(38);
   body.writeUInt32BE(24, 0); // of the dictionary, which begins at byte 8
   body.writeUInt32BE(1, 8);

@@ -1,4 +1,4 @@
-// Would catch: an agent that waits for ever for who does not answer, takes a failed job for done, or does not come back to systemd.
+// systemd's jobs over D-Bus: outcomes, time-outs and reconnection.
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { Server, Socket } from "node:net";
@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Somebody who greets as D-Bus does, and answers calls in turn. @returns its socket, and what it was called */
+/** A peer with D-Bus authentication that answers calls in order. @returns its socket and the calls */
 async function answering(
   replies: readonly Reply[],
   { greeting = "OK 0\r\n" } = {},
@@ -52,7 +52,7 @@ async function answering(
         });
       if ("body" in reply) return say({ replySerial: serial, body: reply.body });
       const path = `/job/${(job += 1)}`;
-      // As systemd may: its end is told before what it is called.
+      // As systemd may: the job's end precedes the answer to the call.
       say({
         kind: "signal",
         path: "/",
@@ -84,7 +84,7 @@ async function answering(
   return { file, asked };
 }
 
-it("[node-agent 283] waits for a job's end, and says how it ended", async () => {
+it("[node-agent 283] waits for a job's end, and returns its result", async () => {
   const { file, asked } = await answering([{ job: "done" }, { job: "failed" }, { job: "canceled" }]);
   const systemd = createSystemd([{ file }]);
   await systemd.startTransient("a.slice", []);
@@ -93,7 +93,7 @@ it("[node-agent 283] waits for a job's end, and says how it ended", async () => 
   expect(asked).toEqual(["StartTransientUnit a.slice", "StartTransientUnit b.slice", "StopUnit a.slice"]);
 });
 
-it("[node-agent 283] one that is there is started, one that is not is stopped already; else it refuses in systemd's words", async () => {
+it("[node-agent 283] a running unit counts as started and a missing one as stopped; otherwise it fails with systemd's message", async () => {
   const { file, asked } = await answering([{ error: "UnitExists" }, { job: "done" }, { error: "NoSuchUnit" }, { error: "BadUnitSetting" }]);
   const systemd = createSystemd([{ file }]);
   await systemd.startTransient("a.slice", []);
@@ -102,7 +102,7 @@ it("[node-agent 283] one that is there is started, one that is not is stopped al
   await expect(systemd.startTransient("a.slice", [])).rejects.toThrow("systemd failed to start a.slice: BadUnitSetting");
 });
 
-it("[node-agent 283] asks again, once, when the connection ends meanwhile", async () => {
+it("[node-agent 283] retries once when the connection ends meanwhile", async () => {
   const { file, asked } = await answering(["close", { body: [] }, "close", "close"]);
   const systemd = createSystemd([{ file }]);
   await systemd.setProperties("a.slice", []);
@@ -111,7 +111,7 @@ it("[node-agent 283] asks again, once, when the connection ends meanwhile", asyn
   expect(asked).toHaveLength(4);
 });
 
-it("[node-agent 283] takes the next socket where there is none, or where it is not taken, and names all", async () => {
+it("[node-agent 283] uses the next socket when one is missing or refuses, and reports all", async () => {
   const { file } = await answering([{ body: [] }]);
   await createSystemd([{ file: join(folder, "none"), match: "m" }, { file }]).setProperties("a.slice", []);
   await expect(createSystemd([{ file: join(folder, "none"), match: "m" }]).stop("a.slice")).rejects.toThrow(
@@ -119,7 +119,7 @@ it("[node-agent 283] takes the next socket where there is none, or where it is n
   );
 });
 
-it("[node-agent 283] says so where it is not taken", async () => {
+it("[node-agent 283] reports a refused authentication", async () => {
   const { file } = await answering([], { greeting: "REJECTED EXTERNAL\r\n" });
   await expect(createSystemd([{ file }]).stop("a.slice")).rejects.toThrow("authentication failed: REJECTED EXTERNAL");
 });

@@ -1,4 +1,4 @@
-// Would catch: a slice that systemd bounds otherwise than the kernel's files say, or that it is not told of.
+// Unit properties of a slice against the kernel's cgroup files.
 import { expect, it } from "vitest";
 import { unitProperties } from "../../../../shared/node-agent/systemd/unit-properties.ts";
 import { cgroupFiles } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-files.ts";
@@ -26,7 +26,7 @@ it("[node-agent 283] version 2: weight, bytes, tasks, CPU time and CPUs; huge pa
   expect(files.map(({ name }) => name)).toContain("hugetlb.2MB.max");
 });
 
-it("[node-agent 283] version 1: shares, and its other name for memory", () => {
+it("[node-agent 283] version 1: shares, and MemoryLimit", () => {
   const { properties } = told(ALL, 1);
   expect(Object.fromEntries(properties)).toMatchObject({ CPUShares: ["t", 1024n], MemoryLimit: ["t", 67_108_864n], TasksMax: ["t", 17n] });
   expect(Object.fromEntries(properties)).toMatchObject({ CPUQuotaPeriodUSec: ["t", 100_000n], CPUQuotaPerSecUSec: ["t", 500_000n] });
@@ -45,7 +45,7 @@ it.each([
   expect(told(config, 1).files.find(({ name }) => name === "cpu.cfs_quota_us")?.value).toBe(`${file}`);
 });
 
-it("[node-agent 283] what is unbounded is so for systemd, too; what is not said is left as it is", () => {
+it("[node-agent 283] an unlimited value is infinity for systemd, too; an absent one is kept", () => {
   const none = { memoryBytes: -1, cpuQuota: -1, cpuPeriod: 100_000, pidsMax: -1 };
   expect(Object.fromEntries(told(none, 2).properties)).toEqual({
     MemoryMax: ["t", INFINITY],

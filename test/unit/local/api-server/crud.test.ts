@@ -1,4 +1,4 @@
-// Would catch: lost or invented system fields, writes that should be refused and are not, generations that rise when nothing was asked for.
+// Requests to the API server in memory: system fields, validation and generations.
 import { expect, test } from "vitest";
 import {
   at,
@@ -30,7 +30,7 @@ test("a created object has uid, resourceVersion, generation and a creation time 
   expect(metaText(body, "uid")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u);
 });
 
-test("generateName draws five of upstream's characters behind at most 58 of the base", async () => {
+test("generateName appends five of upstream's characters to at most 58 of the base", async () => {
   const { post } = setUp();
   const { body } = await post(PODS, pod("", { name: "", generateName: `${"x".repeat(70)}-` }));
   expect(metaText(body, "name")).toMatch(/^x{58}[bcdfghjklmnpqrstvwxz2456789]{5}$/u);
@@ -51,7 +51,7 @@ test.each([
     message: 'deployments.apps "web" already exists',
   },
   {
-    name: "a namespace that is not there",
+    name: "a namespace that does not exist",
     path: DEPLOYMENTS.replace("default", "nope"),
     body: deployment("a"),
     code: 404,
@@ -91,7 +91,7 @@ test.each([
     message: "empty selector is invalid for deployment",
   },
   {
-    name: "a name that is none",
+    name: "an invalid name",
     path: DEPLOYMENTS,
     body: deployment("Web_1"),
     code: 422,
@@ -146,7 +146,7 @@ test.each([
     reason: "Invalid",
     message: 'Only one reference can have Controller set to true. Found "true" in references for Foo/a and Foo/b',
   },
-])("refuses $name", async ({ path, body, code, reason, message }) => {
+])("rejects $name", async ({ path, body, code, reason, message }) => {
   const { post } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const answer = await post(path, body);
@@ -167,7 +167,7 @@ test.each([
   expect(body["status"]).toEqual({});
 });
 
-test("a label called like a member of each object raises it, when it comes and when it goes", async () => {
+test("increments it for a label named like a member of every object, when added and when removed", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const change = async (constructor: string | null): Promise<unknown> => {
@@ -178,14 +178,14 @@ test("a label called like a member of each object raises it, when it comes and w
   expect(await change(null)).toBe(3);
 });
 
-test("a ReplicaSet's annotations do not raise its generation", async () => {
+test("a ReplicaSet's annotations do not change its generation", async () => {
   const { post, patch } = setUp();
   await post(REPLICASETS, replicaSet("rs"));
   const { body } = await patch(`${REPLICASETS}/rs`, MERGE, { metadata: { annotations: { a: "b" } } });
   expect(at(body, "metadata.generation")).toBe(1);
 });
 
-test("/status of a Deployment keeps spec and labels, takes annotations, and leaves the generation", async () => {
+test("/status of a Deployment keeps spec and labels, accepts annotations, and keeps the generation", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const { body } = await patch(`${DEPLOYMENTS}/web/status`, MERGE, {
@@ -200,7 +200,7 @@ test("/status of a Deployment keeps spec and labels, takes annotations, and leav
   expect(body["status"]).toEqual({ replicas: 1, observedGeneration: 1 });
 });
 
-test("/status leaves out replicas 0 of a Deployment, and keeps it of a ReplicaSet", async () => {
+test("/status omits replicas 0 of a Deployment, and keeps it of a ReplicaSet", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   await post(REPLICASETS, replicaSet("rs"));
@@ -218,7 +218,7 @@ test.each([
     message: "cannot be greater than readyReplicas",
   },
   { name: "a collision count that falls", status: { collisionCount: 0 }, message: "cannot be decremented" },
-])("/status refuses $name", async ({ status, message }) => {
+])("/status rejects $name", async ({ status, message }) => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   await patch(`${DEPLOYMENTS}/web/status`, MERGE, { status: { collisionCount: 1 } });
@@ -227,7 +227,7 @@ test.each([
   expect(answer.body["message"]).toContain(message);
 });
 
-test("a write that changes nothing takes no revision", async () => {
+test("a write without a change uses no revision", async () => {
   const { post, patch, server } = setUp();
   const { body } = await post(DEPLOYMENTS, deployment("web"));
   const before = server.resourceVersion;
@@ -276,7 +276,7 @@ test.each([
   expect(answer.body["message"]).toContain(message);
 });
 
-test("a selector is immutable, and says so in upstream's words", async () => {
+test("a selector is immutable, with upstream's message", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const labels = { app: "web", b: "c" };
@@ -323,7 +323,7 @@ test("a ReplicationController takes selector and labels from its template", asyn
   expect(at(body, "spec.replicas")).toBe(1);
 });
 
-test("/binding gives a pod its node once", async () => {
+test("/binding sets a pod's node once", async () => {
   const { post, get } = setUp();
   await post(PODS, pod("p"));
   const binding = { apiVersion: "v1", kind: "Binding", metadata: { name: "p" }, target: { kind: "Node", name: "n1" } };
@@ -345,7 +345,7 @@ test("dry runs store nothing", async () => {
   expect([server.resourceVersion, (await get(`${DEPLOYMENTS}/web`)).status]).toEqual([before, 404]);
 });
 
-test("an in-process caller can neither change what is stored nor what others read", async () => {
+test("an in-process caller can change neither stored objects nor those of other readers", async () => {
   const { post, get } = setUp();
   const sent = { metadata: { name: "c" }, data: { a: "1" } };
   const { body } = await post(CONFIGMAPS, sent);
@@ -354,7 +354,7 @@ test("an in-process caller can neither change what is stored nor what others rea
   expect(at((await get(`${CONFIGMAPS}/c`)).body, "data.a")).toBe("1");
 });
 
-test("who wrote what is told to listeners", async () => {
+test("listeners receive the author of a write", async () => {
   const { post, server } = setUp();
   const seen: string[] = [];
   const stop = server.onRequest(({ verb, resource, name, status, fieldManager, userAgent }) =>
@@ -367,9 +367,9 @@ test("who wrote what is told to listeners", async () => {
   expect(seen).toEqual(["create deployments web 201 me test", "create deployments web 409  test"]);
 });
 
-test("[informer T126] keys named like members of every object are keys: refused as labels where they are none, kept as data", async () => {
+test("[informer T126] keys named like members of every object are keys: rejected as labels where invalid, kept as data", async () => {
   const { get, post, patch } = setUp();
-  const wire = (text: string): object => JSON.parse(text) as object; // written down, `{ __proto__: … }` would be something else
+  const wire = (text: string): object => JSON.parse(text) as object; // in source code `{ __proto__: … }` would have another meaning
   await post(PODS, pod("web"));
   for (const type of [MERGE, STRATEGIC])
     expect(await patch(`${PODS}/web`, type, wire('{"metadata":{"labels":{"__proto__":"x"}}}'))).toMatchObject({ status: 422 });

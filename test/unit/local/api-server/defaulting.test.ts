@@ -1,11 +1,13 @@
-// Would catch: a default that is missing, misplaced or new: each changes every pod-template-hash.
+// Defaults of the API server in memory: each missing, misplaced or new one changes every pod-template-hash.
 import { expect, test } from "vitest";
 import { decodeProtobuf, PROTOBUF_MEDIA_TYPE } from "../../../../shared/api-server/rest/protobuf.ts";
 import { parsed } from "../../../../shared/api-server/rest/request-body.ts";
 import { canonicalQuantity } from "../../../../shared/kube/quantity/quantity-text.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, podTemplate, setUp } from "./fixture.ts";
 
-/** deployment.md §7.3: what `kubectl create deployment nginx --image=nginx` yields; the hash of it with v1.36 is 7f8fbb96d. */
+/**
+ * deployment.md §7.3: the result of `kubectl create deployment nginx --image=nginx`; its hash with v1.36 is 7f8fbb96d.
+ */
 const H1 = {
   metadata: { labels: { app: "nginx" } },
   spec: {
@@ -68,7 +70,7 @@ test("the same sent as protobuf, as kubectl does", async () => {
   expect([at(body, "metadata.name"), at(body, "spec.replicas"), at(body, "metadata.labels")]).toEqual(["nginx", 1, { app: "nginx" }]);
 });
 
-test("a long integer of a template keeps its digits in protobuf, too, and none elsewhere is a bigint", () => {
+test("a long integer of a template keeps its digits in protobuf, too, and no other number is a bigint", () => {
   const field = (number: number, value: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
   const max = Buffer.from([...Array.from({ length: 8 }, () => 0xff), 0x7f]); // 2^63 - 1
   const podSpec = Buffer.concat([Buffer.from([4 << 3]), max]);
@@ -81,12 +83,12 @@ test("a long integer of a template keeps its digits in protobuf, too, and none e
   });
 });
 
-test("a truncated protobuf body is refused, not read halfway", () => {
+test("rejects a truncated protobuf body completely", () => {
   expect(() => decodeProtobuf(CREATE_DEPLOYMENT.subarray(0, 100))).toThrow("truncated protobuf");
   expect(() => decodeProtobuf(Buffer.from("{}"))).toThrow("no Kubernetes protobuf envelope");
 });
 
-test("defaults come back where a patch takes them away", async () => {
+test("restores defaults that a patch removes", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const { body } = await patch(`${DEPLOYMENTS}/web`, MERGE, { spec: { replicas: null, template: { spec: { schedulerName: null } } } });
@@ -97,7 +99,7 @@ test("defaults come back where a patch takes them away", async () => {
   ]);
 });
 
-test("a size of 0 is a size", async () => {
+test("keeps a size of 0", async () => {
   const { post } = setUp();
   expect(at((await post(DEPLOYMENTS, deployment("web", { replicas: 0 }))).body, "spec.replicas")).toBe(0);
 });
@@ -114,7 +116,7 @@ test.each([
   expect(at(body, "spec.template.spec.containers.0.imagePullPolicy")).toBe(want);
 });
 
-test("a pod, not a template, gets requests from its limits, a service account and tolerations", async () => {
+test("a pod, unlike a template, gets requests from its limits, a service account and tolerations", async () => {
   const { post } = setUp();
   const containers = [{ name: "a", image: "a:1", resources: { limits: { cpu: 2, memory: "1024Mi" } } }];
   const { body } = await post(PODS, pod("p", {}, { containers }));

@@ -1,4 +1,4 @@
-// Would catch: pods that vanish before their node has stopped them, dependents left behind or deleted with a living owner, finalizers that hold nothing.
+// Deletion in the API server in memory: grace periods, finalizers and garbage collection.
 import { expect, test } from "vitest";
 import {
   at,
@@ -42,7 +42,7 @@ test.each([
   { name: "not bound", spec: {}, phase: undefined },
   { name: "succeeded", spec: { nodeName: "n1" }, phase: "Succeeded" },
   { name: "failed", spec: { nodeName: "n1" }, phase: "Failed" },
-])("a pod that is $name goes at once, by way of a mark", async ({ spec, phase }) => {
+])("a pod that is $name is deleted at once, after a mark", async ({ spec, phase }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, spec));
   if (phase !== undefined) await fixture.patch(`${PODS}/p/status`, MERGE, { status: { phase } });
@@ -60,7 +60,7 @@ test.each([
     preconditions: { resourceVersion: "1" },
     message: "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record",
   },
-])("a precondition that fails is 409: $preconditions", async ({ preconditions, message }) => {
+])("a failed precondition is 409: $preconditions", async ({ preconditions, message }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p"));
   const { status: code, body } = await fixture.remove(`${PODS}/p`, { preconditions });
@@ -68,7 +68,7 @@ test.each([
   expect(body["message"]).toContain(message);
 });
 
-test("a finalizer holds an object; the last one to go lets it go", async () => {
+test("a finalizer holds an object until the last one is removed", async () => {
   const fixture = setUp();
   await fixture.post(CONFIGMAPS, { metadata: { name: "c", finalizers: ["a.b/c", "a.b/d"] } });
   expect(at((await fixture.remove(`${CONFIGMAPS}/c`)).body, "metadata.deletionTimestamp")).toBe("2026-01-02T03:04:05Z");
@@ -87,7 +87,7 @@ async function family(): Promise<Fixture> {
   return fixture;
 }
 
-test("background: the owner goes at once, dependents follow", async () => {
+test("background: the owner is deleted at once, dependents follow", async () => {
   const fixture = await family();
   await fixture.remove(`${DEPLOYMENTS}/web`);
   expect([await status(fixture, `${DEPLOYMENTS}/web`), await status(fixture, `${REPLICASETS}/web-1`)]).toEqual([404, 200]);
@@ -124,7 +124,7 @@ test("orphan: dependents lose the reference and stay", async () => {
   expect([at(body, "metadata.ownerReferences"), await status(fixture, `${PODS}/web-1-a`)]).toEqual([undefined, 200]);
 });
 
-test("a ReplicationController orphans where the request is silent", async () => {
+test("a ReplicationController orphans when the request has no policy", async () => {
   const fixture = setUp();
   const rc = await fixture.post(RCS, {
     apiVersion: "v1",
@@ -139,7 +139,7 @@ test("a ReplicationController orphans where the request is silent", async () => 
   expect(at((await fixture.get(`${PODS}/c-a`)).body, "metadata.ownerReferences")).toBeUndefined();
 });
 
-test("an object created for an owner that is already gone is collected", async () => {
+test("an object created for an owner that is already deleted is collected", async () => {
   const fixture = setUp();
   const rs = await fixture.post(REPLICASETS, replicaSet("rs"));
   await fixture.remove(`${REPLICASETS}/rs`);
@@ -148,7 +148,7 @@ test("an object created for an owner that is already gone is collected", async (
   expect(await status(fixture, `${PODS}/late`)).toBe(404);
 });
 
-test("an owner of the same name and another uid is no owner; a second, living one is", async () => {
+test("an owner of the same name and another uid does not count; a second, existing one does", async () => {
   const fixture = setUp();
   const rs = await fixture.post(REPLICASETS, replicaSet("rs"));
   const other = { ...ownedBy(rs.body), uid: "gone", controller: false };
@@ -159,14 +159,14 @@ test("an owner of the same name and another uid is no owner; a second, living on
   expect(at((await fixture.get(`${PODS}/q`)).body, "metadata.ownerReferences")).toEqual([ownedBy(rs.body)]);
 });
 
-test("owners of kinds that are not served here are left to those who know them", async () => {
+test("ignores owners of kinds that are not served here", async () => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", { ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid: "1" }] }));
   await fixture.clock.advance(1_000);
   expect(await status(fixture, `${PODS}/p`)).toBe(200);
 });
 
-test("a namespace empties itself, refuses what is new, and goes", async () => {
+test("a namespace empties itself, rejects new objects, and is deleted", async () => {
   const fixture = setUp();
   await fixture.post("/api/v1/namespaces", { metadata: { name: "shop" } });
   await fixture.clock.advance(100);
@@ -181,7 +181,7 @@ test("a namespace empties itself, refuses what is new, and goes", async () => {
   expect([await status(fixture, `${inShop}/web`), await status(fixture, "/api/v1/namespaces/shop")]).toEqual([404, 404]);
 });
 
-test("a quota of pods counts those that live and refuses the next in upstream's words", async () => {
+test("a quota of pods counts active ones and refuses the next with upstream's message", async () => {
   const fixture = setUp();
   await fixture.post(QUOTAS, { metadata: { name: "q" }, spec: { hard: { pods: "2" } } });
   for (const name of ["a", "b"]) await fixture.post(PODS, pod(name, {}, { nodeName: "n1" }));
@@ -195,7 +195,7 @@ test("a quota of pods counts those that live and refuses the next in upstream's 
   expect((await fixture.post(PODS, pod("c"))).status).toBe(201);
 });
 
-test("a collection is deleted as selected", async () => {
+test("deletes the selected part of a collection", async () => {
   const fixture = setUp();
   for (const [name, app] of [
     ["a", "x"],

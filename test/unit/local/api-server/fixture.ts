@@ -1,4 +1,4 @@
-/** What these tests share: a server on a virtual clock, and requests without ceremony. */
+/** A server on a virtual clock, and short forms of requests. */
 import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { createVirtualClock, type VirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { ApiServer, type ApiServerOptions } from "../../../../shared/api-server/api-server.ts";

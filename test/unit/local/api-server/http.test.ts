@@ -1,4 +1,4 @@
-// Would catch: a watch that is buffered until it ends, a list that is no JSON, a port that stays open, a client that mistakes a refusal for an answer.
+// The API server in memory over HTTP.
 import { expect, test } from "vitest";
 import { createSeededRandom } from "../../../../shared/base/memory/random.ts";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -20,7 +20,7 @@ async function follow(client: RawClient, onLine: (line: string) => void, signal:
   for await (const lines of client.watch("configmaps", { allowWatchBookmarks: false, timeoutSeconds: 60 }, signal)) lines.forEach(onLine);
 }
 
-/** What became of it, so that no rejection is left alone while the test looks elsewhere. */
+/** The outcome, so that no rejection is unhandled while the test checks something else. */
 function outcome(call: Promise<void>): Promise<unknown> {
   return call.catch((error: unknown) => error);
 }
@@ -64,7 +64,7 @@ test("a watch that the client aborts is closed on the server", async () => {
   const { server, http, client } = await setUpHttp();
   const ends = new AbortController();
   const watching = outcome(follow(client, () => ends.abort(new Error("enough")), ends.signal));
-  // Retried until the watch is open and has seen one.
+  // Retried until the watch is open and has received one.
   for (let i = 0; !ends.signal.aborted; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` } });
   expect(await watching).toBeInstanceOf(Error);
   server.close();

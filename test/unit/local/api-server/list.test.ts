@@ -1,4 +1,4 @@
-// Would catch: pages that show two different moments, an exact list that is not, a page token that outlives its history.
+// Lists of the API server in memory: pages, revisions and selectors.
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, metaText, PODS, pod, setUp, type Answer } from "./fixture.ts";
 
@@ -19,7 +19,7 @@ test("pages show the state of the first page, whatever happens meanwhile", async
   expect(metaText(second.body, "resourceVersion")).toBe(metaText(first.body, "resourceVersion"));
 });
 
-test("a token whose history is gone answers 410 with one that goes on inconsistently", async () => {
+test("an expired page token answers 410 with a token to continue inconsistently", async () => {
   const { get, post, server } = setUp();
   for (const name of ["a", "b"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });
@@ -31,7 +31,7 @@ test("a token whose history is gone answers 410 with one that goes on inconsiste
   expect([names(rest), metaText(rest.body, "resourceVersion")]).toEqual([["b", "c"], server.resourceVersion]);
 });
 
-test("Exact is the state at that revision, or 410", async () => {
+test("Exact returns the state at that revision, or 410", async () => {
   const { get, post, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -42,7 +42,7 @@ test("Exact is the state at that revision, or 410", async () => {
   expect((await get(CONFIGMAPS, query)).status).toBe(410);
 });
 
-test("a revision of the future is waited for three seconds, then 504 names its cause", async () => {
+test("waits three seconds for a future revision, then answers 504 with the cause", async () => {
   const { get, clock, server } = setUp();
   const asked = String(BigInt(server.resourceVersion) + 5n);
   const answer = get(CONFIGMAPS, { resourceVersion: asked, resourceVersionMatch: "NotOlderThan" });
@@ -57,7 +57,7 @@ test("a revision of the future is waited for three seconds, then 504 names its c
   });
 });
 
-test("a revision that arrives in time is answered at once", async () => {
+test("answers at once when the revision is reached", async () => {
   const { get, post, server } = setUp();
   const answer = get(CONFIGMAPS, { resourceVersion: String(BigInt(server.resourceVersion) + 1n) });
   await post(CONFIGMAPS, { metadata: { name: "a" } });

@@ -1,4 +1,4 @@
-// Would catch: a merge that replaces, a replacement that merges, an order that changes, a directive that stays in the object.
+// Patches of the API server in memory: strategic merge, merge and JSON.
 import { expect, test } from "vitest";
 import type { Json, JsonObject } from "../../../../shared/base/json.ts";
 import { applyJsonPatch } from "../../../../shared/api-server/rest/patch-json.ts";
@@ -22,7 +22,7 @@ const STRATEGIC: readonly Case[] = [
     want: { containers: [container("a", "a:1"), container("b", "b:2")] },
   },
   {
-    name: "puts an added container where the order wants it",
+    name: "inserts an added container where the order directive puts it",
     object: { containers: [container("a", "a:1"), container("b", "b:1")] },
     patch: { "$setElementOrder/containers": [{ name: "c" }, { name: "a" }], containers: [container("c", "c:1")] },
     want: { containers: [container("c", "c:1"), container("a", "a:1"), container("b", "b:1")] },
@@ -34,13 +34,13 @@ const STRATEGIC: readonly Case[] = [
     want: { env: [{ name: "B" }] },
   },
   {
-    name: "replaces a list where told to",
+    name: "replaces a list with a replace directive",
     object: { env: [{ name: "A" }] },
     patch: { env: [{ $patch: "replace" }, { name: "B" }] },
     want: { env: [{ name: "B" }] },
   },
   {
-    name: "replaces a map where told to",
+    name: "replaces a map with a replace directive",
     object: { selector: { a: "1" } },
     patch: { selector: { $patch: "replace", b: "2" } },
     want: { selector: { b: "2" } },
@@ -83,13 +83,13 @@ const STRATEGIC: readonly Case[] = [
     want: { metadata: { finalizers: ["b", "a"] } },
   },
   {
-    name: "takes a finalizer away",
+    name: "removes a finalizer",
     object: { metadata: { finalizers: ["a", "b"] } },
     patch: { metadata: { "$deleteFromPrimitiveList/finalizers": ["a"] } },
     want: { metadata: { finalizers: ["b"] } },
   },
   {
-    name: "replaces lists that have no key",
+    name: "replaces lists without a merge key",
     object: { args: ["a", "b"], tolerations: [{ key: "a" }] },
     patch: { args: ["c"], tolerations: [{ key: "b" }] },
     want: { args: ["c"], tolerations: [{ key: "b" }] },
@@ -100,7 +100,7 @@ const STRATEGIC: readonly Case[] = [
     patch: { spec: { paused: null } },
     want: { spec: { replicas: 1 } },
   },
-  { name: "leaves no directive in what is new", object: {}, patch: { a: { $retainKeys: ["b"], b: 1, c: null } }, want: { a: { b: 1 } } },
+  { name: "leaves no directive in added values", object: {}, patch: { a: { $retainKeys: ["b"], b: 1, c: null } }, want: { a: { b: 1 } } },
 ];
 
 test.each(STRATEGIC)("strategic merge: $name", ({ object, patch, want }) => {
@@ -124,12 +124,12 @@ const MERGE: readonly Case[] = [
     want: { a: { c: 2, d: 3 } },
   },
   {
-    name: "replaces lists whole",
+    name: "replaces lists completely",
     object: { conditions: [{ type: "A" }, { type: "B" }] },
     patch: { conditions: [{ type: "B" }] },
     want: { conditions: [{ type: "B" }] },
   },
-  { name: "drops nulls inside of what is new", object: {}, patch: { a: { b: null, c: 1 } }, want: { a: { c: 1 } } },
+  { name: "drops nulls inside added values", object: {}, patch: { a: { b: null, c: 1 } }, want: { a: { c: 1 } } },
 ];
 
 test.each(MERGE)("merge patch: $name", ({ object, patch, want }) => {
@@ -150,10 +150,10 @@ const OPERATIONS: readonly { readonly name: string; readonly patch: Json; readon
     ],
     want: { a: {}, l: ["x", "y"], m: ["x", "y"], c: 1 },
   },
-  { name: "test that holds", patch: [{ op: "test", path: "/a/b", value: 1 }], want: { a: { b: 1 }, l: ["x", "y"] } },
+  { name: "test that succeeds", patch: [{ op: "test", path: "/a/b", value: 1 }], want: { a: { b: 1 }, l: ["x", "y"] } },
   { name: "test that fails", patch: [{ op: "test", path: "/a/b", value: 2 }] },
-  { name: "replace of what is not there", patch: [{ op: "replace", path: "/nope", value: 2 }] },
-  { name: "remove of what is not there", patch: [{ op: "remove", path: "/a/nope" }] },
+  { name: "replace of a missing value", patch: [{ op: "replace", path: "/nope", value: 2 }] },
+  { name: "remove of a missing value", patch: [{ op: "remove", path: "/a/nope" }] },
   { name: "an unknown operation", patch: [{ op: "frob", path: "/a" }] },
 ];
 
@@ -165,7 +165,7 @@ test.each(OPERATIONS)("JSON patch: $name", ({ patch, want }) => {
   expect(object).toEqual({ a: { b: 1 }, l: ["x", "y"] });
 });
 
-/** As it comes over the wire: written down, `{ __proto__: … }` would be something else. */
+/** As received: in source code `{ __proto__: … }` would have another meaning. */
 const wire = (text: string): JsonObject => JSON.parse(text) as JsonObject;
 
 test.each<readonly [how: string, apply: (object: JsonObject, patch: JsonObject) => JsonObject]>([

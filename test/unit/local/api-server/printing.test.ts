@@ -1,4 +1,4 @@
-// Would catch: kubectl that shows NAME and AGE only, finds no resource, or asks for documents that are not there.
+// Tables, discovery, OpenAPI and other answers that kubectl needs.
 import { expect, test } from "vitest";
 import { humanDuration } from "../../../../shared/api-server/kubectl/human-duration.ts";
 import { at, deployment, DEPLOYMENTS, MERGE, pod, PODS, setUp } from "./fixture.ts";

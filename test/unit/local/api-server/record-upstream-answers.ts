@@ -13,7 +13,7 @@ import { createApiClient } from "../../../envtest/api-client.ts";
 import { type Exchange, exchange, EXCHANGES_FILE, readExchanges, sendOver } from "./upstream-answers.ts";
 
 const NAMESPACE = "golden";
-/** The quota controller needs a moment to count before the quota is enforced as we expect it. */
+/** The quota controller needs time to count before the quota is enforced. */
 const QUOTA_MS = 1_500;
 
 const send = sendOver(createApiClient(await kubeHttpConfigFrom(process.argv[2] ?? "", { component: "record-upstream-answers" })));

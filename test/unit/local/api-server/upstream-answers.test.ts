@@ -1,9 +1,10 @@
-// Would catch: any answer that differs from what kube-apiserver v1.36.3 said to the same requests: defaults, refusals, patches, deletions, scale, binding, quotas.
+// Answers of kube-apiserver v1.36.3 to the same requests: defaults, refusals, patches, deletions, scale, binding,
+// quotas.
 import { afterAll, expect, test } from "vitest";
 import { setUp } from "./fixture.ts";
 import { exchange, normalise, readExchanges, type Send } from "./upstream-answers.ts";
 
-/** Only status and reason are compared here; each says what differs. */
+/** Only status and reason are compared here; each comment states the difference. */
 const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
   "d bad strategy": "upstream prints its internal Go struct",
   "d wrong kind": "upstream adds a Go conversion error",
@@ -22,13 +23,13 @@ const uids = new Map<string, string>();
 
 const send: Send = async ({ method, path, query, type, body }) => {
   const answering = server.request({ method, path, query: new URLSearchParams(query), headers: { "content-type": type }, body });
-  // A revision of the future is waited for.
+  // Waits for a future revision.
   if (query.includes("resourceVersion=99")) await clock.advance(3_000);
   const response = await answering;
   return { status: response.status, body: response.kind === "object" ? response.body : {} };
 };
 
-test.each(readExchanges())("answers as upstream: $name", async (one) => {
+test.each(readExchanges())("answers like upstream: $name", async (one) => {
   const { status, answer } = await exchange(one, send, uids);
   const want = normalise(one.answer);
   if (KNOWN_DIFFERENCES[one.name] === undefined) expect({ status, answer }).toEqual({ status: one.status, answer: want });

@@ -1,6 +1,6 @@
 /**
- * A conversation with kube-apiserver v1.36.3, request by request, in upstream-answers.json. The test has it again with the
- * in-memory API server; record-upstream-answers.ts has it with a real one and writes down what that says.
+ * A conversation with kube-apiserver v1.36.3, request by request, in upstream-answers.json. The test repeats it with
+ * the in-memory API server; record-upstream-answers.ts runs it against a real one and records the answers.
  */
 import type { ApiClient } from "../../../envtest/api-client.ts";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { isObject, type Json, type JsonObject } from "../../../../shared/base/js
 
 export interface Exchange {
   readonly name: string;
-  /** `PATCH /apis/…?query`. The namespace of the conversation is called `golden` here. */
+  /** `PATCH /apis/…?query`. The namespace of the conversation is `golden` here. */
   readonly request: string;
   readonly type?: string;
   /** `@name` stands for the uid of the object of that name. */
@@ -42,7 +42,7 @@ export function sendOver(api: ApiClient): Send {
   };
 }
 
-/** One exchange with some server; remembers uids for the ones that follow. */
+/** One exchange with a server; remembers uids for later ones. */
 export async function exchange(
   one: Exchange,
   send: Send,
@@ -65,7 +65,7 @@ function fill(value: Json, uids: ReadonlyMap<string, string>): Json {
 
 const VOLATILE = new Set(["resourceVersion", "creationTimestamp", "deletionTimestamp", "lastTransitionTime"]);
 
-/** What differs from run to run becomes a placeholder. */
+/** Replaces values that differ between runs by placeholders. */
 export function normalise(value: Json): Json {
   if (Array.isArray(value)) return value.map(normalise);
   if (isObject(value)) {

@@ -1,8 +1,8 @@
-// Would catch: lost, repeated or reordered events, a selector that hides a deletion, history that is served after it has gone.
+// Watches of the API server in memory: events, selectors, history and bookmarks.
 import { expect, test } from "vitest";
 import { at, CONFIGMAPS, events, MERGE, metaText, pod, PODS, setUp } from "./fixture.ts";
 
-test("a watch from a revision carries exactly what came after it", async () => {
+test("a watch from a revision contains exactly the later changes", async () => {
   const { post, patch, remove, watch } = setUp();
   const first = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -70,7 +70,7 @@ test.each([
   expect(events(await watch(PODS, { fieldSelector: selector }))).toEqual(want.map((name) => `ADDED ${name}`));
 });
 
-test("history that is gone is an ERROR event 410 in the stream, which then ends", async () => {
+test("expired history is an ERROR event 410 in the stream, which then ends", async () => {
   const { post, watch, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -92,7 +92,7 @@ test("old events are compacted away by newer ones", async () => {
   expect(events(await watch(CONFIGMAPS, { resourceVersion: metaText(body, "resourceVersion") }))).toEqual(["ERROR 410"]);
 });
 
-test("bookmarks come each minute and before the deadline; then the watch ends", async () => {
+test("bookmarks arrive each minute and before the deadline; then the watch ends", async () => {
   const { watch, clock, server } = setUp();
   const stream = await watch(CONFIGMAPS, { resourceVersion: server.resourceVersion, allowWatchBookmarks: "true", timeoutSeconds: "150" });
   const seen: string[] = [];
@@ -103,7 +103,7 @@ test("bookmarks come each minute and before the deadline; then the watch ends", 
   expect(seen).toEqual(["60: BOOKMARK", "120: BOOKMARK", "148: BOOKMARK", "150:  end"]);
 });
 
-test("a reader that does not read is dropped", async () => {
+test("disconnects a slow reader", async () => {
   const { post, watch } = setUp({ watchBufferEvents: 3 });
   const stream = await watch(CONFIGMAPS);
   for (const name of ["a", "b", "c", "d"]) await post(CONFIGMAPS, { metadata: { name } });

@@ -1,4 +1,4 @@
-// Would catch: pods that never run, run on no node, run twice, or outlive their deletion; leases that lapse; a watch that is never resumed.
+// The scripted nodes: scheduling, pod states, deletion and node leases.
 import { expect, test } from "vitest";
 import { createInProcessKube } from "../../../../shared/api-server/in-process-client.ts";
 import { runScriptedNodes, type ScriptedNodesOptions } from "../../../../shared/api-server/scripted-nodes/scripted-nodes.ts";
@@ -36,7 +36,7 @@ async function phases({ get }: Fixture): Promise<string[]> {
     : [];
 }
 
-test("nodes are Ready, can be scheduled to, and renew their leases every 10 s", async () => {
+test("nodes are Ready, schedulable, and renew their leases every 10 s", async () => {
   const nodes = await run();
   const { body } = await nodes.get("/api/v1/nodes/scripted-0");
   expect(at(body, "status.allocatable.cpu")).toBe("64");
@@ -47,7 +47,7 @@ test("nodes are Ready, can be scheduled to, and renew their leases every 10 s", 
   await nodes.stop();
 });
 
-test("a pod that goes away while it is being listed is not started, and one that changes is taken as it is then", async () => {
+test("a pod deleted during the list is not started, and a changed one is used in its current state", async () => {
   const { server, clock, post, get } = setUp();
   for (const name of ["a", "b"]) await post(PODS, pod(name));
   const [a, b] = [(await get(`${PODS}/a`)).body, (await get(`${PODS}/b`)).body];
@@ -78,7 +78,7 @@ test("a pod that goes away while it is being listed is not started, and one that
   server.close();
 });
 
-test("pods are spread, turn Running and Ready within a second, and say so as a kubelet would", async () => {
+test("pods are spread, become Running and Ready within a second, and report it as a kubelet does", async () => {
   const nodes = await run();
   for (const name of ["a", "b", "c"]) await nodes.post(PODS, pod(name));
   await nodes.clock.advance(1_000);
@@ -106,7 +106,7 @@ test("pods are spread, turn Running and Ready within a second, and say so as a k
   await nodes.stop();
 });
 
-test.each(["bad", "404", "nonexistent"])("an image that never comes keeps its pod pending: %s", async (tag) => {
+test.each(["bad", "404", "nonexistent"])("an image that cannot be pulled keeps its pod pending: %s", async (tag) => {
   const nodes = await run();
   await nodes.post(PODS, pod("a", {}, { containers: [{ name: "app", image: `app:${tag}` }] }));
   await nodes.clock.advance(60_000);
@@ -115,7 +115,7 @@ test.each(["bad", "404", "nonexistent"])("an image that never comes keeps its po
   await nodes.stop();
 });
 
-test("a deleted pod turns Succeeded and is gone as long after", async () => {
+test("a deleted pod becomes Succeeded and is deleted after the same delay", async () => {
   const nodes = await run({ deleteAfterMs: [400, 400] });
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(1_000);
@@ -127,7 +127,7 @@ test("a deleted pod turns Succeeded and is gone as long after", async () => {
   await nodes.stop();
 });
 
-test("a pod deleted before it is ready never gets ready", async () => {
+test("a pod deleted before it is ready never becomes ready", async () => {
   const nodes = await run({ readyAfterMs: [500, 500], deleteAfterMs: [100, 100] });
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(100);
@@ -139,7 +139,7 @@ test("a pod deleted before it is ready never gets ready", async () => {
   await nodes.stop();
 });
 
-test("without bindPods, pods wait for a scheduler, and other nodes' pods are left alone", async () => {
+test("without bindPods, pods wait for a scheduler, and other nodes' pods are ignored", async () => {
   const nodes = await run({ bindPods: false });
   await nodes.post(PODS, pod("a"));
   await nodes.post(PODS, pod("b", {}, { nodeName: "elsewhere" }));
@@ -149,7 +149,7 @@ test("without bindPods, pods wait for a scheduler, and other nodes' pods are lef
   await nodes.stop();
 });
 
-test.each(["closeWatches", "expireWatches"] as const)("work goes on after %s", async (fault) => {
+test.each(["closeWatches", "expireWatches"] as const)("continues after %s", async (fault) => {
   const nodes = await run();
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(1_000);
