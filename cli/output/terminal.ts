@@ -1,16 +1,7 @@
 /** What a terminal can show, and progress on standard error. */
-import { styleText } from "node:util";
-
-type Style = Parameters<typeof styleText>[0];
-
 /** Whether `out` understands cursor codes. */
 export function movesCursor(out: NodeJS.WriteStream): boolean {
   return out.isTTY && process.env["TERM"] !== "dumb";
-}
-
-/** In colour only where `out` is a terminal that has them; NO_COLOR turns them off. */
-export function styled(style: Style, text: string, out: NodeJS.WriteStream = process.stdout): string {
-  return styleText(style, text, { stream: out });
 }
 
 /** At most `width` columns; the last one is "…" if text was cut off. */

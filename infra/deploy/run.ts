@@ -11,7 +11,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { alone } from "./alone.ts";
 import { settingsOf, checkSettings } from "./check-settings.ts";
 import { wrongValuesIn } from "./values.ts";
-import { scriptOptions } from "../script-options.ts";
+import { scriptOptions } from "../build/script-options.ts";
 
 const ROOT = process.cwd();
 const OUT = ".serverless";

@@ -10,7 +10,7 @@ import { buildLabels, imageConfig, IMAGE_NAME, watcherImage } from "./image.ts";
 import type { WatcherImage } from "./image.ts";
 import { platformsArchive } from "./oci-archive.ts";
 import type { Architecture } from "./oci-archive.ts";
-import { scriptOptions } from "../script-options.ts";
+import { scriptOptions } from "../build/script-options.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const OUT = join(ROOT, "dist", "image");

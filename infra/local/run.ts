@@ -11,7 +11,7 @@ import { startTakes } from "./venv.ts";
 import type { LocalDeltaloop } from "./stack.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 import { cacheFolder } from "../build/cache-folder.ts";
-import { scriptOptions } from "../script-options.ts";
+import { scriptOptions } from "../build/script-options.ts";
 
 /** A message on this socket stops the run. The socket closes once the run has ended. */
 const STOP_SOCKET = join(cacheFolder(), "local.sock");

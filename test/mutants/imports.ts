@@ -45,8 +45,8 @@ export const IMPORT_MUTANTS: readonly Mutant[] = [
   {
     what: "an object made anew under its name is the old one",
     file: KSHRK,
-    from: "if (uidOf(last) !== uidOf(object)) told",
-    to: "if (last === undefined) told",
+    from: "if (uidOf(last) !== uidOf(object)) events.push",
+    to: "if (last === undefined) events.push",
   },
   { what: "a poll that was refused is an empty list", file: KSHRK, from: "code !== 200 || !isObject(body)", to: "!isObject(body)" },
   { what: "an import is not redacted", file: IMPORTED, from: "return redact ? stripped : object;", to: "return object;" },

@@ -8,7 +8,7 @@ import type { DecisionMark, PodCache, Row, Snapshot } from "@deltaloop/store/por
 /** An owner's pods are listed at most once within this time. */
 export const LIST_INTERVAL_MS = 5_000;
 /** That many lists within DISPUTE_MS that contradict the cache make it SUSPECT. */
-export const DISPUTES_MAX = 3;
+const DISPUTES_MAX = 3;
 export const DISPUTE_MS = 60_000;
 
 /** Why the cache alone is not enough. */

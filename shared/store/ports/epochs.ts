@@ -1,22 +1,8 @@
 /** Epochs, fences, generations, gates: who may change what in the Store, and whether anybody may decide on it (informer §11). */
 import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { EpochRecord } from "./epoch-record.ts";
 import type { Lineage, Proof, TermToken } from "./lineage.ts";
 import type { Ended } from "./tallies.ts";
-
-/** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
-export interface EpochRecord {
-  /** Random, never reused; part of every key and every message. */
-  readonly epoch: string;
-  readonly clusterUid: string;
-  /** Version of projection and slice functions together. */
-  readonly projection: number;
-  /** `<keyId>.<form>` of the template digests. */
-  readonly digestPrefix: string;
-  /** The pod template layout whose hash is computed, as `v1.36`. */
-  readonly hashLayout: string;
-  /** Fence of the watcher that created the epoch. */
-  readonly fence: string;
-}
 
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 

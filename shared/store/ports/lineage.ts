@@ -14,7 +14,7 @@
  *
  * A caller without a term (no Lease: shadow mode, replay; or an older build) is not compared.
  */
-import type { EpochRecord } from "./epochs.ts";
+import type { EpochRecord } from "./epoch-record.ts";
 
 /** A leader's term: random, one for each acquisition and raise of the Lease. `count` grows with each confirmed renewal. */
 export interface TermToken {

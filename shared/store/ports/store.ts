@@ -74,6 +74,7 @@ import type { KeyStore } from "./key-use.ts";
 import type { TallyStore } from "./tallies.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
+export type * from "./epoch-record.ts";
 export type * from "./epochs.ts";
 export type * from "./lineage.ts";
 export type * from "./index-store.ts";

@@ -547,18 +547,18 @@ describe("two watchers", () => {
     await s.create("a");
     const [one, generation] = [s.start("one"), () => s.data.epoch?.resources.get("pods")?.generation];
     await s.pass(3_000);
-    expect([generation(), s.data.epoch?.marks]).toEqual([1, 0]);
+    expect([generation(), s.data.epoch?.suspectMarks]).toEqual([1, 0]);
     one.ends.abort("stopped");
     const two = s.start("two");
     for (let ms = 0; ms < 5_000; ms += 100) {
       await s.pass(100);
       expect(await s.gates()).toBe(true);
     }
-    expect([generation(), s.data.epoch?.marks]).toEqual([1, 0]);
+    expect([generation(), s.data.epoch?.suspectMarks]).toEqual([1, 0]);
     two.fate.die();
     s.start("three");
     await s.pass(16_500);
-    expect([generation(), s.data.epoch?.marks]).toEqual([2, CACHED_RESOURCES.length]);
+    expect([generation(), s.data.epoch?.suspectMarks]).toEqual([2, CACHED_RESOURCES.length]);
     await s.pass(3_000);
     expect(await s.gates()).toBe(true);
   });

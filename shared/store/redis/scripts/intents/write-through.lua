@@ -3,7 +3,7 @@
 -- ARGV  key · token · resource · term: as `take` returned it (LN4), "": not compared · termFence · ownStatus · laneCount: as the caller believes
 --       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
 --       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
---       marks: of owners · left: of t:left, what an own status counts no more
+--       left: decrement of t:left by an own status · marks: of owners
 --       CHANGES (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: name these too, nothing is done yet
 --         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
