@@ -133,7 +133,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
       const { code } = await watcher.exited;
       clearTimeout(giveUp);
       expect(code).toBe(4);
-      expect(watcher.output()).toContain("ending, to be started anew");
+      expect(watcher.output()).toContain("exiting so that the supervisor restarts the watcher");
       const next = start();
       await eventually("it has read the cache", () => next.output().includes("leading"));
       await next.stop();

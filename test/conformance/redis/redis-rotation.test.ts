@@ -190,7 +190,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         signal: new AbortController().signal,
         say: () => undefined,
       });
-      await expect(rotating).rejects.toThrow(`file:${secret} was changed by somebody else`);
+      await expect(rotating).rejects.toThrow(`another process changed file:${secret}`);
       expect(readFileSync(secret, "utf8")).toBe(others.join(","));
       expect(await keys([OLD])).toMatchObject({ code: 0 });
     } finally {

@@ -51,7 +51,7 @@ local leaseUntil = now + LEASE_MS
 if held ~= token then unended = held and unended + 1 or 0 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, lineageReply() } end
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply() } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
 if #intents > 0 then -- IT3: whatever is pending is of a dead token
