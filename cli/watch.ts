@@ -44,7 +44,7 @@ interface WatchFlags extends StartupFlags {
 export const EXIT_UPSTREAM_ACTIVE = 3;
 /** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
 const EXIT_SECRETS_REPLACED = 4;
-/** Another cluster's watcher works on this cache (informer §11.11): whoever runs it restarts it, and it looks again. */
+/** Another cluster's watcher works on this cache (informer §11.11). The supervisor restarts this one, which checks again. */
 const EXIT_SHARED_CACHE = 5;
 const END_MS_MAX = 2_000;
 

@@ -4,8 +4,8 @@
  *
  * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
  * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on. An item
- *     whose effects cannot be decided is quarantined by name, too, but cached: it wakes nobody, and a sweep stays whole.
- * AP2 only what time can mend is retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
+ *     whose effects cannot be decided is quarantined by name, too, but cached: it enqueues no key, and a sweep stays complete.
+ * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that does not end in time gets further each time: calls are 100 items, when it comes again 10, then one, and grow while they
@@ -69,7 +69,7 @@ export interface ApplierPorts {
   readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
 }
 
-/** `retry`: leave the message and all later ones of its lane in the queue and look again after so many seconds. */
+/** `retry`: leave the message and all later ones of its lane in the queue for this many seconds. */
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /**
@@ -300,7 +300,7 @@ class MessageApplier {
     return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
   }
 
-  /** Parts that were stashed have been taken away or spoilt: only a list tells what is cached beyond what exists. */
+  /** Parts that were stashed have been taken away or spoilt: only a list shows which cached objects no longer exist. */
   async #incomplete(missing: number): Promise<Verdict> {
     const { r: resource, ln: lane, sq: sequence } = this.#envelope;
     this.#ports.log.error("parts of a manifest are missing or fail their MAC, the resource is listed anew", {
@@ -375,7 +375,7 @@ class MessageApplier {
     return prepared;
   }
 
-  /** Of what nobody had read it shows only now whether it was news. */
+  /** Items that were not read beforehand show only now whether they were new. */
   #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
     if (result.kind !== "applied" && result.kind !== "retry") return;
     const changed = items.filter((_, i) => result.outcomes[i] === "changed");
@@ -398,7 +398,7 @@ class MessageApplier {
   }
 
   /**
-   * The items less what an earlier delivery has applied, or somebody since has superseded (A4): their rows say so. Nothing is rung for these
+   * The items except those that an earlier delivery applied or a newer version superseded (A4): their rows say so. Nothing is rung for these
    * any more, so what came again but once is left out only where it would be read live once more.
    */
   async #unapplied(items: readonly EnvelopeItem[], list: { readonly listRV?: string }): Promise<readonly EnvelopeItem[]> {
@@ -470,7 +470,7 @@ class MessageApplier {
   }
 }
 
-/** Rows that the list does not name and that cannot be believed: nothing is known of them, so they wake nobody. */
+/** Rows that the list does not name and whose MAC fails: nothing is known about them, so no key is enqueued. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))

@@ -1,7 +1,7 @@
 /**
  * From changed objects to items that the Store can apply in one step (informer §11.2): what each change replaces, which keys
  * it concerns, which intents it answers, and the versions and counts at which all that was looked up. The applier and
- * write-through share it, so a change has the same effects whoever sees it first.
+ * write-through share it, so a change has the same effects on either path.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import { isActive, ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
@@ -32,7 +32,7 @@ export interface Prepared {
   readonly counts: readonly NamespaceCount[];
   /** Look-ups that cannot be believed (A14): effects were decided as if they were absent. */
   readonly forged: readonly Forged[];
-  /** Items that are cached like any other and wake nobody: an events table threw, or named what is no key. */
+  /** Items that are cached without enqueuing a key: an event handler threw, or returned an invalid key. */
   readonly faults: readonly Fault[];
 }
 
@@ -179,7 +179,7 @@ function bare(resource: CachedResource, { type, key, uid, rv, object }: Change):
 
 /**
  * Nothing here waits for anybody, so what is thrown comes from the change itself: it would come again with the same message for ever,
- * and a sweep has to be whole (informer §11.5). So the index follows all the same (AP1), and nobody is woken but by the resync.
+ * and a sweep has to be whole (informer §11.5). So the index follows all the same (AP1), and only the resync enqueues keys.
  */
 function effectsOf(tables: Tables, change: Change, row: Row | undefined): readonly Effect[] {
   try {

@@ -40,7 +40,7 @@ export interface Answers {
   readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
   readonly left?: number;
-  /** How the run ends with this (WQ8), told from the objects as they will be cached. Asked once. */
+  /** Returns how the run ends with this (WQ8), from the objects as they will be cached. Called once. */
   readonly ends?: (objects: readonly Cached[]) => Outcome;
 }
 

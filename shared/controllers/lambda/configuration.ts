@@ -1,5 +1,5 @@
 /**
- * What a function is told by its environment, read once at start. Every mistake is named, all at once, one line each, and no
+ * A function's configuration from its environment, read once at start. All errors are reported at once, one line each, and no
  * line quotes a value: some of them are secrets.
  * configuration-variables.ts describes each variable.
  */
@@ -12,7 +12,7 @@ import type { Durability } from "@deltaloop/store/redis";
 import type { Controller } from "@deltaloop/kube/objects";
 import { doorbellsVariable } from "../registry/names.ts";
 
-/** The environment is not what this program needs. The message holds one line per mistake; whoever deployed it acts. */
+/** The environment is invalid. The message has one line per error, for the operator. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
   readonly problems: readonly string[];
@@ -119,7 +119,7 @@ export function parseConfiguration(environment: Variables, controllers: readonly
   );
 }
 
-/** What a process started by us is told: `parseConfiguration` reads the same from it again. */
+/** The environment of a child process; `parseConfiguration` reads the same configuration from it. */
 export function environmentOf({ redis, kube, queues, ...rest }: Configuration<string>): Readonly<Record<string, string>> {
   const variables = {
     DELTALOOP_DEPLOYMENT: rest.deployment,

@@ -16,7 +16,7 @@ export interface FunctionWiring {
   readonly random: Random;
   readonly log: Log;
   readonly digester: Digester;
-  /** What stands behind a cluster id; undefined = not one of ours, whoever sent the message. */
+  /** The connections and keys of one cluster; undefined for an unknown cluster id. */
   readonly cluster: (cid: string | undefined) => ClusterWiring | undefined;
   /** The cluster ids it serves, for functions that no message calls. */
   readonly clusters: readonly string[];
@@ -31,7 +31,7 @@ export interface FunctionWiring {
 
 export interface ClusterWiring {
   readonly store: Store;
-  /** Of this cluster: tells the watcher's messages from others. */
+  /** Verifies that a message is from this cluster's watcher. */
   readonly signer: Signer;
   readonly doorbells: Doorbells;
   /** Calls with the function's own component name, like the gateways, which name the field manager of their controller. */

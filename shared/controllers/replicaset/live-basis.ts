@@ -88,7 +88,7 @@ export function statusContradicts(
   const uids = new Set(claimed.map(({ uid }) => uid));
   const isLeft = ({ uid }: CachedPod): boolean => !uids.has(uid);
   const gone = dependents.filter((row) => row.gone).length;
-  // Of an owner without a mark nobody has counted which of its pods ended since.
+  // Without a mark, the pods of the owner that ended since were not counted.
   const notCounted = observed.pods.filter((pod) => isLeft(pod) && (mark === undefined || isActive(pod))).length + gone + left;
   const released = observed.orphans.filter((pod) => isLeft(pod) && isNewer(pod)).length;
   if (replicas > claimed.length + notCounted + released) return "status above the pods";

@@ -2,7 +2,7 @@
 import type { ListReason } from "../kit/decision-basis.ts";
 import type { Reason } from "../kit/reason.ts";
 
-/** What tells a pod that goes from one that stays (§8), in the order in which it is asked. */
+/** The criteria that rank pods for deletion (§8), in their order. */
 export type VictimRule =
   | "no node"
   | "phase"

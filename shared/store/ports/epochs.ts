@@ -59,7 +59,7 @@ export interface EpochStore {
     readonly resource: CachedResource;
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
   /**
-   * At most once a second: records what is sent, proves the fence, tells a loss (SL1, SL3), and brings back what the watcher must mend.
+   * At most once a second: records what is sent, proves the fence, detects a loss (SL1, SL3), and returns what the watcher must repair.
    * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
    * `full`: the Store has no room for anything that came (FU4).
    */
@@ -84,7 +84,7 @@ export interface EpochStore {
    */
   markSuspect(resource: CachedResource, reason: string): Promise<void>;
   /**
-   * Whether it is time for what is done seldom, whoever leads then: true once `afterMs` (as said the last time) have gone by since it
+   * Whether a periodic task is due, for the current leader: true once `afterMs` (as said the last time) have gone by since it
    * was true last. The first call of an epoch begins to count. `afterMs` is how long from now until the next time.
    */
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
@@ -93,7 +93,7 @@ export interface EpochStore {
   /** `ended`: items that came and end with it. */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
-  /** Keeps that a message of Q1 was not ours. Outside epochs, apart from the quarantine: whoever forges must not push it out. */
+  /** Records a forged message of Q1. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
   noteForgery(forgery: Forgery): Promise<void>;
   /** The last 1,000, the oldest first, each text cut after 200 characters. */
   forgeries(): Promise<readonly Forgery[]>;
@@ -123,7 +123,7 @@ export interface ResourceHealth {
   readonly written?: string;
 }
 
-/** Something that could not be applied: named, kept (the last 1000), in nobody's way. */
+/** An item that could not be applied. The last 1,000 are kept; they block nothing. */
 export interface QuarantineEntry {
   /** Object key, message id or line position. */
   readonly what: string;

@@ -25,6 +25,6 @@ export type Outcome =
 export type DoneResult =
   /** `failures`: in a row, this run included. */
   | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
-  /** It had ended before, and nobody has the key: the same call, mostly, whose answer was lost with its doorbell. */
+  /** The run had ended before and the key is free: mostly a repeated call whose first answer was lost with its doorbell. */
   | { readonly kind: "ended"; readonly bell?: Doorbell }
   | { readonly kind: "stolen" };

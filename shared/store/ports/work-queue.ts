@@ -36,7 +36,7 @@ export interface Snapshot {
   readonly predecessorGone?: string;
   /** Consecutive failures of this key. */
   readonly failures: number;
-  /** Starts of this key right before this one that never ended: whoever ran it died, or was too slow. Absent: none. */
+  /** Preceding starts of this key that never ended, because the run died or was too slow. Absent: none. */
   readonly unended?: number;
   /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
   readonly forged?: readonly Forged[];
@@ -59,7 +59,7 @@ export type TakeResult =
   | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
   | { readonly kind: "otherEpoch" };
 
-/** A key that nobody will run until something adds it: its next event, the resync (informer §15), or a person. */
+/** A key that is not run until it is added again: by its next event, the resync (informer §15), or an operator. */
 export interface ParkedKey {
   readonly key: ObjectKey;
   /** When its last run ended, by the Store's time. */
@@ -83,7 +83,7 @@ export interface WorkQueue {
    * sweeper rings the others.
    */
   resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
-  /** Keys overdue by 5 s with nobody on them, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
+  /** Keys overdue by 5 s without a run, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
   /** Queued and running keys with their times, for people and tests. */
   queued(

@@ -19,7 +19,7 @@ const BELIEF_ROUNDS_MAX = 8;
 
 /** Of Redis, unlike of our own memory, others may write. */
 export interface RedisStoreOptions extends StoreOptions {
-  /** Signs what is stored and tells what somebody else stored (A14). */
+  /** Signs stored values and detects forged ones (A14). */
   readonly signer: Signer;
   /** Default `C`. */
   readonly durability?: Durability;

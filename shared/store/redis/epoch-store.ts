@@ -201,7 +201,7 @@ function checkpointOf([fence, number]: readonly Reply[]): Checkpoint | undefined
   return fence === "" ? undefined : { fence: asText(fence), number: Number(asText(number)) };
 }
 
-/** SL2: whether another primary is told apart. Class A loses nothing; slots of a cluster move. */
+/** SL2: whether another primary can be detected. Class A loses nothing; slots of a cluster move. */
 function isBoundToPrimary({ options, connection }: Context): boolean {
   return options.durability !== "A" && !connection.isCluster;
 }

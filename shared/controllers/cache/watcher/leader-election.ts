@@ -6,7 +6,7 @@
  * LE2 time is judged only by when this process saw the record change, so clocks may differ.
  * LE3 a leader that could not renew for the renew deadline has lost, whatever the record says. It counts from when it asked for
  *    the last renewal, a successor from when it saw it, which is later; so there is no moment with two of them.
- * LE4 whoever sends asks `holds` first: a process that stood still learns it there, before any of its timers.
+ * LE4 every sender calls `holds` first, so a process that was suspended learns there that it lost the Lease, before any timer fires.
  * LE5 a leader writes its Lease over any version of it that is its own, so renewing, raising and releasing at the same time, or a
  *    person's label, make none of them fail.
  * LE6 the Lease lists the leader's token and its last TERMS_MAX earlier terms (informer §11.11). Each acquisition and raise begins a term;
@@ -92,7 +92,7 @@ const RETRY_MS = 2000;
 /** Differs from upstream, where candidates look every 2 s, too: a Lease that was given back is taken within 2 s. */
 const LOOK_MS = 1000;
 const JITTER = 1.2;
-/** Versions of our own Lease that somebody else may have touched between two tries of one write. */
+/** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
 /** Waits for the Lease, then keeps it. Resolves to undefined when `signal` aborts first. */

@@ -9,7 +9,7 @@
  * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
  *    epoch: fresh keys, so that nothing old can win.
  * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
- * WA7 a full Store is told, and what older epochs have left goes at once. What it left out is listed once it has had room for
+ * WA7 a full Store is reported, and data of older epochs is deleted at once. What it left out is listed once it has had room for
  *    FULL_SETTLE_MS: before that a list would only be left out again.
  * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its Lease.
  *    If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
@@ -55,7 +55,7 @@ export interface WatcherPorts {
   readonly metrics?: Metrics;
   /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
-  /** Looks for another controller's writes; absent: nobody does. */
+  /** Looks for another controller's writes. Absent: disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
 }
 
@@ -83,7 +83,7 @@ const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
 /** How long a written version may be above its stream before the server is asked (WA10). */
 const ABOVE_STREAM_MS = 15_000;
-/** What a double holds exactly, as upstream tells it. Source: client-go tools/cache/the_real_fifo.go. */
+/** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
 
 /** Why a term of leading ended: the next one starts accordingly. */
@@ -129,7 +129,7 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
   }
 }
 
-/** WA1: after a standstill, calls whose time has come are made before any timer tells us that another one leads. */
+/** WA1: after a standstill, calls whose time has come are made before any timer shows that another watcher leads. */
 function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
   return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
 }
@@ -196,7 +196,7 @@ async function leadUntilLost(
  * every later write of it gets a greater one; we write it now, and if that is ours to do and the answer is below, time went back.
  */
 async function provesRegression(leadership: Leadership, stored: string): Promise<string | undefined> {
-  const renewed = await leadership.raise().catch(() => undefined); // somebody else holds it
+  const renewed = await leadership.raise().catch(() => undefined); // another holder has it
   if (renewed === undefined || compareResourceVersions(renewed, stored) >= 0) return undefined;
   return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
@@ -431,7 +431,7 @@ class Term {
     this.#noteFull(result.full ?? false);
     for (const health of result.resources) {
       this.#tell(health);
-      this.#mend(health);
+      this.#repair(health);
       await this.#compareWritten(health);
     }
   }
@@ -476,7 +476,7 @@ class Term {
     metrics?.set("informer_store_resource_version", informerLabels(resource), version);
   }
 
-  #mend(health: ResourceHealth): void {
+  #repair(health: ResourceHealth): void {
     const { resource } = health;
     if ((health.holeForMs ?? 0) > this.#options.holeRelistMs)
       return this.#finish({ kind: "raise", why: `a message of ${resource} never arrived` });

@@ -197,7 +197,7 @@ export class RunCalls {
     if (answer === "stolen") throw new StolenError();
   }
 
-  /** As `save`, for a run that ends now because its Store does not answer: sent, and waited for by nobody. */
+  /** As `save`, for a run that ends now because its Store does not answer: sent without waiting for the answer. */
   saveLate(answers: AnswersOf<"pods">): void {
     this.save(answers).catch(() => undefined); // then the ops' deadline ends what they hold
   }
@@ -216,7 +216,7 @@ export class RunCalls {
     this.#mark = [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-    // Events are told while the key is held.
+    // Events are sent while the key is leased.
     const ends =
       finalResult && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(finalResult(all), this.run.snapshot) } : {};
     const written = {
@@ -247,7 +247,7 @@ export class RunCalls {
     return (this.#rows ??= snapshotRows(this.run));
   }
 
-  /** Notes what is to be told about the owner. */
+  /** Records an Event about the owner, to be sent later. */
   emit(owner: Owner, notes: readonly EventNote[]): void {
     this.#events.note(owner, notes);
   }

@@ -42,7 +42,7 @@ export interface SyncSession
   updateStatus(write: WriteOf<"UpdateStatus">, options?: StatusOptions): Promise<Performed>;
   /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
-  /** Tells whoever traces why the next writes are wanted, or none. */
+  /** Reports the reason of the next writes to a tracer, if there is one. */
   because(...reasons: readonly Reason[]): void;
   /** Notes Events about the owner. They leave together when the handler has ended, however it ends. */
   emit(owner: Owner, notes: readonly EventNote[]): void;

@@ -10,7 +10,7 @@
  *    reached makes this throw.
  * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
  *    its handler had thrown, so a key that kills who runs it does not do so for ever.
- * WK6 where another controller is at work (informer §11.9) no key is handed out, and people are told why. A run that hears of it at its
+ * WK6 where another controller is at work (informer §11.9) no key is handed out, and the reason is logged. A run that hears of it at its
  *    renewal begins no call any more; it has not failed, and its key is due again at once.
  * WK7 without the Lease's proof (lease-proof.ts) nothing is read live or written; the key has not failed, and is due again after a second.
  */
@@ -275,7 +275,7 @@ async function endOf(
       return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
-    // A lost race is an everyday answer: somebody else was faster, and the retry sees what they did.
+    // A lost race is ordinary: another writer was faster, and the retry sees its write.
     const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;
     say(isFinal ? "sync failed, key dropped" : "sync failed", {
       key,

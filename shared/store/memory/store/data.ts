@@ -28,7 +28,7 @@ export interface MemoryData {
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
-  /** What each controller has told. */
+  /** Events that each controller has sent. */
   events: { readonly [C in Controller]: CorrelatorMemory };
   /** `<resource>:<lane>` to what became of the items that came. */
   readonly tallies: Map<string, LaneTally>;
@@ -86,7 +86,7 @@ export interface ResourceData {
   readonly lanes: readonly LaneData[];
   /** Slice name (sliceName) to rows. */
   readonly slices: Map<string, Map<ObjectKey, Row>>;
-  /** Namespace to rows. Of primaries only: nobody asks for all pods of a namespace. */
+  /** Namespace to rows. For primaries only: no caller lists all pods of a namespace. */
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
   /** Namespace to how often a primary of it appeared, disappeared or changed what look-ups rest on. */
   readonly counts: Map<string, number>;
@@ -96,7 +96,7 @@ export interface ResourceData {
   predecessorsFloor: string;
   /** Keys whose payload a manifest found missing. */
   readonly needed: Set<ObjectKey>;
-  /** What somebody else has spoilt (forged.ts), by its place. */
+  /** Tampered entries (forged.ts), by their place. */
   readonly forged: Map<string, Forged>;
   /** Since when rows are flagged `gone`. */
   readonly goneSinceMs: Map<ObjectKey, number>;
@@ -250,7 +250,7 @@ export function sliceName(owner: OwnerId | undefined, namespace: string): string
   return owner ?? `-${namespace}`;
 }
 
-/** Rows of a slice in the order of their keys: whoever reads twice reads the same. */
+/** Rows of a slice in the order of their keys, so that two reads are equal. */
 export function readSlice(resource: ResourceData | undefined, slice: string): readonly Row[] {
   return sortedRows(resource?.slices.get(slice));
 }

@@ -260,7 +260,7 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
-/** Keys overdue with nobody on them and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
+/** Overdue keys without a run and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
 export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();

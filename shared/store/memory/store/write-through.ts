@@ -14,7 +14,7 @@ import { addKey, finishRun, isOfLineage } from "./work-queue.ts";
 const ITEMS_MAX = 500;
 
 /**
- * Facts are applied whoever brings them, also without the lease: the row rules sort them out. Ops are the token's alone.
+ * Facts are applied from any caller, also without the lease, because the row rules decide. Intents belong to the token.
  * The key is queued when a row changed, and when an answer was dropped by A5 or A6: its pod is gone already, nobody else
  * knows that it belonged to this run. That also holds for items before a `retry`, since the caller sends only the rest.
  */
