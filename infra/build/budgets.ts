@@ -4,12 +4,12 @@
  * each other's code (33; design decision 20).
  */
 export const BUNDLE_KIB_MAX: Readonly<Record<string, number>> = {
-  "apply-deltas": 375,
-  "dead-deltas": 350,
-  sweep: 345,
-  "sync-deployment": 450,
-  "sync-replicaset": 450,
-  "sync-replicationcontroller": 415,
+  "apply-deltas": 390,
+  "dead-deltas": 365,
+  sweep: 360,
+  "sync-deployment": 475,
+  "sync-replicaset": 475,
+  "sync-replicationcontroller": 440,
 };
 
 /**

@@ -169,7 +169,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         const replay = deltaloop(["replay", file(), "--seed", String(seed)]);
         expect((await replay.exited).code, replay.output()).toBe(0);
         expect(replay.output()).toMatch(
-          /decided [1-9]\d* writes, none was sent\. Cache at the end: 1 Deployments, 2 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
+          /decided [1-9]\d* writes; none was sent\. Cache at the end: 1 Deployments, 2 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
         );
         expect(replay.output()).toContain("create ReplicaSet vault-");
         expect(replay.output()).not.toMatch(PLANTED);
@@ -183,7 +183,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       const explained = deltaloop(["explain", file(), "deploy/vault"]);
       expect((await explained.exited).code, explained.output()).toBe(0);
       expect(explained.output()).toMatch(/ pods? asked for in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
-      expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; so it was done \d+ ms later/);
+      expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; recorded \d+ ms later/);
       expect(explained.output()).not.toMatch(PLANTED);
     });
 
@@ -193,7 +193,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         ...["capture", "-o", parts, "--rotate-every", "2s", "--keep", "2"],
         ...["--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"],
       ]);
-      await capture.line("going on in");
+      await capture.line("continuing in");
       await cluster.kubectl("scale", "deployment/vault", "--replicas=4");
       await cluster.rolledOut("default", "vault");
       await capture.line("parts.0004");
@@ -201,7 +201,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       process.kill(capture.pid, "SIGKILL");
       await capture.exited;
       // Another one may be starting; until that is logged, the older ones stay.
-      const said = Array.from(capture.output().matchAll(/going on in (\S+)/g), ([, path = ""]) => path);
+      const said = Array.from(capture.output().matchAll(/continuing in (\S+)/g), ([, path = ""]) => path);
       const files = (await readdir(directory)).filter((name) => name.startsWith("parts.")).map((name) => join(directory, name));
       expect(files).toEqual(expect.arrayContaining(said.slice(-2)));
       expect(files.length).toBeLessThanOrEqual(3);

@@ -57,9 +57,15 @@ describe("exits with code 2 and a line for each configuration error", () => {
   });
 
   it("a server that does not answer", async () => {
-    const lines = await refused(["dev", "--kubeconfig", kubeconfig()]);
+    const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "0s"]);
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED/);
+    expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED.*--startup-timeout$/);
+  });
+
+  it("a server that does not answer for the startup timeout", async () => {
+    const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "5s"]);
+    expect(lines[0]).toMatch(/^deltaloop: warn: waiting for the API server https:\/\/127\.0\.0\.1:9 call=.*ECONNREFUSED/);
+    expect(lines.at(-1)).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: GET \S+ fails for 4s: /);
   });
 
   it("an invalid number", async () => {

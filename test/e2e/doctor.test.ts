@@ -43,7 +43,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       [cluster, redis] = await Promise.all([startCluster({ machines: false }), startRedis()]);
       client = new Redis(redis.url).on("error", () => undefined); // it is killed below
       dev = await startDev(cluster, "--redis", redis.url);
-      const line = await dev.line("is something wrong? deltaloop ");
+      const line = await dev.line("to check it, run: deltaloop ");
       args = line.slice(line.indexOf("doctor")).split(" ");
       configuration = parseConfiguration(parseEnv(await readFile(args[args.indexOf("--env") + 1] ?? "", "utf8")));
       store = openCache(
