@@ -444,3 +444,40 @@ describe("the terms that the Lease lists", () => {
     expect(c.leader()?.lineage?.final).toBeUndefined();
   });
 });
+
+describe("a Lease that a user deletes", () => {
+  const termsIn = (lease: unknown): readonly string[] =>
+    ((lease as Lease | undefined)?.metadata?.annotations?.[LEASE_TERMS] ?? "").split(" ").filter((term) => term !== "");
+  const named = (token: string): string => token.replace(/\.\d+$/, "");
+
+  it("is made again by a candidate that saw it, with the terms that it listed", async () => {
+    const { clock, server, candidate } = scene();
+    const at = (): unknown => server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name);
+    const one = candidate("one");
+    await clock.advance(1_500);
+    one.leader()?.lineage?.use();
+    one.leader()?.lineage?.confirm(0);
+    const two = candidate("two");
+    await clock.advance(5_000);
+    const before = termsIn(at());
+    expect(before).toHaveLength(1);
+    one.ends.abort(); // it ends without a word
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
+    await clock.advance(3_000);
+    expect(two.leader()).toBeDefined();
+    const after = termsIn(at());
+    expect(after.map(named)).toEqual([...before.map(named), expect.any(String)]);
+    expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
+  });
+
+  it("lists nothing where it is made by a process that never saw it", async () => {
+    const { clock, server, candidate } = scene();
+    const one = candidate("one");
+    await clock.advance(3_000);
+    one.ends.abort();
+    await server.request({ method: "DELETE", path: `${PATH}/${LEASE.name}`, headers: {} });
+    candidate("three");
+    await clock.advance(3_000);
+    expect(termsIn(server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name))).toHaveLength(1);
+  });
+});

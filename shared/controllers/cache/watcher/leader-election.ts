@@ -12,6 +12,7 @@
  * LE6 the Lease lists the leader's token and its last TERMS_MAX earlier terms (informer §11.11). Each acquisition and raise begins a term;
  *    a renewal raises the count once the Store has confirmed the last one. A term that was never sent to the Store leaves the list with
  *    the next write.
+ *    A deleted Lease is made again with the terms that this process saw in it last: only a process of this cluster knows them.
  * LE7 a leader that finds another list than it wrote last overwrites nothing: the API server's history went back. The next raise empties
  *    the list.
  * LE8 a returned Lease names the final checkpoint. Each acquiring write erases it.
@@ -95,6 +96,14 @@ const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
+/** The terms that a process saw in its Lease last, by its ports. */
+const termsSeen = new WeakMap<LeasePorts, readonly TermToken[]>();
+
+/** The terms of a deleted Lease. Its leader may have raised the count once since this process looked. */
+function termsOfDeleted(ports: LeasePorts): readonly TermToken[] {
+  return (termsSeen.get(ports) ?? []).map((token, i, all) => (i === all.length - 1 ? { ...token, count: token.count + 1 } : token));
+}
+
 /** Waits for the Lease, then keeps it. Resolves to undefined when `signal` aborts first. */
 export async function acquireLease(ports: LeasePorts, options: LeaseOptions, signal: AbortSignal): Promise<Leadership | undefined> {
   const { clock, log, random } = ports;
@@ -107,12 +116,14 @@ export async function acquireLease(ports: LeasePorts, options: LeaseOptions, sig
       const lease = await readLease(ports, options);
       if (lease && lease.metadata?.resourceVersion !== seen?.version)
         seen = { version: lease.metadata?.resourceVersion ?? "", atMs: clock.now() };
+      const terms = lease ? parseTerms(lease.metadata?.annotations?.[LEASE_TERMS]) : termsOfDeleted(ports);
+      if (lease) termsSeen.set(ports, terms);
       const holder = lease?.spec?.holderIdentity ?? "";
       const durationMs = (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
       if (!lease || holder === "" || holder === options.identity || (seen && clock.now() - seen.atMs >= durationMs)) {
         const askedMs = clock.now();
         const annotations = lease?.metadata?.annotations;
-        const listed = parseTerms(annotations?.[LEASE_TERMS]).slice(-TERMS_MAX);
+        const listed = terms.slice(-TERMS_MAX);
         const token = newToken(random);
         const final = holder === "" ? parseFinal(annotations?.[LEASE_FINAL], lease?.spec?.leaseTransitions ?? 0) : undefined;
         const approved = annotations?.[LEASE_APPROVED];
@@ -173,6 +184,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
         const identity = given.released ? "" : options.identity;
         lease = await write(ports, { ...options, identity }, lease, { ...given, terms: text });
         attempts = attempts.slice(attempts.indexOf(text));
+        termsSeen.set(ports, parseTerms(text));
         return true;
       } catch (error) {
         if ((!isConflict(error) && !isNotFound(error)) || tries === WRITES_MAX) throw error;
