@@ -32,8 +32,8 @@ const REQUESTS: Readonly<Record<string, readonly string[]>> = {
     ...["list replicasets", "get deployments", "create replicasets", "patch deployments"],
     ...["create pods", "patch replicasets"],
   ],
-  "sync-replicaset": ["get replicasets", "create pods", "patch replicasets"],
-  "sync-replicationcontroller": ["get replicationcontrollers", "create pods", "patch replicationcontrollers"],
+  "sync-replicaset": ["get replicasets", "list pods", "create pods", "patch replicasets"],
+  "sync-replicationcontroller": ["get replicationcontrollers", "list pods", "create pods", "patch replicationcontrollers"],
 };
 
 describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" : ` (${reason})`}`, () => {
