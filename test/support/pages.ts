@@ -124,6 +124,7 @@ export async function runPage(
 
 /** Links to the folders of this checkout and copies of its files, and `deltaloop` and `programs` on the returned PATH. */
 async function checkoutIn(folder: string, programs: Readonly<Record<string, string>>): Promise<string> {
+  await mkdir(join(ROOT, "dist"), { recursive: true }); // a build writes it, and its link has to be there before
   for (const entry of await readdir(ROOT, { withFileTypes: true })) {
     const [from, to] = [join(ROOT, entry.name), join(folder, entry.name)];
     if (entry.isFile()) await copyFile(from, to);
