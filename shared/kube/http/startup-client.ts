@@ -11,7 +11,7 @@ export interface StartupOptions {
   /** Retry period from the first failure on. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Called with the awaited call once calls have failed for two seconds. */
+  /** Called once, when a call has had no success for two seconds, with what is awaited. */
   readonly onWaiting: (awaited: string) => void;
 }
 
@@ -34,6 +34,21 @@ export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock
   let isNoticed = false;
 
   async function json(call: Call): Promise<unknown> {
+    const answered = new AbortController();
+    let awaited = "no answer yet";
+    const notice = (): void => {
+      if (!isNoticed) onWaiting(`${call.method} ${call.path}: ${awaited}`);
+      isNoticed = true;
+    };
+    clock.after(NOTICE_AFTER_MS, answered.signal).then(notice, () => undefined);
+    try {
+      return await repeated(call, clock.now(), (error) => (awaited = describeError(error)));
+    } finally {
+      answered.abort();
+    }
+  }
+
+  async function repeated(call: Call, startMs: number, onFailure: (error: unknown) => void): Promise<unknown> {
     for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, WAIT_MS_MAX)) {
       try {
         const answer = await client.json(call);
@@ -41,14 +56,11 @@ export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock
         return answer;
       } catch (error) {
         call.signal?.throwIfAborted();
-        failingSinceMs ??= clock.now();
+        failingSinceMs ??= startMs;
         const failingMs = clock.now() - failingSinceMs;
         const retryMs = isIdempotent(call) ? Math.min(timeoutMs, retryWindowMs(error)) : 0;
         if (failingMs + waitMs > retryMs) throw failed(call, error, failingMs);
-        if (!isNoticed && failingMs >= NOTICE_AFTER_MS) {
-          isNoticed = true;
-          onWaiting(`${call.method} ${call.path}: ${describeError(error)}`);
-        }
+        onFailure(error);
         await clock.after(waitMs, call.signal);
       }
     }

@@ -53,7 +53,7 @@ describe("a call of a starting command", () => {
     const { answer, notices } = await start(error, { untilMs: 20_000 });
     expect(answer).toBe("answer");
     expect(notices).toHaveLength(1);
-    expect(notices[0]).toMatch(/^3500: GET \/version: /);
+    expect(notices[0]).toMatch(/^2000: GET \/version: \S/);
   });
 
   it("is repeated at growing intervals, and says nothing in the first two seconds", async () => {
@@ -91,6 +91,16 @@ describe("a call of a starting command", () => {
     expect(ended).toMatchObject({ atMs, thrown: expect.any(StartupError) as Error });
     expect(ended.thrown?.message).toMatch(says);
     expect(ended.thrown?.message).not.toContain("secret");
+  });
+
+  it("that hangs is reported after two seconds, too", async () => {
+    const clock = createVirtualClock(0);
+    const notices: string[] = [];
+    const json = async (): Promise<unknown> => await clock.after(10_000).then(() => "answer");
+    const options = { timeoutMs: 60_000, clock, onWaiting: (awaited: string) => notices.push(`${clock.now()}: ${awaited}`) };
+    const answer = startupClient<KubeCalls>({ requestTimeoutMs: 1, fieldManager: "test", json }, options).json(GET);
+    await clock.advance(20_000);
+    expect([await answer, notices]).toEqual(["answer", ["2000: GET /version: no answer yet"]]);
   });
 
   it("gives other refusals to its caller as they are", async () => {
