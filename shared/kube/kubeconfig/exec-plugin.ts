@@ -107,7 +107,7 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
     ...(token !== undefined && { token }),
     ...(cert !== undefined && { cert }),
     ...(key !== undefined && { key }),
-    expiresAtMs: Date.parse(expirationTimestamp ?? "") || Number.POSITIVE_INFINITY,
+    expiresAtMs: typeof expirationTimestamp === "string" ? Date.parse(expirationTimestamp) : Number.POSITIVE_INFINITY,
   };
 }
 

@@ -456,3 +456,13 @@ it.each([
   const config = await configFor(SERVER, plugin(printing(status, more), { env }));
   expect(await config.token?.()).toBe("tok");
 });
+
+it("a plugin's credentials that ended long ago are asked for again", async () => {
+  const script = `require("node:fs").appendFileSync(process.env.COUNT, "x"); ${printing({ token: "tok", expirationTimestamp: "1970-01-01T00:00:00Z" })}`;
+  const count = join(folder, "runs");
+  await writeFile(count, "");
+  const config = await configFor(SERVER, plugin(script, { env: [{ name: "COUNT", value: count }] }));
+  await config.token?.();
+  await config.token?.();
+  expect((await readFile(count, "utf8")).length).toBeGreaterThan(1);
+});
