@@ -69,10 +69,8 @@ class ValueScan {
     let start = 0;
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
-      const isAtMargin = this.#isAtMargin;
-      this.#isAtMargin = byte === FEED;
       if (byte === FEED) this.#line++;
-      if (byte === OPEN && isAtMargin) {
+      if (byte === OPEN && (at === 0 ? this.#isAtMargin : chunk[at - 1] === FEED)) {
         // No line within a value begins like this, compact or pretty-printed.
         if (this.#depth > 0) this.#tear(`${this.#place}: not JSON`);
         [start, this.#place, this.#isSkipping] = [at, `${this.#name}:${this.#line}`, false];
@@ -96,6 +94,7 @@ class ValueScan {
       }
     }
     if (this.#depth > 0) this.#keep(chunk.subarray(start));
+    if (chunk.length > 0) this.#isAtMargin = chunk.at(-1) === FEED;
   }
 
   /** @throws {CaptureError} with the first error when no value was read */
