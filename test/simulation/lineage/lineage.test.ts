@@ -21,6 +21,12 @@ it(`no schedule of ${SEEDS} violates anything outside the stated windows`, () =>
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, RULES)).flat()).toEqual([]);
 });
 
+it(`no schedule of ${SEEDS} in which Leases are deleted, too, violates anything outside the stated windows`, () => {
+  const rules = (VARIANTS["RK"] ?? "").split(",");
+  expect(rules).toContain("keep");
+  expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, rules)).flat()).toEqual([]);
+});
+
 describe("a rule that is taken away is missed", () => {
   it.each([
     ["tok", 3],

@@ -14,10 +14,11 @@ const RULES = {
   bind: 'registerIntents and write-through compare the fence with that of take', reproof: 'a proof lasts 10 s and ends with a connection error', erase: 'the acquiring write erases the final checkpoint',
   fence: 'each new fence needs a live list', auto: 'the stop ends when fewer than four epochs are in ten minutes', names: 'names come from a counter in the Store', statdel: 'status.replicas below the pods seen: list before deletes',
   ring: 'the Lease keeps its last eight terms', member: 'functions ask for membership, not equality', always: 'a create or delete is always decided on a live list', lapse: 'a run that outlives 12 s starts no write', ghost: 'the write-through of a live list takes away the cached pods that the list lacks', seen: 'a function that saw a greater checkpoint of the epoch marks SUSPECT', clamp: 'a time of the Store further ahead than its own bound counts as now', ahead: 'a proven function whose live owner is older than the cached one asks for a new epoch', wt: 'a cached version above the leader\'s stream for 15 s opens a new epoch', past: 'a live list counts as a mark only when W has passed its version', empty: 'a leader that finds its history gone back empties the list of its Lease', dl: 'deletes are always decided on a live list', clean: 'a term that sent no openFence leaves the list', born: 'openEpoch stores the term that opens the epoch', proof: 'a leader that raises its own fence proves by its last answered checkpoint that the Store was not set back',
+  keep: 'a deleted Lease is made again with the terms that this process saw in it last, the newest one count further',
 };
 const PROP = 'tok,pend,still,four,fcheck,final,caught,live,stat,lapse,clamp';
 const FIX = PROP + ',rot,self,memory,cas,own,first,bind,reproof,erase,fence,auto,statdel,ring,member,ghost,seen,clean,empty,wt,past,born,proof';
-export const VARIANTS = { V0: 'lapse', V1: PROP, R: FIX, RN: FIX + ',names', RD: FIX + ',names,dl', RA: FIX + ',names,always' };
+export const VARIANTS = { V0: 'lapse', V1: PROP, R: FIX, RN: FIX + ',names', RD: FIX + ',names,dl', RA: FIX + ',names,always', RK: FIX + ',names,keep' };
 for (const r of ['tok', 'pend', 'still', 'four', 'fcheck', 'final', 'caught', 'live', 'stat', 'clamp']) VARIANTS['V1-' + r] = PROP.split(',').filter(x => x !== r).join();
 for (const r of ['pend', 'still', 'four', 'fcheck', 'final', 'caught', 'live', 'stat', 'rot', 'self', 'memory', 'cas', 'own', 'first', 'bind', 'reproof', 'erase', 'fence', 'auto', 'statdel', 'ring', 'member', 'names', 'ghost', 'seen', 'clean', 'empty', 'clamp', 'wt', 'past', 'born', 'proof', 'tok', 'lapse'])
   VARIANTS['RN-' + r] = VARIANTS.RN.split(',').filter(x => x !== r).join();
@@ -33,6 +34,8 @@ export function run(seed, rules, trace, only) {
   const bad = (id, why) => { if (twin && V.rot) id += 'y'; else if (ztwin && V.rot) id += 'z'; if (!viol[id]) { viol[id] = `${now}s ${why}`; if (log) log('!!', id, why) } };
   const mode = { clone: chance(.5), restore: chance(.35), store: chance(.5), cfun: chance(.4), lossy: chance(.25), adopt: chance(.1), clock: chance(.2), down: chance(.3), two: chance(.5), hand: chance(.5), crash: chance(.6), msgs: chance(.3) };
   if (only) for (const k of ['clone', 'restore', 'store', 'cfun', 'lossy', 'adopt', 'clock', 'down', 'two', 'hand', 'crash', 'msgs']) mode[k] = only.includes(k);
+
+  mode.gone = only ? only.includes('gone') : !!(V.keep || V.gone) && seed % 2 === 0; // drawn without the generator: other schedules stay as they are
 
   // ---- clusters: etcd with its own history ----
   const N0 = 2 + R(2);
@@ -75,7 +78,7 @@ export function run(seed, rules, trace, only) {
   const mkW = (cl, id) => ({ cl, id, ph: 'idle', sleep: 0, seenRv: -1, seenAt: 0, obs: null, restartAt: 0 });
   const reset = w => { const { cl, id, n } = w; for (const k of Object.keys(w)) delete w[k]; Object.assign(w, mkW(cl, id)); w.id = id.split('/')[0] + '/' + ++ids; w.restartAt = now + (quiet ? 2 : R(8)) };
   const alive = c => c.up && now >= c.upAt;
-  const writeLease = (w, fn) => { const c = w.cl; if (!c.lease) c.lease = { rv: 0, holder: '', list: [], fin: null }; fn(c.lease); c.lease.rv = ++c.rev; return c.lease.rv };
+  const writeLease = (w, fn) => { const c = w.cl; if (!c.lease) c.lease = { rv: 0, holder: '', list: [], fin: null }; fn(c.lease); w.saw = c.lease.list.slice(); c.lease.rv = ++c.rev; return c.lease.rv };
   const leaseList = (w, prior) => { const l = prior.slice(); l.push(w.tok); return V.ring ? l.slice(-8) : V.pend ? l.slice(-6) : [prior[0] ?? w.tok, w.tok] };
   const raise = w => { // one Lease write with a fresh term; false: lost
     if (!alive(w.cl)) return false; const L = w.cl.lease;
@@ -94,10 +97,10 @@ export function run(seed, rules, trace, only) {
     switch (w.ph) {
       case 'idle': {
         if (!alive(c)) return; const L = c.lease;
-        if (L && L.rv !== w.seenRv) { w.seenRv = L.rv; w.seenAt = now }
+        if (L && L.rv !== w.seenRv) { w.seenRv = L.rv; w.seenAt = now; w.saw = L.list.slice() }
         if (L && L.holder !== '' && L.holder !== w.id && now - w.seenAt < LEASE) return;
         w.prior = L && L.holder === '' && L.fin ? L.fin : null; w.proofFin = w.prior;
-        const before = L ? (V.clean && L.void ? L.list.filter(e => e !== L.void) : L.list) : []; w.sent = false; w.tok = 't' + ++ids + '.0'; w.conf = ''; w.mine = [w.tok]; w.list = leaseList(w, before);
+        const before = L ? (V.clean && L.void ? L.list.filter(e => e !== L.void) : L.list) : V.keep && w.saw ? w.saw.map((e, i, all) => i < all.length - 1 ? e : T(e) + '.' + (N(e) + 1)) : []; w.sent = false; w.tok = 't' + ++ids + '.0'; w.conf = ''; w.mine = [w.tok]; w.list = leaseList(w, before);
         w.fence = writeLease(w, l => { l.holder = w.id; l.list = w.list.slice(); if (V.erase) l.fin = null }); w.wrote = w.list.join(); w.renewed = now; w.ph = 'ep'; w.obs = null; w.regress = false; w.fin = null; w.mem = null; w.answered = 0; w.unproven = !w.prior; w.replace = null; w.began = now;
         if (log) log(w.id, 'Lease', w.fence, w.list.join(), 'final', JSON.stringify(w.prior)); return }
       case 'raise': if (raise(w)) { if (log) log(w.id, 'raised', w.fence, w.list.join()); w.ph = 'ep' } return;
@@ -297,12 +300,13 @@ export function run(seed, rules, trace, only) {
     if (mode.restore && chance(.08) && backups.length > 1) { const b = copy(chance(.5) ? backups.at(-1) : pick(backups)); const brk = P.brk; const old = P.rev; for (const k of ['rev', 'comp', 'lease', 'rs', 'pods', 'ev']) P[k] = b[k]; P.brk = brk + 1; if (S.ep && inList(P.lease?.list ?? [], S.ep.tok || 'x.0')) ztwin = true; if (chance(.4)) { P.rev = Math.max(P.rev, old) + 500; if (chance(.5)) P.comp = P.rev } P.upAt = now + pick([0, 5, 20, 90]); restoredAt = P.upAt; userDel += 4; nHist.push({ t: now, n: P.rs.n }); note(); if (log) log('P restored in place, rev', P.rev, 'Lease', P.lease?.list.join(), 'pods', [...P.pods.keys()].join(), 'up at', P.upAt); if (chance(.4)) for (const w of ws) if (w.cl === P) reset(w) }
     if (mode.down && chance(.06)) { P.upAt = now + pick([5, 20, 100, 300]); P.brk++; if (log) log('P unreachable until', P.upAt) }
     if (mode.store && chance(.1) && shots.length) { storeBack = now; if (chance(.2)) { S = fresh(); back = 0; if (log) log('Store flushed') } else { S = dup(chance(.6) ? shots.at(-1 - R(Math.min(3, shots.length))) : pick(shots)); back = 1; if (log) log('Store set back: tok', S.ep?.tok, 'epoch', S.ep?.id, 'beat', S.ep?.beat, 'pods', [...S.pods.keys()].join()) } }
+    if (mode.gone && chance(.1)) { const c = C && chance(.4) ? C : P; if (alive(c) && c.lease) { c.lease = null; if (log) log('the Lease of', c.name, 'is deleted') } }
     if (mode.clock && chance(.1)) { off += pick([-300, 300, -60, 60]); if (log) log('Store clock', off) }
     if (mode.hand && chance(.08)) { const w = ws.find(x => x.ph === 'lead' && x.cl === P && now >= x.sleep); if (w && alive(P) && S.ep?.id === w.epoch) { checkpoint(w); if (w.ph === 'lead') { w.fin = { tok: S.ep.tok, beat: S.ep.bf + '/' + S.ep.beat }; release(w); if (log) log(w.id, 'hands over', JSON.stringify(w.fin)); w.fin = null; if (chance(.4)) reset(w) } } }
     if (lag) tick(pick(D), R(24)); else tick(pick(D), 10 + R(30)) }
   quiet = true; P.up = true; P.upAt = Math.min(P.upAt, now); off = V.clampless ? off : off;
   const wake = () => { if (alive(P) && P.pods.size > P.rs.n - 1 && P.pods.size) { delPod(P, [...P.pods.keys()][0]); userDel++ } };
-  const settled = () => P.pods.size === P.rs.n && !closed() && S.ep.by === 'P' && S.pods.size === P.rs.n && P.rs.st === P.rs.n && (!V.tok || inList(P.lease.list, S.ep.tok || 'x.0'));
+  const settled = () => P.pods.size === P.rs.n && !closed() && S.ep.by === 'P' && S.pods.size === P.rs.n && P.rs.st === P.rs.n && (!V.tok || inList(P.lease?.list ?? [], S.ep.tok || 'x.0'));
   const calm = (limit) => { let n = 0; for (let i = 0; i < limit / 5; i++) { tick(2, 18); tick(3, 18); if (settled()) { if (n === 0) { n = 1; wake() } else if (++n > 2) return true } } return false };
   if (C) { alarm = 0; const ok = calm(200); if (closed() === 'four epochs') alarm = 1; if (log) log('state', JSON.stringify(S.rs), JSON.stringify(P.rs), [...S.pods].map(x => x[0] + ':' + x[1].rv).join(), [...P.pods.keys()].join(), JSON.stringify([...S.ops]), JSON.stringify(S.run), closed()); if (!ok && !alarm && P.rs.ex) bad('I4a', `P neither works nor alarms while the clone lives (${closed()})`); ws = ws.filter(w => w.cl === P); fs = fs.filter(f => f.cl === P); if (log) log('clone gone', ok, alarm) }
   if (!P.rs.ex) return viol;
