@@ -170,6 +170,24 @@ describe("a directory", () => {
 });
 
 describe("a file", () => {
+  it("that has not changed is not parsed again", async () => {
+    await write("a.yaml", YAML("a"));
+    await write("bad.yaml", "kind: P");
+    const clock = createVirtualClock(0);
+    const source = start(directory, clock);
+    await source.next();
+    await until(() => clock.nextDueMs() === 20_000);
+    await clock.advance(20_000);
+    await source.next();
+    await write("a.yaml", YAML("a", "registry.test/web:v2"));
+    await until(() => clock.nextDueMs() !== 40_000);
+    await clock.advance(100);
+    await source.next();
+    const [first, second, third] = source.lists.map(([pod]) => pod);
+    expect(second).toBe(first);
+    expect(third).not.toBe(first);
+  });
+
   it("is one pod; bad, it changes nothing; gone, it is an empty list", async () => {
     await write("web.yaml", YAML("web"));
     await write("other.yaml", YAML("other"));
