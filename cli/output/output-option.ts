@@ -21,6 +21,7 @@ export function objectText(value: object, format: OutputFormat): string {
   if (format === "json") return `${printableJson(value)}\n`;
   // JSON first: what it leaves out, such as fields that are undefined, YAML would print.
   const text = stringify(JSON.parse(JSON.stringify(value)), {
+    version: "1.1", // quotes keys such as yes
     lineWidth: 0,
     doubleQuotedAsJSON: true,
     defaultStringType: "QUOTE_DOUBLE",

@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 
+import { parseYaml } from "../../../../shared/kube/yaml/yaml.ts";
 import { objectText } from "../../../../cli/output/output-option.ts";
 import { shortened } from "../../../../cli/output/terminal.ts";
 
@@ -18,4 +19,23 @@ it("YAML has no character that a terminal acts on, and is the same value", () =>
   const text = objectText(value, "yaml");
   expect(text).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
   expect(parse(text)).toMatchObject({ name: value.name, list: value.list });
+});
+
+it("YAML has the same values for a reader of YAML 1.1, as kubectl's and Go's are", () => {
+  const value = {
+    a: "yes",
+    b: "12:30",
+    c: "0123",
+    d: "1e3",
+    e: "null",
+    f: "2026-01-01",
+    g: "~",
+    h: "0o7",
+    i: "a: b",
+    j: "line\nline",
+    yes: 1,
+    on: 2,
+    "12:30": 3,
+  };
+  expect(parseYaml(objectText(value, "yaml"))).toEqual(value);
 });
