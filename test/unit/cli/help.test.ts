@@ -32,10 +32,10 @@ function deltaloop(...parameters: readonly string[]) {
   return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), ...parameters], { cwd: ROOT, encoding: "utf8" });
 }
 
-/** In a terminal of util-linux's script(1). */
+/** In a terminal of util-linux's script(1). Node.js sees no colours in a terminal where CI is set. */
 function inTerminal(columns: number, env: Readonly<Record<string, string>>, ...parameters: readonly string[]): string {
   const command = `stty cols ${columns}; ${[process.execPath, join(ROOT, "cli/main.ts"), ...parameters].join(" ")}`;
-  const { NO_COLOR: _ours, FORCE_COLOR: _theirs, ...inherited } = process.env;
+  const { NO_COLOR: _off, FORCE_COLOR: _on, CI: _ci, ...inherited } = process.env;
   const { stdout } = spawnSync("script", ["-qec", command, "/dev/null"], {
     encoding: "utf8",
     env: { ...inherited, TERM: "xterm-256color", ...env },
