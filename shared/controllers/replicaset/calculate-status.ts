@@ -13,11 +13,16 @@ export interface StatusInput {
   readonly terminating?: readonly CachedPod[];
   /** The error of manageReplicas, if it failed. */
   readonly manageError?: Error;
+  /** Whether manageReplicas waits for a live list (§18): then it has neither failed nor succeeded. */
+  readonly isWaiting?: boolean;
   readonly nowMs: number;
 }
 
 /** Source: pkg/controller/replicaset/replica_set_utils.go calculateStatus. */
-export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, manageError, nowMs }: StatusInput): ReplicaSetStatus {
+export function calculateStatus(
+  rs: CachedReplicaSet,
+  { claimed, terminating, manageError, isWaiting = false, nowMs }: StatusInput,
+): ReplicaSetStatus {
   const templateLabels = rs.spec.template?.labels ?? {};
   return {
     replicas: claimed.length,
@@ -26,7 +31,7 @@ export function calculateStatus(rs: CachedReplicaSet, { claimed, terminating, ma
     availableReplicas: claimed.filter((pod) => isAvailable(pod, rs.spec.minReadySeconds ?? 0, nowMs)).length,
     ...(terminating && { terminatingReplicas: terminating.length }),
     observedGeneration: rs.metadata.generation ?? 0,
-    conditions: conditionsAfter(rs, claimed.length, manageError, nowMs),
+    conditions: isWaiting ? (rs.status.conditions ?? []) : conditionsAfter(rs, claimed.length, manageError, nowMs),
   };
 }
 

@@ -55,6 +55,7 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
     claimed,
     ...(kind.countsTerminating && { terminating: terminatingPods(observed) }),
     ...(managed.error && { manageError: managed.error }),
+    isWaiting: waitMs !== undefined,
     nowMs: statusNowMs,
   };
   const write = (rs: CachedReplicaSet): ReturnType<typeof statusWrite> => statusWrite(rs, observed.owner, calculateStatus(rs, input));

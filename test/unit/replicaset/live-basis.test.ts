@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { statusContradicts } from "../../../shared/controllers/replicaset/live-basis.ts";
 import { cachedPod } from "../../support/builders.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
+import { refusal } from "../../support/scripted-api.ts";
 import { pod, replicaSet } from "../../support/workloads.ts";
 
 describe.each([
@@ -68,6 +69,28 @@ describe.each([
     harness.api.script = { "list pods": "never" };
     await harness.sync();
     expect([harness.api.writes, await harness.failures()]).toEqual([[], 1]);
+  });
+
+  it("keeps ReplicaFailure while it waits for its next list", async () => {
+    await create(3);
+    for (const name of ["a", "b", "c"]) await owned(name);
+    await harness.stream();
+    await resize(1);
+    await harness.stream((change) => change.resource === resource);
+    await harness.api.put("pods", pod({ name: "other", labels: { app: "other" } })); // the list is newer than every pod lane
+    harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
+    await harness.sync();
+    const failure = (): unknown => harness.api.find(resource, "web").status?.["conditions"];
+    const first = failure();
+    expect([first, lists()]).toEqual([[expect.objectContaining({ type: "ReplicaFailure", reason: "FailedDelete" })], 1]);
+    const deletes = writes("delete pods");
+    await harness.clock.advance(1_000);
+    await harness.sync();
+    expect([failure(), lists(), writes("delete pods")]).toEqual([first, 1, deletes]);
+    harness.api.script = {};
+    await harness.clock.advance(6_000);
+    await harness.sync();
+    expect([failure() ?? [], lists(), writes("delete pods")]).toEqual([[], 2, deletes + 2]);
   });
 
   it("lists before it lowers its status below what the cache explains", async () => {
