@@ -5,7 +5,7 @@
  */
 import { decodeGo, type Mistake, parseGoTypes, POD_TEMPLATE_TYPES } from "@deltaloop/kube/pod-template";
 import { exactText, type JsonObject, textAt } from "@deltaloop/base";
-import { ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
+import { type ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
 import { API_TYPES } from "../scheme/api-types.ts";
 import { apiVersionOf, findKind, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { goMistakeText } from "./go-errors.ts";

@@ -52,7 +52,8 @@ export function decodeGo(object: JsonObject, struct: AnyStruct, name: string): D
 
   /** Returns undefined for an absent field. */
   function decode(value: Json, type: AnyType, path: Path): Json | undefined {
-    if (value === null) return undefined;
+    // A Duration's UnmarshalJSON sees null too.
+    if (value === null && type.kind !== "duration") return undefined;
     switch (type.kind) {
       case "pointer":
         return decode(value, type.element, path);
@@ -119,7 +120,7 @@ export function mistakeText({ path, type, value }: Mistake): string {
     const isWrittenWrongly = type.kind === "quantity" || type.kind === "duration" || type.kind === "timeOrDuration";
     if (isWrittenWrongly) return `${path} is not ${needed}`;
   }
-  const got = Array.isArray(value) ? "a list" : isObject(value) ? "an object" : `a ${typeof value}`;
+  const got = value === null ? "null" : Array.isArray(value) ? "a list" : isObject(value) ? "an object" : `a ${typeof value}`;
   return `${path} is ${got}, not ${needed}`;
 }
 
