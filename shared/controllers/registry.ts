@@ -1,6 +1,7 @@
 export { functionsOf } from "./registry/functions.ts";
 export type { FunctionEntry } from "./registry/functions.ts";
 export {
+  CANARY,
   doorbellsVariable,
   kubeSecret,
   logicalName,
