@@ -22,6 +22,7 @@ import type {
   Row,
   TermToken,
 } from "../../ports/store.ts";
+import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
   /** Whose memory it is: another one stands for another primary (SL1, SL2). */
@@ -54,6 +55,7 @@ export interface EpochData {
   readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
   checkpoint: Checkpoint | undefined;
+  clock: CheckedClock | undefined;
   token: TermToken | undefined;
   /** The fence that the token came with. */
   tokenFence: string;
@@ -174,6 +176,7 @@ export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,
+    clock: undefined,
     token,
     tokenFence: record.fence,
     isProven: true,
