@@ -1,7 +1,7 @@
 /**
  * Bodies as Go's decoder reads them, and its errors.
  *
- * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json, sigs.k8s.io/json.
+ * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json.
  */
 import { decodeGo, type Mistake, parseGoTypes, POD_TEMPLATE_TYPES } from "@deltaloop/kube/pod-template";
 import { exactText, type JsonObject, textAt } from "@deltaloop/base";

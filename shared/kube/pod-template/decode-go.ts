@@ -1,7 +1,7 @@
 /**
  * JSON as Go's decoder reads it into a struct: a value of another type is a mistake, `null` is absence, and unknown fields are kept.
  *
- * Source: apimachinery pkg/runtime/serializer/json; sigs.k8s.io/json; UnmarshalJSON of apimachinery's and component-base's types.
+ * Source: apimachinery pkg/runtime/serializer/json; UnmarshalJSON of apimachinery's and component-base's types.
  */
 import { isObject, parseGoDuration, setOwn } from "@deltaloop/base";
 import type { Json, JsonObject } from "@deltaloop/base";
