@@ -101,7 +101,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent, beat, answered, token, confirmed = 0 }) {
+    async checkpoint({ epoch, fence, sent, beat, answered, nowMs, token, confirmed = 0 }) {
       const names = root.of(epoch);
       const { reply: answer } = await context.runByLanes(() => {
         const table = context.keys("checkpoint", {});
@@ -109,6 +109,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           fence: checkFence(fence),
           beat,
           answered,
+          leaderNow: nowMs,
           term: token?.term ?? "",
           termCount: token?.count,
           confirmed,

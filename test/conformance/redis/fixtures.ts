@@ -8,10 +8,10 @@ import { testSigner } from "../../support/signer.ts";
 import { Cluster, Redis } from "ioredis";
 import { redisAccessOf } from "../../../shared/controllers/registry/redis-access.ts";
 import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
-import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
 import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { createServerClock } from "../../harness/store/server-clock.ts";
 import type { StoreFactory } from "../store.ts";
 
 /** 2026-03-01T10:00:00Z. No test may depend on which. */
@@ -94,7 +94,7 @@ function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
 ): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "lose" | "kept"> {
-  const clock = createVirtualClock(START_MS);
+  const clock = createServerClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
@@ -111,7 +111,7 @@ function stores(
 }
 
 export const memoryFixture: StoreFactory = async (options) => {
-  const clock = createVirtualClock(START_MS);
+  const clock = createServerClock(START_MS);
   const data = createMemoryData();
   return {
     store: createMemoryStore({ ...options, clock }, data),

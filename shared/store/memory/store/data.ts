@@ -23,6 +23,7 @@ import type {
   Row,
   TermToken,
 } from "../../ports/store.ts";
+import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
   /** Whose memory it is: another one stands for another primary (SL1, SL2). */
@@ -55,6 +56,7 @@ export interface EpochData {
   readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
   checkpoint: Checkpoint | undefined;
+  clock: CheckedClock | undefined;
   token: TermToken | undefined;
   /** The fence that the token came with. */
   tokenFence: string;
@@ -175,6 +177,7 @@ export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,
+    clock: undefined,
     token,
     tokenFence: record.fence,
     isProven: true,

@@ -19,6 +19,8 @@ import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./inde
 import { register } from "./intents.ts";
 import { lineage } from "./lineage.ts";
 import { doorbell } from "./ring.ts";
+import { storeTime } from "./store-time.ts";
+import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, finishRun, holds, isOfLineage, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
 import { correlate } from "@deltaloop/kube/events";
 import { tallies } from "./tallies.ts";
@@ -31,9 +33,11 @@ const SWEEP_MAX = 500;
  * @param data what several Stores share, as several functions share one Redis; left out, this one has its own.
  * @throws {TypeError} without a clock: the memory Store has no time of its own.
  */
-export function createMemoryStore(options: StoreOptions, data: MemoryData = createMemoryData()): Store {
-  const { clock } = options;
-  if (!clock) throw new TypeError("the memory Store needs a clock");
+export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData()): Store {
+  const { clock: serverClock } = given;
+  if (!serverClock) throw new TypeError("the memory Store needs a clock");
+  const options: MemoryStoreOptions = { ...given, clock: serverClock };
+  const clock: StoreClock = { now: () => storeTime(data, serverClock.now()).nowMs };
   return {
     ...indexVerbs(data, options, clock),
     ...epochVerbs(data, options, clock),
@@ -51,12 +55,15 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
   };
 }
 
+/** Of the Store's time. */
+type StoreClock = Pick<Clock, "now">;
+
 type Verbs<K extends keyof Store> = Pick<Store, K>;
 
 function epochVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<
   | "epoch"
   | "lineage"
@@ -82,7 +89,7 @@ function epochVerbs(
     forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
-    checkpoint: async (request) => checkpoint(data, request, clock.now()),
+    checkpoint: async (request) => checkpoint(data, request, options.clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
     takeTurn: async (name, job, afterMs) => {
       const epoch = epochNamed(data, name);
@@ -91,7 +98,7 @@ function epochVerbs(
       return dueMs !== undefined && dueMs <= clock.now();
     },
     gate: async (controller) => {
-      const reason = gateReason(data, controller, options, clock.now());
+      const reason = gateReason(data, controller, options);
       return reason === undefined ? { open: true } : { open: false, reason };
     },
     quarantine: async (entry, ended) => quarantine(data, entry, ended),
@@ -103,8 +110,8 @@ function epochVerbs(
 
 function indexVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<
   | "readIndex"
   | "readSlices"
@@ -143,8 +150,8 @@ function indexVerbs(
 
 function queueVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "queued" | "parked"> {
   return {
     add: async (name, controller, key, delayMs) => {
@@ -154,15 +161,14 @@ function queueVerbs(
       return epoch && addKey(epoch.queues[controller], key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
     },
     take: async (run, known) => {
-      const nowMs = clock.now();
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
       epoch?.queues[run.controller].bells.delete(run.key);
       const stop = stopFor(data, options, run.key);
       if (epoch && stop) return { kind: "stopped", stop };
-      const reason = gateReason(data, run.controller, options, nowMs);
+      const reason = gateReason(data, run.controller, options);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
-      return takeKey(epoch, run, known, nowMs);
+      return takeKey(epoch, run, known, storeTime(data, options.clock.now()));
     },
     renew: async (run) => {
       const epoch = epochNamed(data, run.epoch);
@@ -188,11 +194,11 @@ function queueVerbs(
 }
 
 /** WQ5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
-function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: number): readonly Doorbell[] {
+function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];
   if (!epoch) return bells;
-  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options, nowMs) === undefined);
+  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options) === undefined);
   for (const controller of open) {
     const isStopped = (key: ObjectKey): boolean => stopFor(data, options, key) !== undefined;
     const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length, isStopped);

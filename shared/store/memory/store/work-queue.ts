@@ -24,6 +24,7 @@ import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { retryDelayMs } from "./rate-limiter.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
+import type { StoreTime } from "./store-time.ts";
 
 /** A doorbell younger than this is believed to be on its way. */
 const BELL_MS = 5_000;
@@ -108,14 +109,14 @@ export function takeKey(
   epoch: EpochData,
   run: Taken,
   known: { readonly uid?: string; readonly owner?: OwnerId },
-  nowMs: number,
+  { nowMs, isSure }: Pick<StoreTime, "nowMs" | "isSure">,
 ): TakeResult {
   const queue = epoch.queues[run.controller];
   const { key } = run;
   const readyAtMs = queue.ready.get(key);
   const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
   const repeated = queue.runs.get(key)?.token === run.token;
-  if (isLive(queue, key, nowMs) && !repeated) return { kind: "busy" };
+  if ((isLive(queue, key, nowMs) || (abandoned && !isSure)) && !repeated) return { kind: "busy" }; // ST2
   if (!abandoned && !repeated) {
     if (readyAtMs === undefined) return { kind: "empty" };
     if (readyAtMs > nowMs) {

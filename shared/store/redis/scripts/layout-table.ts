@@ -142,6 +142,7 @@ export const LAYOUTS = {
       fence: "text",
       beat: "number",
       answered: "number",
+      leaderNow: "number",
       term: "text",
       termCount: "number",
       confirmed: "number",

@@ -20,7 +20,7 @@ import {
 } from "@deltaloop/kube/events";
 import { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS } from "../../ports/lineage.ts";
 import { EVENT_MEMORY_MS } from "../../ports/events.ts";
-import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
+import { CLOCK_TRUST_MS, EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import { CHANGES, GATE, LAYOUTS } from "./layout-table.ts";
 import { COMMON_PRELUDE, numbered, prelude } from "./layouts.ts";
 import type { ScriptName } from "./layouts.ts";
@@ -36,7 +36,7 @@ const eventRules = locals({
   SIMILAR_MESSAGES_MAX,
   SIMILAR_WITHIN_MS,
 });
-const base = COMMON_PRELUDE + readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
+const base = locals({ CLOCK_TRUST_MS }) + COMMON_PRELUDE + readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
 const ending = readFileSync(new URL("./lib/ending.lua", import.meta.url), "utf8");

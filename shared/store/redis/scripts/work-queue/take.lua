@@ -38,7 +38,8 @@ end
 
 local state = keyState(queueBase, key)
 local held, untilMs, unended = holder(queueBase, key)
-if held and held ~= token and untilMs > now then return { "busy" } end -- the same take again: its answer was lost
+local isOver = untilMs and untilMs <= now and isClockSure -- ST2
+if held and held ~= token and not isOver then return { "busy" } end -- the same token: the take again, its answer was lost
 if not held then
   if not state.at then return { "empty" } end
   if state.at > now then
